@@ -28,10 +28,10 @@ check: .venv/.installed ## format, lint, types, layers and the fast tests: under
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(PYTEST) -q tests/unit tests/property -m "not server and not spark and not slow"
+	$(PYTEST) -q -n 2 tests/unit tests/property -m fast
 
-test: .venv/.installed .venv/.servers ## the tests, with real servers and Spark; soak has those that take minutes
-	@$(WITH_JAVA) $(PYTEST) -n 3 --dist loadfile --no-loadscope-reorder -m "not long" tests --ignore=$(SCENARIOS)
+test: .venv/.installed .venv/.servers ## the tests with real servers and Spark; check has the fast ones, soak those that take minutes
+	@$(WITH_JAVA) $(PYTEST) -n 3 --dist loadfile --no-loadscope-reorder -m "not fast and not long" tests --ignore=$(SCENARIOS)
 	@$(WITH_JAVA) $(PYTEST) -n 3 -m "not long" $(SCENARIOS)
 
 soak: .venv/.installed .venv/.servers ## an hour of random faults under load, then the tests that take minutes (SEED=, SOAK_SECONDS=, ARGS="...")

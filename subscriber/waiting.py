@@ -150,7 +150,7 @@ def _asked(wait: _Wait) -> Sequence[str]:
     try:
         return wait.ask()
     except Exception as error:  # the operation that waits reports the error better, whatever the error is
-        logger.debug("who is waited for cannot be found out: %s", type(error).__name__)
+        logger.debug("the sessions that hold the locks cannot be read: %s", type(error).__name__)
         return ()
 
 

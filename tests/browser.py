@@ -1,4 +1,4 @@
-"""Headless Chromium, as a person who opens a page, presses and looks."""
+"""Headless Chromium for tests that open a page, press buttons and read what is shown."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from subscriber.errors import UsageError
 
 _NAMES: Final = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 _SECONDS: Final = 120
-"""Patience with a page; it takes about three."""
+"""Seconds to wait for a page; opening a page takes about three."""
 _CONSOLE: Final = re.compile(r"CONSOLE[:(]\d+\)?\] (.*)")
 
 _STEPS_PAGE: Final = """<!doctype html><meta charset="utf-8"><style>iframe {{ border: 0 }}</style>
@@ -34,7 +34,7 @@ addEventListener("load", async () => {{
 
 
 class Browser:
-    """A browser on this machine; every page is opened by a process of its own.
+    """A browser on this machine. Every page is opened by a separate process.
 
     Raises:
         UsageError: there is none.
@@ -47,18 +47,18 @@ class Browser:
         self._program = found
 
     def screenshot(self, url: str, picture: Path) -> None:
-        """A picture of what one sees of a page in a window of 1280 by 800 pixels."""
+        """A picture of the visible part of a page in a window of 1280 by 800 pixels."""
         self._run([f"--screenshot={picture}", "--window-size=1280,800", url])
 
     def open(self, url: str) -> tuple[str, list[str]]:
-        """A page's elements after it was loaded, and what was written on the console."""
+        """The elements of a page after it was loaded, and the messages on the console."""
         ended = self._run(["--dump-dom", url])
         return ended.stdout, _CONSOLE.findall(ended.stderr)
 
     def look(
         self, page: Path, steps: str, *, dark: bool = False, height: int = 800
     ) -> tuple[dict[str, Any], list[str]]:
-        """What ``steps`` found on a page, and what was written on the console.
+        """The findings of ``steps`` on a page, and the messages on the console.
 
         Args:
             page: a file.
@@ -70,7 +70,7 @@ class Browser:
         with tempfile.TemporaryDirectory() as folder:
             beside = Path(folder) / "steps.html"
             beside.write_text(_STEPS_PAGE.format(page=page.as_uri(), height=height, steps=steps))
-            # Files are strangers to each other unless this is said.
+            # Without this option, Chromium treats local files as different origins.
             options = [
                 "--allow-file-access-from-files",
                 "--virtual-time-budget=20000",
@@ -89,9 +89,9 @@ class Browser:
                 [
                     self._program,
                     "--headless=new",
-                    "--no-sandbox",  # which root may not have
+                    "--no-sandbox",  # root cannot use the sandbox
                     "--disable-gpu",
-                    "--disable-dev-shm-usage",  # which is small in a container
+                    "--disable-dev-shm-usage",  # /dev/shm is small in a container
                     "--hide-scrollbars",
                     "--enable-logging=stderr",
                     f"--user-data-dir={profile}",

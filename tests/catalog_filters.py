@@ -82,7 +82,7 @@ EDGES: Final[dict[str, tuple[str, ...]]] = {
     "json": ("null", "1", "-1.50", "true", '"a"', '""', "[]", "{}", '[1, "a", null]', '{"a": {"b": [1, 2]}, "c": null}', '{"a": 1, "a": 2}', '"\\u0000"', '"\\ud800"', '{"a": "\\u0000"}', '{"\\u0000": 1}', "[[1,2],[3]]"),
     "jsonb": ("null", "1", "-1.50", "true", '"a"', '""', "[]", "{}", '[1, "a", null]', '{"a": {"b": [1, 2]}, "c": null}', '{"a": 1, "b": 2}', "[[1,2],[3]]", "1e400", '["a", "b"]'),
 }  # fmt: skip
-"""Values of each type, as its input function reads them."""
+"""Values of each type, as the type's input function reads them."""
 _ARRAY_SHAPES: Final = (
     "{}",
     "{%s}",
@@ -105,12 +105,12 @@ ELEMENTS: Final = (
     "bytea",
     "name",
 )
-"""Types whose arrays are walked over; the rest are the same functions over other elements."""
+"""Element types of the arrays that are tested; arrays of other types use the same functions."""
 ODD_LITERALS: Final = (
     "", "x", "1", "-1", "0", "a%", "{}", "{1,2}", "{a%,b%}", "{{a,b},{c,d}}", "2000-01-01", "1 day", "12:00", "t", "\\x00", "101", "empty",
     "0x1F", "1e400", "nan", "infinity", "allballs", "now", " 7 ", "010", "1_000", "99999999999999999999", "2147483647.5", "[", "null", "P1Y",
 )  # fmt: skip
-"""What a constant of whatever type the analysis makes of it is written as."""
+"""The text of a constant whose type the analysis chooses."""
 
 _ENTRIES: Final = """
 SELECT 'operator', o.oprname, ARRAY(SELECT format_type(one, NULL) FROM unnest(ARRAY[o.oprleft, o.oprright]) AS one WHERE one <> 0),
@@ -178,7 +178,7 @@ _CHOICES: Final[dict[str, tuple[str, ...]]] = {
         for end in (start, "interval")
     ),
 }  # fmt: skip
-"""What is written in place of a hole; a hole of another name is an expression of that type."""
+"""The text for each hole of a template; a hole with another name is an expression of that type."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +208,7 @@ class Entry:
 
 
 def entries(connection: psycopg.Connection[Any]) -> list[Entry]:
-    """Every operator, function and cast that the server has built in."""
+    """Every built-in operator, function and cast of the server."""
     signatures: dict[int, str] = dict(connection.execute(_SIGNATURES).fetchall())
     return [
         Entry(
@@ -226,7 +226,7 @@ def literal(text: str) -> str:
 
 
 class Sample:
-    """The table that the expressions are about.
+    """The table that the expressions use.
 
     Attributes:
         types: by the names of its columns.
@@ -253,7 +253,7 @@ class Sample:
         return [shape % tuple(random.choices(elements, k=shape.count("%s"))) for shape in _ARRAY_SHAPES * 2]
 
     def columns(self, name: str) -> list[str]:
-        """Of a type; empty for one that the table does not have."""
+        """The columns of a type; empty for a type that the table does not have."""
         return self._columns.get(name, [])
 
 
@@ -266,7 +266,7 @@ def _declared(name: str) -> str:
 
 
 def _order(values: Sequence[str], random: Random) -> list[Any]:
-    """The values of a column: all of them, as often as there is room, and a NULL or two."""
+    """The values of a column: all of them, repeated to fill the rows, and one or two NULLs."""
     found: list[Any] = []
     while len(found) < ROWS - 1:
         found += random.sample(values, len(values))
@@ -299,7 +299,7 @@ class Writer:
     # One entry ------------------------------------------------------------------------------------
 
     def calls(self, entry: Entry) -> Iterator[str]:
-        """Calls of an entry: over columns, over columns and constants, over constants, and over
+        """Calls of an entry with columns, with columns and constants, with constants, and with
         untyped constants.
         """
         element = self._random.choice(ELEMENTS)
@@ -345,7 +345,7 @@ class Writer:
 
     def _untyped(self, name: str) -> str:
         if name not in self._sample.values and name not in _FOR_ANY:
-            return "NULL"  # what its input function makes of a constant only the server knows
+            return "NULL"  # only the server can tell what the input function makes of a constant
         values = [*self._sample.values.get(name, ()), *self._random.sample(ODD_LITERALS, 3)]
         return literal(self._random.choice(values))
 
@@ -355,7 +355,7 @@ class Writer:
     # Inside each other ----------------------------------------------------------------------------
 
     def nested(self) -> str:
-        """A boolean expression, some levels deep."""
+        """A boolean expression that is nested a few levels deep."""
         return self._expression("boolean", self._random.randint(2, 4))
 
     def _expression(self, name: str, depth: int) -> str:
@@ -392,7 +392,7 @@ class Writer:
 
 
 def _instance(name: str, element: str) -> str:
-    """A type, where the catalogs have one that stands for several."""
+    """A concrete type for a pseudo-type of the catalogs."""
     if name in _POLYMORPHIC:
         return element
     return f"{element}[]" if name in _ARRAYS else name

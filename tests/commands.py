@@ -1,5 +1,5 @@
-"""``subscriber``'s short verbs, each in a process of its own that is forked where their modules are
-loaded already.
+"""The quick verbs of ``subscriber``, each in a separate process that is forked from one in which
+their modules are loaded.
 
 ::
 
@@ -23,8 +23,8 @@ CONTEXT = multiprocessing.get_context("forkserver")
 CONTEXT.set_forkserver_preload(
     [
         *(f"subscriber.cli.{verb}" for verb in ("explain", "journal", "publication", "sql", "status")),
-        "pandas",  # pyarrow imports it when it is given its first list
-        "tests.crash.test_two_phase",  # a process has one fork server, and that module's children are many
+        "pandas",  # pyarrow imports it when it gets its first list
+        "tests.crash.test_two_phase",  # has many children of one fork server
     ]
 )
 
@@ -32,8 +32,8 @@ CONTEXT.set_forkserver_preload(
 def run_command(
     arguments: Sequence[str], environment: Mapping[str, str], folder: Path, timeout: float
 ) -> subprocess.CompletedProcess[str]:
-    """Run one command to its end, as `subprocess.run` would; its output is kept in ``folder``
-    meanwhile.
+    """Run one command to its end, as `subprocess.run` does; its output goes to files in ``folder``
+    while it runs.
 
     Raises:
         subprocess.TimeoutExpired: it has not ended in ``timeout`` seconds; it is killed.
@@ -53,7 +53,7 @@ def run_command(
 
 
 def _main(arguments: tuple[str, ...], environment: dict[str, str], out: Path, err: Path) -> None:
-    """What the console script does, in a process that began as somebody else's."""
+    """The work of the console script, in a process that was forked from the fork server."""
     from subscriber import failpoints
     from subscriber.cli import main
 

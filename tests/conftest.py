@@ -11,6 +11,7 @@ import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import count
+from pathlib import Path
 from typing import Any, TypeVar
 
 import hypothesis
@@ -26,12 +27,14 @@ hypothesis.settings.register_profile("default", max_examples=100, deadline=None)
 hypothesis.settings.register_profile("ci", max_examples=100, deadline=None, derandomize=True)
 hypothesis.settings.load_profile("ci" if IN_CI else "default")
 
+_FAST_FOLDERS = (Path(__file__).parent / "unit", Path(__file__).parent / "property")
+_NOT_FAST = ("server", "spark", "slow", "long")
 _numbers = count(1)
 _Server = TypeVar("_Server")
 
 
 def server_or_skip(open_server: Callable[[], _Server]) -> _Server:
-    """The server; where there is none, the test is skipped, and fails in CI. A server that does not
+    """The server. If there is none, the test is skipped, and fails in CI. A server that does not
     start is an error.
     """
     try:
@@ -44,7 +47,7 @@ def server_or_skip(open_server: Callable[[], _Server]) -> _Server:
 
 @dataclass(frozen=True, slots=True)
 class Database:
-    """A database of its own for one test.
+    """A separate database for one test.
 
     Attributes:
         server: the server it is on.
@@ -62,12 +65,14 @@ class Database:
         return self.server.url(self.name)
 
     def execute(self, sql: str) -> list[tuple[Any, ...]]:
-        """Run SQL in autocommit; the rows of the last statement that returned any."""
+        """Run SQL in autocommit mode; returns the rows of the last statement that returned rows."""
         return self.server.execute(sql, self.name)
 
 
 def fresh_database(server: PostgreSQL) -> Iterator[Database]:
-    """A new database on ``server``, dropped with its slots and prepared transactions at the end."""
+    """A new database on ``server``. It is dropped at the end, with its slots and prepared
+    transactions.
+    """
     name = f"test_{os.getpid()}_{next(_numbers)}"
     server.create_database(name)
     try:
@@ -98,7 +103,7 @@ def postgresql15() -> Iterator[PostgreSQL]:
 
 @pytest.fixture(scope="session", params=[18, 16, 15], ids="pg{}".format)
 def postgresql(request: pytest.FixtureRequest) -> PostgreSQL:
-    """Each version in turn."""
+    """A server of each version in turn."""
     server: PostgreSQL = request.getfixturevalue(f"postgresql{request.param}")
     return server
 
@@ -123,8 +128,8 @@ def database(postgresql: PostgreSQL) -> Iterator[Database]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Before any fixture of a test that is marked ``spark``."""
-    cache = getattr(item.config, "cache", None)  # there is none with -p no:cacheprovider
+    """Prepare Spark before the fixtures of a test with the mark ``spark``."""
+    cache = getattr(item.config, "cache", None)  # pytest has no cache with -p no:cacheprovider
     if cache is not None and item.get_closest_marker("spark"):
         start_fast(cache.mkdir("spark"))
 
@@ -133,7 +138,12 @@ _SERVER_FIXTURES = frozenset({"postgresql18", "postgresql16", "postgresql15", "p
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A test that asks for a server is marked ``server``, so that nobody forgets it."""
+    """Give the mark ``server`` to every test that uses a server, and ``fast`` to those that ``make
+    check`` runs.
+    """
     for item in items:
         if _SERVER_FIXTURES & set(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.server)
+        in_folder = any(folder in item.path.parents for folder in _FAST_FOLDERS)
+        if in_folder and not any(item.get_closest_marker(name) for name in _NOT_FAST):
+            item.add_marker(pytest.mark.fast)

@@ -1,4 +1,4 @@
-"""What errors of an applier carry."""
+"""The facts that errors of an applier carry."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from subscriber.errors import SubscriberError
 
 
 def applied_before(error: SubscriberError) -> int | None:
-    """Where the last transaction before the failing one finished."""
+    """The end LSN of the last transaction before the one that failed."""
     return ApplyFailure.of(error).applied_before
 
 
 def conflict_of(error: SubscriberError) -> Conflict | None:
-    """The conflict that the error is."""
+    """The conflict that caused the error."""
     return ApplyFailure.of(error).conflict
 
 
 def conflict_kind(error: SubscriberError) -> str | None:
-    """Its kind."""
+    """The kind of the conflict that caused the error."""
     conflict = conflict_of(error)
     return None if conflict is None else conflict.kind

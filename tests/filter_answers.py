@@ -1,4 +1,4 @@
-"""A server and the subscriber, asked about the same row filters.
+"""The answers of a server and of the subscriber to the same row filters.
 
 An answer is three things: whether a publication may have it, how ``pg_get_expr`` prints it, and its
 value for each row. Tests compare the subscriber's answers with those of a running server, and with
@@ -28,7 +28,7 @@ from tests.catalog_filters import ROWS, Sample, Writer, entries
 
 REFUSED: Final = "ERROR 0A000"
 NOT_NULL: Final = "not null"
-"""All that we say of a value of a type that we cannot print."""
+"""The answer for a value of a type that has no text here: it is not NULL."""
 _AT_ONCE: Final = 50
 
 _EXAMINED: Final = """
@@ -68,7 +68,7 @@ SELECT ARRAY(SELECT textsend(said) FROM unnest(pg_temp.examined(one)) WITH ORDIN
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What is said of an expression.
+    """The answer to an expression.
 
     Attributes:
         canonical: as ``pg_get_expr`` prints it; why it is refused, ``ERROR sqlstate``.
@@ -81,7 +81,7 @@ class Answer:
 
 @dataclass(slots=True)
 class OurAnswers:
-    """The subscriber, asked about filters of one table.
+    """The subscriber's answers to filters of one table.
 
     Attributes:
         table: the table.
@@ -100,7 +100,9 @@ class OurAnswers:
     refused: int = 0
 
     def differences_from(self, theirs: Answer, text: str) -> Iterator[str]:
-        """Where the answer of a server differs; what the subscriber refuses is no difference."""
+        """The differences from a server's answer; an expression that the subscriber refuses is no
+        difference.
+        """
         ours = self.answer(text)
         if ours.canonical == REFUSED:
             self.refused += 1
@@ -109,7 +111,8 @@ class OurAnswers:
         else:
             self.compared += len(ours.rows)
             for row, (their, our) in enumerate(zip(theirs.rows, ours.rows, strict=True)):
-                # Only the value tells that a pattern from a column is one of POSIX's basic ones.
+                # Whether a pattern from a column is a basic regular expression of POSIX depends on
+                # its value.
                 if our == REFUSED:
                     self.refused += 1
                     continue
@@ -118,7 +121,7 @@ class OurAnswers:
                     return
 
     def answer(self, text: str) -> Answer:
-        """What the subscriber says of ``(text) IS NOT NULL`` and of the values of ``text``."""
+        """The subscriber's answer to ``(text) IS NOT NULL``, and the values of ``text``."""
         written = f"({text}) IS NOT NULL"
         try:
             canonical = filter_text(analyze_filter(written, self.table, self.tables), self.tables)
@@ -136,7 +139,9 @@ class OurAnswers:
         return Answer(canonical, tuple(self._values(found.argument)))
 
     def _values(self, node: tree.Expression) -> list[str | None]:
-        """Of all rows at once; where one of them raises, of each alone."""
+        """The values of all rows at once; if one of them raises an error, of each row
+        separately.
+        """
         try:
             return self._shown(node, self.columns, self.rows)
         except _OneRaises:
@@ -166,7 +171,7 @@ class OurAnswers:
 
 
 class _OneRaises(Exception):
-    """A value cannot be computed, and this is the answer."""
+    """A value cannot be computed; this is the answer."""
 
     def __init__(self, answer: str) -> None:
         super().__init__(answer)
@@ -174,7 +179,7 @@ class _OneRaises(Exception):
 
 
 class Both:
-    """A server and the subscriber, asked the same."""
+    """A server and the subscriber, asked the same expression."""
 
     def __init__(self, connection: psycopg.Connection[Any], random: Random) -> None:
         self._connection = connection
@@ -202,20 +207,20 @@ class Both:
         self.writer = Writer(random, sample, self.entries)
 
     def differences(self, expressions: Sequence[str]) -> Iterator[str]:
-        """Where the two differ."""
+        """The differences between the two answers."""
         for begin in range(0, len(expressions), _AT_ONCE):
             for text, theirs in self.server_answers(expressions[begin : begin + _AT_ONCE]):
                 yield from self.ours.differences_from(theirs, text)
 
     def server_answers(self, texts: Sequence[str]) -> list[tuple[str, Answer]]:
-        """Of all that the server can compute in time: some text is a gigabyte long, and that again
-        and again.
+        """The server's answers, without expressions that take too long, such as repeated texts of a
+        gigabyte.
         """
         try:
             rows = self._connection.execute(_ANSWERS, [list(texts)]).fetchall()
         except psycopg.errors.QueryCanceled:
             half = len(texts) // 2
             return [] if half == 0 else self.server_answers(texts[:half]) + self.server_answers(texts[half:])
-        # Not all that a "char" is made to is text in the database's encoding.
+        # Not every text that a "char" becomes is valid in the database's encoding.
         said = [[None if one is None else one.decode(errors="surrogateescape") for one in found] for (found,) in rows]
         return [(text, Answer(one[0] or "", tuple(one[1:]))) for text, one in zip(texts, said, strict=True)]

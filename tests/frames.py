@@ -1,4 +1,4 @@
-"""Frames for tests, built from messages: what decode makes of a journal, without the journal."""
+"""Frames for tests, built from messages without a journal."""
 
 from __future__ import annotations
 
@@ -53,15 +53,13 @@ def _value(text: str | bytes | m.Absence | None) -> m.ColumnValue:
 def transaction(
     finish: int, *changes: m.Message, xid: int = 731, timestamp: int = 1_000_000, commit_lsn: int | None = None
 ) -> list[m.Message]:
-    """Begin, the changes, Commit; ``finish`` is the commit record's end, eight bytes after its
-    start.
-    """
+    """Begin, the changes, Commit; ``finish`` is the end LSN, eight bytes after the commit LSN."""
     commit_lsn = finish - 8 if commit_lsn is None else commit_lsn
     return [m.Begin(LSN(commit_lsn), timestamp, xid), *changes, m.Commit(LSN(commit_lsn), LSN(finish), timestamp)]
 
 
 def prepared(finish: int, *changes: m.Message, xid: int = 731, gid: str = "g") -> list[m.Message]:
-    """Begin Prepare, the changes, Prepare, Commit Prepared that finishes at ``finish``."""
+    """Begin Prepare, the changes, Prepare, and a Commit Prepared with the end LSN ``finish``."""
     start, end = LSN(finish - 100), LSN(finish - 90)
     return [
         m.BeginPrepare(start, end, 1, xid, gid),
@@ -72,8 +70,8 @@ def prepared(finish: int, *changes: m.Message, xid: int = 731, gid: str = "g") -
 
 
 def finishes_of(messages: Iterable[m.Message], *, two_phase: bool = False) -> dict[int, LSN]:
-    """Where each prepared transaction finishes: as part of its COMMIT PREPARED, or with
-    ``two_phase`` by itself.
+    """The end LSN of each prepared transaction: that of its COMMIT PREPARED, or with ``two_phase``
+    that of its PREPARE.
     """
     last = m.Prepare if two_phase else m.CommitPrepared
     return {message.xid: LSN(message.end_lsn) for message in messages if isinstance(message, last)}

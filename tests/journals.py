@@ -23,7 +23,7 @@ from tests.streams import SLOT, SYSTEM, frame
 
 T = relation("public.t", {"a": "int4", "b": "text"}, key=["a"])
 BEGIN = 0x100
-"""Where the journals of these tests begin."""
+"""The LSN at which the journals of these tests begin."""
 
 
 def insert(key: int, text: str | None = "x", *, xid: int | None = None, shape: m.Relation = T) -> m.Insert:
@@ -34,7 +34,7 @@ def insert(key: int, text: str | None = "x", *, xid: int | None = None, shape: m
 def writing(
     storage: Storage | Path, *, confirmed: int = 0, applied: int = BEGIN, system: str = SYSTEM, slot: str = SLOT
 ) -> Iterator[JournalWriter]:
-    """The journal there, opened as a receiver does."""
+    """A journal that is opened as a receiver opens it."""
     where = LocalStorage(storage) if isinstance(storage, Path) else storage
     with open_writer(
         where, system_identifier=system, slot=slot, confirmed_lsn=LSN(confirmed), applied_lsn=LSN(applied)
@@ -45,7 +45,7 @@ def writing(
 def filled(
     journal: JournalWriter, parts: Sequence[Sequence[m.Message]], relations: dict[int, m.Relation] | None = None
 ) -> SegmentBuilder:
-    """A builder that holds ``parts``, all but the last one written to disk already."""
+    """A builder that contains ``parts``; all parts but the last are written to disk."""
     builder = journal.builder(relations or {}, in_stream=False)
     for number, part in enumerate(parts, start=1):
         builder.extend([frame(message, 0x10 * number + place) for place, message in enumerate(part)])
@@ -62,13 +62,13 @@ def publish(
     xid: int = 0,
     relations: dict[int, m.Relation] | None = None,
 ) -> None:
-    """An entry of the messages, one segment for each of ``parts``."""
+    """Publish an entry with the messages, one segment for each of ``parts``."""
     builder = filled(journal, parts, relations)
     journal.publish(builder, LSN(end), kind=kind, xid=xid, finish=encode(parts[-1][-1]))
 
 
 def prepare(end: int, *changes: m.Message, xid: int, gid: str = "g") -> list[m.Message]:
-    """Begin Prepare, the changes, Prepare, which ends at ``end``."""
+    """Begin Prepare, the changes, and a Prepare that ends at ``end``."""
     place = (LSN(end - 8), LSN(end), 5, xid, gid)
     return [m.BeginPrepare(*place), *changes, m.Prepare(*place)]
 
@@ -90,12 +90,12 @@ def three_transactions(folder: Path) -> None:
 
 
 def segment_files(folder: Path) -> list[Path]:
-    """The segments there, in stream order."""
+    """The segments of a journal, in stream order."""
     return [folder / segment.name for entry in journal_entries(LocalStorage(folder)) for segment in entry.segments]
 
 
 def rows_of(storage: Storage | Path, start: int = INVALID_LSN, end: int = MAX_LSN) -> list[dict[str, object]]:
-    """Every row that a reader of (``start``, ``end``] sees, in order."""
+    """Every row that a reader of (``start``, ``end``] returns, in order."""
     reader = JournalReader(LocalStorage(storage) if isinstance(storage, Path) else storage)
     readings = reader.plan(LSN(start), LSN(end))
     return [row for reading in readings for batch in read(reader, reading) for row in batch.to_pylist()]
@@ -112,10 +112,10 @@ def keys_of(storage: Storage | Path, start: int = INVALID_LSN, end: int = MAX_LS
 
 
 def consumer(subid: int = 1, purpose: Purpose = "apply") -> Consumer:
-    """A consumer of some target."""
+    """A consumer of a target."""
     return Consumer("8c1f" * 8, subid, purpose)
 
 
 def passed(storage: Storage, lsn: int, who: Consumer | None = None) -> None:
-    """A consumer has applied everything up to ``lsn``."""
+    """Record that a consumer has applied everything up to ``lsn``."""
     write_consumer(storage, who or consumer(), LSN(lsn), subscription="s", place="sqlite:////srv/app.db")

@@ -1,4 +1,4 @@
-"""Reading markdown, for the tests of the documents."""
+"""Functions that read markdown, for the tests of the documents."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def inline(text: str) -> list[str]:
 
 
 def section(text: str, heading: str) -> str:
-    """What is under ``heading``, up to the next one of its level."""
+    """The text under ``heading``, up to the next heading of its level."""
     return re.split(r"^## ", text.split(f"\n## {heading}\n", 1)[1], flags=re.MULTILINE)[0]
 
 
@@ -44,7 +44,7 @@ def links(text: str) -> list[str]:
 
 
 def anchors(text: str) -> set[str]:
-    """What a link may name on a page: its headings, and what has an id."""
+    """The anchors of a page: its headings, and elements with an id."""
     prose = _BLOCK.sub("", text)
     headings = re.findall(r"^#+ (.+)$", prose, re.MULTILINE)
     return {github_anchor(heading) for heading in headings} | set(re.findall(r"\bid=\"([^\"]+)\"", prose))

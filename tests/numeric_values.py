@@ -1,4 +1,4 @@
-"""Numbers as text, for comparisons with a server, as :mod:`tests.typed_values` has them of other
+"""Numbers as text, for comparisons with a server; :mod:`tests.typed_values` has those of other
 types.
 """
 
@@ -70,4 +70,4 @@ NUMBERS: Final[Mapping[str, Make]] = {
     "float8": _double,
     "numeric": _numeric,
 }
-"""Type → a text of some value, for its input function."""
+"""Type → the text of a value, for the type's input function."""

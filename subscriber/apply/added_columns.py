@@ -121,11 +121,13 @@ def older_rows(
     if attribute.generated:
         return OlderRows(unknown="it is a generated column at the publisher")
     if baseline is None:
-        return OlderRows(unknown="it is not known whether the publisher's table had it before, or published it")
+        return OlderRows(unknown="it is not known whether the publisher's table had the column before, or published it")
     if attribute.number <= baseline.last:
-        return OlderRows(unknown="the publisher's table had it before, and has only begun to publish it")
+        return OlderRows(
+            unknown="the publisher's table had the column before, and a publication has only now begun to publish it"
+        )
     if not now.whole:
-        return OlderRows(unknown="a column list says when the publisher publishes it, and rows may have come before")
+        return OlderRows(unknown="a column list publishes the column, and rows may have been sent before it did")
     if attribute.missing:
         (value, *others) = attribute.missing
         return OlderRows(unknown="the publisher's partitions have different values") if others else OlderRows(value)

@@ -71,7 +71,7 @@ class Applier(Protocol):
         Args:
             frames: the frames of the batch; they are consumed one at a time.
             start: where the batch begins: the end of the previous batch.
-            end: where the batch ends, at a finish LSN.
+            end: where the batch ends, at an end LSN.
             before: stop after the transaction that finished at this LSN; ``end`` must be the same
                 LSN.
 

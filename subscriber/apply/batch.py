@@ -3,7 +3,7 @@
 ::
 
             B / b                 C / K
-    (none) ───────▶ transaction ───────▶ (none), applied := finish LSN
+    (none) ───────▶ transaction ───────▶ (none), applied := end LSN
                       │  ▲
                       └──┘ changes, O, T, P
 
@@ -236,7 +236,7 @@ class Batch:
             case messages.RollbackPrepared():
                 self._rollback_prepared(message)
             case _:
-                raise ProtocolError(f'message type "{tag}" cannot stand in a frame', message_type=tag)
+                raise ProtocolError(f'message type "{tag}" is not allowed in a frame', message_type=tag)
 
     def _begin(self, message: messages.Begin | messages.BeginPrepare, tag: str, finish: LSN) -> None:
         if self._open is not None:

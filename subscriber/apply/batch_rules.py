@@ -34,7 +34,7 @@ class Rules:
         is_shared: whether another subscription also writes to the target's table of a relation.
         log_conflict_values: conflicts are logged and stored with the values of their rows (rule
             C21).
-        binary: values in binary form are accepted only by columns that read this form; otherwise
+        binary: values in binary format are accepted only by columns that read this form; otherwise
             they are converted in the same way as text values (rule C5).
     """
 

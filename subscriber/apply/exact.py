@@ -133,13 +133,13 @@ class ExactApplier:
         Args:
             frames: the frames of the batch; they are consumed one at a time.
             start: where the batch begins: the end of the previous batch.
-            end: where the batch ends, at a finish LSN.
+            end: where the batch ends, at an end LSN.
             before: stop after the transaction that finished at this LSN; ``end`` must be the same
                 LSN.
 
         Raises:
             JournalGap: the stored progress is before ``start``.
-            ProgressConflict: another runner moved the progress.
+            ProgressConflict: another run moved the progress.
             ApplyError: a change cannot be applied; see
                 :class:`~subscriber.apply.failure.ApplyFailure`.
             ProtocolError: messages are out of order, or a commit does not match its begin (C31).
@@ -326,7 +326,7 @@ def _apply_everything(_connection: sa.Connection) -> Rules:
 def _gap(origin: str, stored: LSN, start: LSN) -> JournalGap:
     return JournalGap(
         f"the target has applied up to {format_lsn(stored)}, but the batch begins at {format_lsn(start)}",
-        detail=f'The progress of replication origin "{origin}" lies before the batch; changes between would be lost.',
-        hint="Was the target restored from a backup? Start the pipeline again from the target's progress.",
+        detail=f'The progress of replication origin "{origin}" is before the batch; the changes in between would be lost.',
+        hint="If the target was restored from a backup, stop `subscriber run` and start it again: it then continues from the target's progress.",
         lsn=stored,
     )

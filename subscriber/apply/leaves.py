@@ -50,7 +50,7 @@ def in_leaf(
         raise TargetRelationError(
             f'logical replication target relation "{local.qualified_name}" has neither REPLICA IDENTITY'
             " index nor PRIMARY KEY and published relation does not have REPLICA IDENTITY FULL",
-            detail="Only its partitions have keys, and what was sent of the row does not tell which one it is in.",
+            detail="Only its partitions have keys, and the columns that were sent do not determine the row's partition.",
             hint="Give the whole table a primary key in the target, or use REPLICA IDENTITY FULL at the publisher.",
         )
     row = sa.select(

@@ -43,8 +43,8 @@ class MakeWriter(Protocol):
 
 
 class LocalTransactions:
-    """The transactions of the target in which a batch is applied, as a context manager. Leaving it
-    rolls back an open transaction.
+    """The transactions of the target in which a batch is applied, as a context manager. An error
+    rolls back the open transaction.
 
     Args:
         target: the target of the transactions.

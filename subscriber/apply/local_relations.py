@@ -241,8 +241,8 @@ class RelationMap:
             raise TargetRelationError(
                 f'cannot use relation "{self._name(remote)}" as logical replication target',
                 sqlstate="42809",
-                detail="Subscribers keep their state in tables of this name.",
-                hint="Use ALTER SUBSCRIPTION ... REFRESH PUBLICATION, which leaves it out.",
+                detail="The table has the name of one of subscriber's catalog tables.",
+                hint="Run ALTER SUBSCRIPTION ... REFRESH PUBLICATION, which leaves the table out.",
             )
         table = self._target.shapes.reflect(self._connection, *self._names.local(remote.namespace, remote.name))
         if table is None:
@@ -338,12 +338,12 @@ class RelationMap:
         if columns:
             reason = f"columns {_quoted(columns)} have another order at the publisher than before"
             difference = (
-                "They were renamed among each other there, or dropped and added again. Rows that were in the target"
-                " before have the values of the columns that had these names then."
+                "They have exchanged their names there, or were dropped and added again. Earlier rows of the target have"
+                " the values of the columns that had these names before."
             )
         elif gone and new:
-            reason = f"column {_quoted(new)} came up at the publisher, and {_quoted(gone)} is gone there"
-            difference = f"The target has all of them. Rows that were there before have no values of the publisher's in {_quoted(new)}."
+            reason = f"column {_quoted(new)} was added at the publisher, and {_quoted(gone)} no longer exists there"
+            difference = f"The target has all of them. Earlier rows of the target do not have the publisher's values in {_quoted(new)}."
         else:
             return
         answer = self._following.answers.get(remote, Answer())
@@ -361,7 +361,7 @@ class RelationMap:
             same = (remote.namespace, remote.name)
             mixed = any((one.namespace, one.name) == same for one in self._open)
             raise ColumnsToAdd(
-                f'relation "{self._name(remote)}" is to get {_named(new)}',
+                f'relation "{self._name(remote)}" must get {_named(new)} first',
                 shape=remote,
                 mixed=mixed,
                 relation=self._name(remote),
@@ -417,15 +417,15 @@ class RelationMap:
         alterations = []
         for column in new:
             rows = older[column.name]
-            reason = f'Column "{column.name}" came up at the publisher.'
+            reason = f'Column "{column.name}" was added at the publisher.'
             if rows.value is not None:
-                reason += " The rows that were there have got the value that they have at the publisher."
+                reason += " Existing rows have the value that they have at the publisher."
             difference = None
             if rows.unknown is not None:
-                difference = f'Rows that were there have NULL in column "{column.name}", and the publisher may have others: {rows.unknown}.'
+                difference = f'Existing rows have NULL in column "{column.name}", and the publisher may have other values: {rows.unknown}.'
             elif rows.value is not None and self._following.mixed:
                 difference = (
-                    f'Rows that the transaction had inserted before have NULL in column "{column.name}", and the publisher has others:'
+                    f'Rows that the transaction had already inserted have NULL in column "{column.name}", and the publisher has other values:'
                     f" {self._target.capabilities.database} could not alter the table within the transaction."
                 )
             statement = as_typed(self._target, _addition(self._target, table, column))
@@ -484,12 +484,12 @@ class RelationMap:
             hint = f"Use {commands} in the target{option}."
             known = set() if before is None else set(before.names)
             if self._adds_columns and any(column.name in known for column in missing):
-                changed = "It was replicated before, so it is the target's table that has changed: a column that was renamed or dropped there."
-                hint = f"Give the column its name again; or use {commands} in the target. {COPY_AGAIN}"
+                changed = "It was replicated before, so the target's table has changed: a column was renamed or dropped there."
+                hint = f"Rename the column back, or use {commands} in the target. {COPY_AGAIN}"
         for name, there in alike.items():
             hint = _joined(
                 hint,
-                f'{self._target.capabilities.database} takes "{name}" and "{there}" for one name, PostgreSQL for two:'
+                f'{self._target.capabilities.database} treats "{name}" and "{there}" as the same name, and PostgreSQL does not:'
                 f' rename the target\'s column to "{name}", or publish the table without one of them.',
             )
         return TargetRelationError(
@@ -510,15 +510,13 @@ class RelationMap:
         """The description of the change, and the hint: rename the columns, or add others."""
         new = [column.name for column in missing]
         if before is None:
-            what = (
-                f"It is not known whether {_quoted(replaced)} in the target is what {_quoted(new)} was called before."
-            )
+            what = f"It is not known whether {_quoted(replaced)} in the target is the former name of {_quoted(new)}."
             pairs = []
         else:
             shown = ", ".join(f"{one.name} {declared_type(one.type_oid, one.type_modifier)}" for one in before.columns)
             what = (
                 f"The publisher had ({shown}) before. Either {_quoted(replaced)} was renamed, or it was dropped, and {_quoted(new)}"
-                " is another column."
+                " is a different column."
             )
             pairs = [
                 (old, name)
@@ -532,8 +530,8 @@ class RelationMap:
             else "rename it in the target with ALTER TABLE ... RENAME COLUMN"
         )
         return what, (
-            f"If it was renamed, {rename}. If not, use {commands} in the target; rows that are there have NULL in it then."
-            f" The subscription goes on by itself. {COPY_AGAIN}"
+            f"If it was renamed, {rename}. If not, use {commands} in the target; existing rows then have NULL in it."
+            f" The subscription then continues without another command. {COPY_AGAIN}"
         )
 
     def _alike(self, table: TargetTable, missing: Sequence[RelationColumn]) -> dict[str, str]:
@@ -590,7 +588,7 @@ def check_required(local: LocalRelation) -> None:
 
 
 def check_binary(target: Target, local: LocalRelation, changes: ChangeGroup) -> None:
-    """Refuse values in binary form for PostgreSQL columns whose type cannot read them (rule C5).
+    """Refuse values in binary format for PostgreSQL columns whose type cannot read them (rule C5).
 
     Values of old rows are checked as well, whether the column is used to find rows or not. NULL is
     accepted for every type.

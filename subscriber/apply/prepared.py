@@ -67,7 +67,7 @@ def write_to_prepare(
         raise ApplyError(
             f'transaction identifier "{gid}" is already in use',
             sqlstate="42710",
-            hint="Another subscription of this number left it behind: COMMIT PREPARED or ROLLBACK PREPARED it in the target.",
+            hint="A dropped subscription with the same number has left it: run COMMIT PREPARED or ROLLBACK PREPARED in the target.",
         )
     transaction = PreparedTransaction(subid, xid, gid, LSN(message.end_lsn), message.prepare_timestamp)
     write_prepared(connection, transaction)

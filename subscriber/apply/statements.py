@@ -201,7 +201,7 @@ def bind_column(target: Target, parameter: Parameter, group: ChangeGroup) -> lis
             f'null value in column "{column.name}" violates not-null constraint',
             sqlstate="23502",
             column=column.name,
-            detail="The target would put a generated value in the place of the null.",
+            detail="The target would replace the null with a generated value.",
         )
     if values is None:
         return [None] * len(group)
@@ -271,9 +271,9 @@ class _Builder:
         limited = self.target.matching.change_first(statement)
         if limited is None:
             raise TargetRelationError(
-                f'rows of relation "{self.local.qualified_name}" cannot be told apart in the target',
+                f'rows of relation "{self.local.qualified_name}" cannot be distinguished in the target',
                 sqlstate="0A000",
-                detail="It has no primary key, and no row locator to change only one of several equal rows.",
+                detail="The table has no primary key, and the target has no row locator, so one of several equal rows cannot be changed alone.",
                 hint="Give the target's table a primary key.",
             )
         return limited

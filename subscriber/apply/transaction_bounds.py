@@ -5,7 +5,7 @@ end of its commit record (``C.end_lsn``; for a prepared transaction ``K.end_lsn`
 that finished at or before the stored progress is already applied::
 
     B ─ changes ─ C                 B contains the commit LSN, so it is known at once whether it is applied
-    b ─ changes ─ P ─ K             only K has the finish LSN; the frame has it beside b
+    b ─ changes ─ P ─ K             only K has the end LSN; the frame has it beside b
     b ─ changes ─ P … K             with two_phase: P finishes the prepared transaction, K is a separate step
 
 Messages in a wrong order are protocol errors, as in PostgreSQL's apply worker (rules C31, C38).
@@ -31,7 +31,7 @@ class RemoteTransaction:
             it (C37, C40).
         two_phase: whether it began with Begin Prepare.
         skip: whether it is already in the target, so that its changes are not applied.
-        finish_lsn: its finish LSN, if it began with Begin Prepare; for other transactions only
+        finish_lsn: its end LSN, if it began with Begin Prepare; for other transactions only
             Commit has it.
         prepared: whether its Prepare was read.
         changes: how many row changes and truncates were read so far.
@@ -57,14 +57,14 @@ class RemoteTransaction:
 
     @classmethod
     def begin_prepare(cls, message: BeginPrepare, finish: LSN, applied: LSN) -> RemoteTransaction:
-        """Create it from a Begin Prepare and the finish LSN in its frame; it is skipped if that LSN
+        """Create it from a Begin Prepare and the end LSN in its frame; it is skipped if that LSN
         is applied.
 
         Raises:
-            ProtocolError: the frame has no finish LSN.
+            ProtocolError: the frame has no end LSN.
         """
         if finish == INVALID_LSN:
-            raise ProtocolError("a frame does not say where its prepared transaction finishes", message_type="b")
+            raise ProtocolError("a frame has no end LSN of its prepared transaction", message_type="b")
         old = finish <= applied
         transaction = cls(message.xid or 0, LSN(message.prepare_lsn), two_phase=True, skip=old, finish_lsn=finish)
         transaction.timestamp = message.prepare_timestamp
@@ -81,7 +81,7 @@ class RemoteTransaction:
         self.messages = True
 
     def commit(self, message: Commit, applied: LSN) -> LSN:
-        """Check a Commit against its Begin (rule C31) and return the finish LSN.
+        """Check a Commit against its Begin (rule C31) and return the end LSN.
 
         Raises:
             ProtocolError: a Commit is not allowed here, or its commit LSN differs from that of its
@@ -111,7 +111,7 @@ class RemoteTransaction:
         self.prepared = True
 
     def commit_prepared(self, message: CommitPrepared) -> LSN:
-        """Check that a Commit Prepared belongs to this transaction and return the finish LSN.
+        """Check that a Commit Prepared belongs to this transaction and return the end LSN.
 
         Raises:
             ProtocolError: a Commit Prepared is not allowed here, or belongs to another transaction.

@@ -50,8 +50,8 @@ def read_definitions(connection: sa.Connection, names: Sequence[str]) -> tuple[P
             raise UsageError(
                 f'publication "{name}" does not exist',
                 sqlstate="42704",
-                hint="With a carrier, publications are the subscriber's own: CREATE PUBLICATION it in this target, or take a"
-                " server's with `subscriber publication import`.",
+                hint="With a carrier, the publications of a subscription are stored in the target: run CREATE PUBLICATION"
+                " in `subscriber sql`, or copy a server's publication with `subscriber publication import`.",
             )
         definitions.append(found)
     return tuple(definitions)
@@ -71,7 +71,7 @@ def read_publishing(connection: sa.Connection, subscription: Subscription) -> Pu
         raise UsageError(
             f'the publisher\'s tables of subscription "{subscription.name}" have not been read yet',
             sqlstate="55000",
-            hint="ALTER SUBSCRIPTION … REFRESH PUBLICATION reads them.",
+            hint="Run ALTER SUBSCRIPTION … REFRESH PUBLICATION to read them.",
         )
     content = json.loads(kept)
     try:

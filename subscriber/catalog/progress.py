@@ -106,7 +106,7 @@ class OriginProgress:
             raise ProgressConflict(
                 f'replication origin "{self.name}" does not exist',
                 sqlstate="42704",
-                hint="The subscription was dropped, or the target is not the one it was created in.",
+                hint="The subscription was dropped, or it was created in another target.",
             )
         return found
 
@@ -119,7 +119,7 @@ class OriginProgress:
         """See :meth:`Progress.lock`.
 
         Raises:
-            ProgressConflict: the progress is not ``expected``: another runner moved it.
+            ProgressConflict: the progress is not ``expected``: another run moved it.
         """
         self._compare_and_set(connection, expected, {"remote_lsn": format_lsn(expected)})
 

@@ -1,5 +1,7 @@
-"""The last `subscriber run` of the target: ``subscriber_runner``, a single row that the run writes
-every few seconds.
+"""The last `subscriber run` of the target: ``subscriber_runner``, a single row.
+
+The run writes the row every few seconds. On a target whose other connections cannot write during a
+batch, the run writes it only between batches (:mod:`subscriber.runtime.heartbeat`).
 """
 
 from __future__ import annotations

@@ -227,8 +227,8 @@ def check_replicated(connection: sa.Connection, subscription: Subscription) -> N
     )
     if connection.execute(unchanged.values(submap=stored)).rowcount != 1:
         raise ProgressConflict(
-            f'what subscription "{subscription.name}" replicates has changed',
-            hint="Its tables are looked at again.",
+            f'the definition of subscription "{subscription.name}" has changed',
+            hint="Its tables are read again.",
         )
 
 

@@ -37,13 +37,13 @@ from subscriber.waiting import told_by
 
 VERBS: Final = {
     "demo": "Replicate an embedded PostgreSQL 18 into SQLite through Spark.",
-    "explain": "Say why changes were sent, rewritten or left out by the subscriber's own publications.",
-    "journal": "Look into what was received and is kept until the target has it.",
-    "publication": "Take over publications of a server, so that the subscriber can do the filtering.",
-    "scenario": "Run psql sessions against PostgreSQL's subscriber or ours, and compare what they print.",
-    "run": "Run the workers of all enabled subscriptions of a target.",
-    "sql": "Run CREATE, ALTER and DROP of SUBSCRIPTION and PUBLICATION, and queries, on a target.",
-    "status": "Show subscriptions, table states, copies in progress, lag, conflicts and the last error.",
+    "explain": "Show why emulated publications sent, rewrote or left out changes.",
+    "journal": "List and print the journals of received changes, and remove their consumers.",
+    "publication": "Store publications of a server in the target, for the subscriber to evaluate.",
+    "scenario": "Run psql sessions as tests of PostgreSQL's subscriber or of this one.",
+    "run": "Replicate: run the workers of all enabled subscriptions of a target.",
+    "sql": "Run CREATE, ALTER and DROP SUBSCRIPTION or PUBLICATION, and queries, on a target.",
+    "status": "Show subscriptions, slots, table states, lag, conflicts and errors of a target.",
 }
 """Verb, which is also the name of its module → its description.
 
@@ -75,7 +75,14 @@ class _Verbs(click.Group):
 @click.version_option(__version__)
 @click.pass_context
 def cli(context: click.Context) -> None:
-    """CREATE SUBSCRIPTION for any database: replicate PostgreSQL into every SQLAlchemy target."""
+    """PostgreSQL's logical replication subscriber for any database that SQLAlchemy can open.
+
+    First create a subscription with `subscriber sql`, then replicate with `subscriber run`. The
+    commands keep subscriptions and progress in tables of the target.
+
+    Exit codes: 0 success, 1 failure, 2 wrong usage, 130 interrupted. Errors and notices are printed
+    on standard error.
+    """
     if context.invoked_subcommand in _COMMANDS:
         context.with_resource(told_by(lambda text: click.echo(f"NOTICE:  {text}", err=True)))
 

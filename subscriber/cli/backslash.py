@@ -17,13 +17,13 @@ from subscriber.lsn import format_lsn
 from subscriber.settings import redact_conninfo
 from subscriber.targets import Target
 
-COMMANDS_HELP: Final = r"""\dRp[+] [PATTERN]   list publications that are evaluated here
-\dRs[+]             list subscriptions
+COMMANDS_HELP: Final = r"""\dRp[+] [PATTERN]   list the emulated publications
+\dRs[+]             list the subscriptions
 \h                  help with the SQL commands
 \?                  help with the backslash commands
-\q                  leave (so does Control-D)
+\q                  quit (Control-D quits, too)
 
-A statement ends with a semicolon. Control-C clears what is typed, or interrupts what runs."""
+A statement ends with a semicolon. Control-C clears the input, or cancels a running statement."""
 
 SQL_HELP: Final = """CREATE SUBSCRIPTION name CONNECTION 'conninfo' PUBLICATION name [, ...] [ WITH ( option [= value] [, ...] ) ]
 ALTER SUBSCRIPTION name CONNECTION 'conninfo'
@@ -66,7 +66,7 @@ def run_backslash(text: str, target: Target) -> str:
     if command is None:
         raise UsageError(f"{name} takes one argument", hint="It is a pattern, such as p*.")
     if arguments:
-        raise UsageError(f"{name} takes no argument", hint="A backslash command stands alone in its line.")
+        raise UsageError(f"{name} takes no argument", hint="Write a backslash command on a separate line.")
     return command(target)
 
 

@@ -40,22 +40,35 @@ _DEMO_SETTINGS = {"logical_decoding_work_mem": "64kB"}  # so that the import is 
 
 @click.command("demo")
 @click.option(
-    "--seconds", default=10.0, show_default=True, type=click.FloatRange(0.0), help="How long orders are processed."
+    "--seconds",
+    default=10.0,
+    show_default=True,
+    type=click.FloatRange(0.0),
+    help="How many seconds orders are processed at the publisher.",
 )
 @click.option(
-    "--folder", default=_FOLDER, show_default=True, type=click.Path(path_type=Path), help="Where the SQLite file goes."
+    "--folder",
+    default=_FOLDER,
+    show_default=True,
+    type=click.Path(path_type=Path),
+    help="The folder for the SQLite file and the log of Spark; created if it does not exist.",
 )
 def command(seconds: float, folder: Path) -> None:
-    """Replicate an embedded PostgreSQL 18 into SQLite through Spark, live, and compare both sides.
+    """Replicate an embedded PostgreSQL 18 into SQLite through Spark, and compare both databases.
 
-    Ctrl-C at any moment ends it and leaves nothing running.
+    Starts a PostgreSQL server, copies a shop with 50,000 orders, processes orders while their
+    changes are replicated, and then compares every published table row by row. The SQLite file is
+    kept; the server and the journal are removed. Needs the extra demo, and Java 17 or newer.
+
+    The exit code is 0 if all tables are equal, 1 if they differ, and 130 after Ctrl-C, which stops
+    everything.
     """
     console = Console(soft_wrap=True)
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UsageError(
-            f"{folder}: {error.strerror}", hint="--folder takes a folder that this user may write to."
+            f"{folder}: {error.strerror}", hint="--folder needs a folder that this user may write to."
         ) from None
     stop = stop_on_signals()
     file = folder / "target.db"
@@ -94,7 +107,7 @@ def _demonstrate(
     if stop.is_set():
         console.print("\ninterrupted: everything is stopped.")
         return None
-    console.print("\nthe subscription is in trouble, see above: everything is stopped.")
+    console.print("\nthe subscription has failed, see above: everything is stopped.")
     return False
 
 
@@ -240,7 +253,7 @@ Every table is equal. What to try next:
 
 the manual's row filter, two rows:
   {sql} -c 'SELECT * FROM t1'
-how far the target is:
+the applied LSN:
   {sql} -c 'SELECT * FROM subscriber_replication_origin_status'
 a longer run:
   {program} demo --seconds 60

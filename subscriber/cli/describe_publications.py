@@ -116,7 +116,7 @@ def pattern_to_regex(pattern: str) -> str:
         elif piece in "|+()[]{}^\\":
             raise NotSupportedError(
                 f"regular expressions are not supported in patterns: {pattern}",
-                hint='* stands for any characters, ? for one; "…" takes characters as they are.',
+                hint='* matches any characters, ? matches one; characters in "…" match themselves.',
             )
         else:
             found.append({"*": ".*", "?": "."}.get(piece, re.escape(piece.lower() if piece.isascii() else piece)))

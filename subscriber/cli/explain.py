@@ -28,16 +28,24 @@ _OPERATIONS = {"I": "INSERT", "U": "UPDATE", "D": "DELETE"}
 @click.command("explain")
 @target_option
 @click.option(
-    "--subscription", metavar="NAME", help="Whose changes; needed where several have publications of their own."
+    "--subscription",
+    metavar="NAME",
+    help="The subscription. Needed if several subscriptions of the target have emulated publications.",
 )
-@click.option("--lsn", metavar="LSN", help="A change's LSN, or a transaction's finish LSN.")
-@click.option("--xid", type=int, help="Only this transaction.")
-@click.option("--table", metavar="SCHEMA.TABLE", help="Only changes of this table; partitions have their own names.")
+@click.option(
+    "--lsn", metavar="LSN", help="Only the change with this LSN, or the changes of the transaction with this end LSN."
+)
+@click.option("--xid", type=int, help="Only changes of this transaction.")
+@click.option(
+    "--table",
+    metavar="SCHEMA.TABLE",
+    help="Only changes of this table; for a partition, give the name of the partition.",
+)
 @click.option(
     "--key", "keys", multiple=True, metavar="COLUMN=VALUE",
-    help="Only rows with this value, before or after; several must all be true.",
+    help="Only changes whose old or new row has this value. If given more than once, all must match.",
 )  # fmt: skip
-@click.option("--show-values", is_flag=True, help="Print the rows' values, too.")
+@click.option("--show-values", is_flag=True, help="Also print the values of the old and new rows.")
 @json_option
 def command(
     target: str,
@@ -49,11 +57,17 @@ def command(
     show_values: bool,
     as_json: bool,
 ) -> None:
-    """Say of changes in the journal why each was sent, rewritten or left out: by which publication
-    and which filter.
+    """Show why emulated publications sent, rewrote or left out changes.
 
-    Filters are those of now. Results are t, f and null as in psql, and - where a filter was not
-    asked.
+    For each change in the journal of a subscription, in commit order, prints its operation, what
+    was sent, and one line for each publication with its row filter and the filter's result for the
+    old and the new row: t, f or null as in psql, - if the filter was not evaluated. If there is no
+    such change, a message on standard error says so.
+
+    The subscription must have the option carrier, and its journal must be on this machine
+    (SUBSCRIBER_JOURNAL). The journal does not keep changes that were applied and trimmed. The
+    publications are evaluated as they are defined now, not as they were when the change was
+    applied.
     """
     wanted = Wanted(parse_lsn(lsn) if lsn else None, xid, table, _key(keys))
     with open_target(target) as database:
@@ -91,7 +105,7 @@ def _subscription(target: Target, name: str | None) -> tuple[Subscription, Publi
                     "there is no subscription with a carrier in this target"
                     if not emulated
                     else f"there are {len(emulated)} subscriptions with a carrier in this target",
-                    hint="Only where the subscriber evaluates publications there is something to explain."
+                    hint="`subscriber explain` is for subscriptions whose publications the subscriber evaluates."
                     if not emulated
                     else f"Choose one with --subscription: {', '.join(one.name for one in emulated)}.",
                 )
@@ -100,11 +114,12 @@ def _subscription(target: Target, name: str | None) -> tuple[Subscription, Publi
     if publishing is None:
         raise UsageError(
             f'subscription "{found.name}" has publications of the server',
-            hint="The server filters before it sends; what it left out is not here to be explained.",
+            hint="The server evaluates them, and does not send the changes that they leave out.",
         )
     if found.system_identifier is None or found.slot_name is None:
         raise UsageError(
-            f'subscription "{found.name}" has no journal', hint="`subscriber run` makes it, once there is a slot."
+            f'subscription "{found.name}" has no journal',
+            hint="`subscriber run` creates the journal when the subscription has a slot.",
         )
     return found, publishing
 

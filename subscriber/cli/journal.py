@@ -19,21 +19,31 @@ from subscriber.settings import Settings
 _journal_option = click.option(
     "--journal",
     metavar="PATH|URL",
-    help="A journal, or the folder of all (default: $SUBSCRIBER_JOURNAL, else the user's data folder).",
+    help="A journal, or the folder that contains the journals (default: $SUBSCRIBER_JOURNAL, else the user's data folder).",
 )
 
 
 @click.group("journal")
 def command() -> None:
-    """Look into what was received and is kept until the target has it."""
+    """List and print the journals of received changes, and remove their consumers.
+
+    `subscriber run` stores what it receives from a replication slot in a journal, and removes it
+    when every consumer has passed it. A consumer is a subscription of a target, or a running table
+    synchronization.
+    """
 
 
 @command.command("ls")
 @_journal_option
 @json_option
-@click.option("--segments", is_flag=True, help="Every segment, not just every journal.")
+@click.option("--segments", is_flag=True, help="Also list the files of each journal (segments).")
 def ls(journal: str | None, as_json: bool, segments: bool) -> None:
-    """List journals: whose they are, which LSNs they hold, how large they are."""
+    """List the journals.
+
+    For each journal prints its slot, its publisher's system identifier, the range of its LSNs, the
+    received LSN, its entries and its size; then each consumer with its position, how far it is
+    behind, whether it prevents trimming, and its file.
+    """
     summaries = list_journals(journal or Settings.from_environment().journal)
     if as_json:
         click.echo(json.dumps([_as_json(summary) for summary in summaries], indent=1))
@@ -58,20 +68,25 @@ def ls(journal: str | None, as_json: bool, segments: bool) -> None:
 @command.command("forget")
 @_journal_option
 @click.argument("consumer", metavar="CONSUMER_FILE")
-@click.option("--yes", is_flag=True, help="Do it; otherwise nothing is removed.")
+@click.option(
+    "--yes", is_flag=True, help="Remove the consumer. Without it, only its position is printed, and the exit code is 1."
+)
 def forget(journal: str | None, consumer: str, yes: bool) -> None:
-    """Remove a consumer that nobody else will: its target is gone, or was restored to before it
-    knew the subscription.
+    """Remove a consumer from a journal.
 
-    What the other consumers have passed is trimmed then. A subscription that still exists loses
-    what it has not applied.
+    Needed for a consumer that no `subscriber run` removes: its target no longer exists, or was
+    restored to a state before CREATE SUBSCRIPTION. CONSUMER_FILE is the name that `subscriber
+    journal ls` prints.
+
+    The journal is then trimmed up to the position of the remaining consumers. If the subscription
+    still exists, the changes that it has not applied are lost.
     """
     storage = open_storage(_the_journal(journal))
     found = next((one for one in list_consumers(storage) if one.file == consumer), None)
     if found is None:
         raise UsageError(
             f'the journal at "{storage.url}" has no consumer "{consumer}"',
-            hint="`subscriber journal ls` shows the files of consumers.",
+            hint="`subscriber journal ls` lists the consumers with their files.",
         )
     if not yes:
         raise UsageError(
@@ -79,16 +94,26 @@ def forget(journal: str | None, consumer: str, yes: bool) -> None:
             hint="Give --yes if no subscription will read from there again.",
         )
     storage.delete([found.file])
-    click.echo(f"forgot {_whose(found)}")
+    click.echo(f"removed the consumer of {_whose(found)}")
 
 
 @command.command("show")
 @_journal_option
-@click.option("--from", "start", metavar="LSN", help="After this finish LSN (default: the journal's beginning).")
-@click.option("--to", "end", metavar="LSN", help="Up to this finish LSN (default: its end).")
-@click.option("--xid", type=int, help="Only this transaction.")
+@click.option(
+    "--from",
+    "start",
+    metavar="LSN",
+    help="Only transactions whose end LSN is greater (default: the beginning of the journal).",
+)
+@click.option(
+    "--to",
+    "end",
+    metavar="LSN",
+    help="Only transactions whose end LSN is not greater (default: the end of the journal).",
+)
+@click.option("--xid", type=int, help="Only messages of this transaction.")
 @click.option("--relation", metavar="SCHEMA.TABLE", help="Only messages of this relation.")
-@click.option("--show-values", is_flag=True, help="Print the rows' values, not just their sizes.")
+@click.option("--show-values", is_flag=True, help="Print the values of rows instead of their sizes.")
 @json_option
 def show(
     journal: str | None,
@@ -99,7 +124,12 @@ def show(
     show_values: bool,
     as_json: bool,
 ) -> None:
-    """Print a journal's messages in commit order."""
+    """Print the messages of a journal in commit order, one a line.
+
+    Each line has the end LSN of the transaction, its ID, the LSN of the message, its type (the byte
+    of the protocol), the relation, and the message in words. Values are only printed with
+    --show-values.
+    """
     for line in browse(
         _the_journal(journal),
         parse_lsn(start) if start else INVALID_LSN,
@@ -126,7 +156,8 @@ def _the_journal(given: str | None) -> str:
         return found[0].url
     if not found:
         raise UsageError(
-            f'there is no journal at "{base}"', hint="`subscriber run` makes it; --journal says where to look."
+            f'there is no journal at "{base}"',
+            hint="`subscriber run` creates it. Use --journal to name another folder.",
         )
     urls = ", ".join(Path(summary.url).name for summary in found)
     raise UsageError(

@@ -15,7 +15,7 @@ target_option: Callable[[Any], Any] = click.option(
     required=True,
     metavar="URL",
     show_envvar=True,
-    help="The database to replicate into, as a SQLAlchemy URL.",
+    help="The database that changes are written to, as a SQLAlchemy URL.",
 )
 
 json_option: Callable[[Any], Any] = click.option(

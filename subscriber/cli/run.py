@@ -50,24 +50,38 @@ _POLL_SECONDS: Final = 1.0
 @click.option(
     "--once",
     is_flag=True,
-    help="Stop when the target has everything that was committed at the publisher when the command began.",
+    help="Exit when everything is applied that was committed at the publisher when the command began.",
 )
-@click.option("--master", default="local[*]", show_default=True, help="Spark's master.")
+@click.option(
+    "--master",
+    default="local[*]",
+    show_default=True,
+    help="The Spark master: local[*], spark://host:port, k8s://... or yarn.",
+)
 @click.option(
     "--on-message",
     metavar="MODULE:FUNCTION",
-    help="Call a Python function with every message of pg_logical_emit_message.",
+    help="A Python function to call with each logical message (pg_logical_emit_message).",
 )
-@click.option("--verbose", "-v", is_flag=True, help="Log debug messages too.")
+@click.option("--verbose", "-v", is_flag=True, help="Also log debug messages.")
 def command(target: str, once: bool, master: str, on_message: str | None, verbose: bool) -> None:
-    """Run the workers of all enabled subscriptions of a target.
+    """Replicate: run the workers of all enabled subscriptions of a target.
 
-    Stops in order on Ctrl-C, SIGTERM or the end of the terminal; what is not committed in the
-    target comes again at the next start.
+    Each worker receives the stream of a replication slot, copies the tables of new subscriptions,
+    and applies changes to the target. Runs until it is stopped, or until every subscription has
+    stopped because of an error. Subscriptions that another process creates, alters or drops are
+    noticed within about a second. A target can have one `subscriber run` at a time. Needs Java 17
+    or newer for Spark.
 
-    With --once the exit code is 0 only if at least one subscription is enabled, every table of each
-    that is is ready, and everything is applied that was committed at the publisher when the run
-    began. Otherwise it is 1, and standard error says what is left, and why.
+    The log is on standard error; on a terminal, a live table shows the progress below it. Ctrl-C,
+    SIGTERM and the end of the terminal stop the command. A transaction that is not committed in the
+    target is then rolled back, and applied again at the next start. A second Ctrl-C ends the
+    command at once.
+
+    The exit code is 0 after a normal stop, and 1 if a subscription has an error that is not
+    resolved. With --once it is 0 only if at least one subscription is enabled, every table of the
+    enabled subscriptions is ready, and everything is applied that was committed at the publisher
+    when the command began; otherwise it is 1, and standard error names what is left, and why.
     """
     log_to_stderr(verbose=verbose)
     stop, working = stop_on_signals(), threading.Event()
@@ -117,7 +131,7 @@ def _run(
             if not stop.is_set():
                 raise
             # systemd, for instance, stops Spark's Java process at the same time as this process.
-            logger.info("stopped; Spark had ended before: %s", error.message)
+            logger.info("stopped; Spark had already ended: %s", error.message)
             return _interrupted(once=once)
 
 
@@ -127,7 +141,7 @@ def _interrupted(*, once: bool) -> bool:
     With ``once`` it was not, because nothing has caught up.
     """
     if once:
-        logger.error("the run was told to end before everything had caught up")
+        logger.error("the run was stopped before every subscription had caught up")
     return not once
 
 
@@ -153,7 +167,7 @@ def ending_in_time(stop: threading.Event, working: threading.Event, *, once: boo
         in_order = not working.is_set()
         if not in_order:
             logger.error(
-                "not everything has ended within %.0f s: the process ends now, and the target rolls back its open transactions",
+                "some workers have not ended within %.0f s: the process ends now, and the target rolls back its open transactions",
                 END_SECONDS,
             )
         _leave(0 if in_order and _interrupted(once=once) else 1)
@@ -183,7 +197,7 @@ def warn_of_open_journals(settings: Settings) -> None:
     """
     for folder in open_to_others(settings.journal):
         logger.warning(
-            'group or others have access to the journal "%s", which holds the publisher\'s rows; take it away with: chmod -R go= %s',
+            'group or others have access to the journal "%s", which contains rows of the publisher; remove the access with: chmod -R go= %s',
             folder,
             shlex.quote(folder),
         )

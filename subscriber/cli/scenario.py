@@ -34,17 +34,21 @@ from subscriber.scenario.template import scenario_template
 _paths = click.argument("paths", nargs=-1, required=True, metavar="PATH…", type=click.Path(path_type=Path))
 _pg = click.option(
     "--pg", "majors", type=int, multiple=True, default=(18,), show_default=True, metavar="MAJOR",
-    help="Version of the PostgreSQL servers; may be given more than once.",
+    help="Major version of the PostgreSQL servers; can be given more than once.",
 )  # fmt: skip
 _timeout = click.option(
     "--timeout", type=click.FloatRange(min=0, min_open=True), default=60.0, show_default=True, metavar="SECONDS",
-    help="How long a statement, or waiting for its subscriptions, may take.",
+    help="The longest time for a statement, and for its subscriptions to catch up.",
 )  # fmt: skip
 
 
 @click.group("scenario")
 def command() -> None:
-    """Run psql sessions against PostgreSQL's subscriber or ours, and compare what they print."""
+    """Run psql sessions as tests of PostgreSQL's subscriber or of this one.
+
+    A scenario is a file with a psql session: statements for a publisher and a subscriber, and the
+    output that they must print. The servers are started for the run, and removed afterwards.
+    """
 
 
 @command.command("run")
@@ -52,16 +56,20 @@ def command() -> None:
 @click.option(
     "--subscriber", "subscribers", multiple=True, default=("sqlite",), show_default=True,
     metavar="native|sqlite|duckdb|mariadb|postgresql|URL",
-    help="Who subscribes; may be given more than once.",
+    help="The subscriber: native is PostgreSQL's, the others are targets of this program. Can be given more than once.",
 )  # fmt: skip
 @click.option(
     "--publications", type=click.Choice(["server", "emulated"]), default="server", show_default=True,
-    help="Who filters: the publisher's server, or the subscriber.",
+    help="Where publications are evaluated: at the publisher's server, or emulated by the subscriber.",
 )  # fmt: skip
 @_pg
 @_timeout
-@click.option("--shuffle", type=int, metavar="SEED", help="Run the files in a random order.")
-@click.option("--report", type=click.Path(path_type=Path, dir_okay=False), help="Write a page with every session.")
+@click.option("--shuffle", type=int, metavar="SEED", help="Run the files in the random order that SEED gives.")
+@click.option(
+    "--report",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write an HTML page with every session to this file.",
+)
 @json_option
 def run(
     paths: tuple[Path, ...],
@@ -73,9 +81,13 @@ def run(
     report: Path | None,
     as_json: bool,
 ) -> None:
-    """Run scenario files, or all those in folders; exits 0 only if all passed.
+    """Run scenarios, and compare what their statements print with the expected output.
 
-    Scenarios that a library's expected_failures.toml lists may fail, and must.
+    A PATH is a scenario file, or a folder whose scenarios are run. Prints one line for each run,
+    with the differences if it failed, and the totals. A scenario that the file
+    expected_failures.toml of its folder lists is expected to fail, and it is an error if it passes.
+
+    The exit code is 0 if no run failed or passed unexpectedly, else 1.
     """
     for subscriber in subscribers:
         check_subscriber(subscriber, publications)
@@ -109,13 +121,14 @@ def run(
 @_pg
 @_timeout
 def record(paths: tuple[Path, ...], majors: tuple[int, ...], timeout: float) -> None:
-    """Write what the native subscriber prints into scenario files, as the expected output.
+    """Record scenarios: run them with PostgreSQL's subscriber, and write what they print into the
+    files as the expected output.
 
-    A file whose requirements the version does not meet, or in which a statement does not end, is
-    left as it is.
+    A file is not changed if the version does not meet its requirements, or if one of its statements
+    fails to end. The exit code is then 1, else 0.
     """
     if len(majors) != 1:
-        raise click.UsageError("--pg may be given once here: a file holds one output.")
+        raise click.UsageError("--pg can be given only once: a file has one expected output.")
     files = find_scenarios(paths)
     failed = False
     with Stage() as stage:
@@ -130,21 +143,25 @@ def record(paths: tuple[Path, ...], majors: tuple[int, ...], timeout: float) -> 
 @click.argument("name")
 @click.option(
     "--folder", type=click.Path(path_type=Path, file_okay=False, exists=True), default=Path("scenarios"),
-    show_default=True, help="Where to write it.",
+    show_default=True, help="The folder in which to create the file.",
 )  # fmt: skip
 def new(name: str, folder: Path) -> None:
-    """Write a commented template of a scenario, NAME.psql."""
+    """Create the scenario file NAME.psql from a template with comments.
+
+    An existing file is not overwritten.
+    """
     name = name.removesuffix(SUFFIX)
     if re.fullmatch(r"\w[\w-]*", name) is None:
         raise UsageError(
-            f'"{name}" is no name for a scenario', hint="Use letters, digits, _ and -, such as 110_filter_on_dates."
+            f'"{name}" is not a valid name for a scenario',
+            hint="Use letters, digits, _ and -, such as 110_filter_on_dates.",
         )
     path = folder / f"{name}{SUFFIX}"
     try:
         with path.open("x") as file:
             file.write(scenario_template(name))
     except FileExistsError:
-        raise UsageError(f"{path} exists already", hint="Choose another name.") from None
+        raise UsageError(f"{path} already exists", hint="Choose another name.") from None
     click.echo(f"wrote {path}; run it with: subscriber scenario run {path}")
 
 
@@ -166,15 +183,17 @@ def _record(runner: Runner, file: Path, setup: Setup) -> bool:
     broken = [exchange for exchange in result.exchanges if exchange.error]
     if result.skipped or broken or result.leftover:
         reason = result.skipped or result.leftover or broken[0].error
-        click.echo(f"{file} is left as it is: {reason}", err=True)
+        click.echo(f"{file} was not changed: {reason}", err=True)
         return False
     printed = [exchange.printed or "" for exchange in result.exchanges]
     recorded = with_output(text, scenario, printed)
     if recorded == text:
-        click.echo(f"{file}: nothing new")
+        click.echo(f"{file}: no changes")
     else:
         file.write_text(recorded)
-        click.echo(f"{file}: recorded, {len(result.failures)} of {len(printed)} statements printed something new")
+        click.echo(
+            f"{file}: recorded, {len(result.failures)} of {len(printed)} statements print other output than before"
+        )
     return True
 
 

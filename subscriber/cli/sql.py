@@ -32,20 +32,28 @@ from subscriber.targets import Target, open_target
     envvar="SUBSCRIBER_PUBLISHER",
     metavar="CONNINFO",
     show_envvar=True,
-    help="The server whose tables CREATE and ALTER PUBLICATION are about, if not that of the target's subscriptions.",
+    help="The server that has the tables of CREATE and ALTER PUBLICATION (default: the publisher of the target's subscriptions).",
 )
-@click.option("-c", "--command", "text", metavar="SQL", help="Run this, then exit.")
+@click.option("-c", "--command", "text", metavar="SQL", help="Run these statements, then exit.")
 @click.option(
-    "-f", "--file", type=click.Path(path_type=Path), help="Run the statements of this file (- is standard input)."
+    "-f",
+    "--file",
+    type=click.Path(path_type=Path),
+    help="Run the statements of this file, then exit. - is standard input.",
 )
 def command(target: str, publisher: str | None, text: str | None, file: Path | None) -> None:
-    r"""Run CREATE, ALTER and DROP of SUBSCRIPTION and PUBLICATION, and queries, on a target.
+    r"""Run CREATE, ALTER and DROP SUBSCRIPTION or PUBLICATION, and queries, on a target.
 
-    Without -c and -f, statements are typed at a prompt, or read from standard input when that is no
-    terminal. The first error ends the run; at the prompt it is printed.
+    The commands for subscriptions have PostgreSQL's syntax and options. Publications that are
+    created here are emulated: the subscriber evaluates them. Queries are SELECT statements in the
+    SQL of the target. Results, notices and errors are printed as psql prints them.
+
+    Without -c and -f, statements are read from a prompt, or from standard input if that is not a
+    terminal. \h and \? at the prompt list the commands. The first error ends the command with exit
+    code 1; at the prompt, errors are only printed.
     """
     if text is not None and file is not None:
-        raise click.UsageError("-c and -f exclude each other.")
+        raise click.UsageError("-c and -f cannot be used together.")
     with open_target(target) as database:
         run = partial(_run, database, Settings.from_environment(), publisher)
         if text is None and file is None and sys.stdin.isatty() and sys.stdout.isatty():
@@ -79,13 +87,13 @@ def _statements(text: str | None, file: Path | None) -> tuple[str | None, list[S
         return str(file), cut(file.read_text())
     except OSError as error:
         raise UsageError(
-            f"{file}: {error.strerror}", hint="-f takes a file of statements; - is standard input."
+            f"{file}: {error.strerror}", hint="-f needs a file with statements; - is standard input."
         ) from error
     except UnicodeDecodeError as error:
         raise UsageError(
-            f"{file}: byte {error.start} is no text in UTF-8",
+            f"{file}: byte {error.start} is not valid UTF-8",
             sqlstate="22021",
-            hint="-f takes a file of statements, in UTF-8.",
+            hint="-f needs a file with statements, in UTF-8.",
         ) from None
 
 
@@ -99,7 +107,7 @@ def _run(database: Target, settings: Settings, publisher: str | None, statement:
     if statement.command:
         if statement.sql:
             raise UsageError(
-                "a backslash command behind a statement is not supported", hint="End the statement with a semicolon."
+                "a backslash command after a statement is not supported", hint="End the statement with a semicolon."
             )
         return run_backslash(statement.command, database)
     try:

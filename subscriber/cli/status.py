@@ -36,13 +36,18 @@ _STATES = {"i": "init", "d": "copying", "f": "copied", "s": "synced", "r": "read
 @target_option
 @json_option
 def command(target: str, as_json: bool) -> None:
-    """Show subscriptions, slots, table states, copies in progress, lag, conflicts, the last error,
-    and whether `subscriber run` is running.
+    """Show the state of all subscriptions of a target, and whether `subscriber run` is running.
 
-    The lag in seconds is the age of the oldest commit that is received and not applied; 0 is
-    nothing that the publisher has. What cannot be reached from here (the publisher, or a journal on
-    another machine) shows as "?". While a batch of `subscriber run` holds a DuckDB file, which
-    nobody else can read then, the status is the one that it has left beside it, a few seconds old.
+    For each subscription prints whether it is enabled, the received and the applied LSN, the lag,
+    the states of its tables, and the numbers of conflicts and errors; then its slot at the
+    publisher, the tables that are not ready with the progress of their copies, tables that were
+    altered, warnings, and the last error.
+
+    The lag in seconds is the age of the oldest commit that was received and is not applied; it is 0
+    if everything at the publisher is applied. "?" is a value that cannot be read from this machine:
+    the publisher does not answer, or the journal is on another machine. While `subscriber run`
+    locks a DuckDB file with a batch or a copy, the status is read from the file that `subscriber
+    run` has written beside it, and is some seconds old.
     """
     with open_target(target) as database:
         statuses, as_of = _statuses(database)
@@ -50,7 +55,7 @@ def command(target: str, as_json: bool) -> None:
         click.echo(json.dumps([asdict(status) for status in statuses], indent=1))
         return
     if as_of is not None:
-        click.echo(f"as of {as_of}, while `subscriber run` holds the target with a batch or a copy:\n")
+        click.echo(f"as of {as_of}, while a batch or a copy of `subscriber run` locks the target:\n")
     if not statuses:
         place = database.url.set(query={}).render_as_string()
         click.echo(f"no subscriptions in {place}; create one with: subscriber sql -c 'CREATE SUBSCRIPTION …'")
@@ -84,13 +89,11 @@ def _runner_line(runner: RunnerStatus | None) -> str:
         if runner.ended_at is not None:
             return f"`subscriber run` is not running; the last one ended at {runner.ended_at} ({place})"
         return (
-            f"WARNING:  `subscriber run` is not running; the last one ({place}) did not end in order, and was last heard of at"
+            f"WARNING:  `subscriber run` is not running; the last one ({place}) did not end normally, and wrote its last heartbeat at"
             f" {runner.heartbeat_at}"
         )
     busy = "" if runner.busy_since is None else f", busy with a batch or a copy since {runner.busy_since}"
-    return (
-        f"`subscriber run` is running since {runner.started_at} {place}, last heard of at {runner.heartbeat_at}{busy}"
-    )
+    return f"`subscriber run` has been running since {runner.started_at} {place}, last heartbeat at {runner.heartbeat_at}{busy}"
 
 
 def _warnings(status: SubscriptionStatus) -> Iterator[str]:
@@ -98,7 +101,7 @@ def _warnings(status: SubscriptionStatus) -> Iterator[str]:
     again = "Drop the subscription and create it again, with a new copy."
     if status.history_diverged:
         yield (
-            f"WARNING:  the publisher of {status.name} has WAL up to {status.publisher_lsn} only, and changes up to"
+            f"WARNING:  the publisher of {status.name} has WAL only up to {status.publisher_lsn}, but changes up to"
             f" {_known(status)} were received\nDETAIL:  It was restored to an older state, or another server was promoted.\n"
             "HINT:  `subscriber run` says which tables have changes that the publisher lost, and what to do."
         )

@@ -92,8 +92,8 @@ def refuse_owner(command: AlterOwner) -> None:
         UsageError: 42704, there is no role of that name.
         NotSupportedError: the command names the current role.
     """
-    detail = "A subscriber has no roles: it acts as the user of its target."
-    hint = "Give `subscriber run` a target URL with another user."
+    detail = "subscriber has no roles: changes are applied as the user of the target URL."
+    hint = "To apply changes as another user, start `subscriber run` with a target URL of that user."
     if command.owner is not None:
         raise UsageError(f'role "{command.owner}" does not exist', sqlstate="42704", detail=detail, hint=hint)
     raise NotSupportedError("ALTER SUBSCRIPTION … OWNER TO is not supported", detail=detail, hint=hint)

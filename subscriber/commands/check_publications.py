@@ -140,7 +140,7 @@ def _without_own(tables: Sequence[PublishedTable], names: RelationNames, notify:
     own = [table for table in tables if catalog.is_own_table(names, *table.key)]
     if own:
         shown = ", ".join(f'"{table.qualified_name}"' for table in own)
-        notice(notify, f"not replicated, because subscribers keep their state in tables of these names: {shown}")
+        notice(notify, f"tables that have the names of subscriber's catalog tables are not replicated: {shown}")
     return [table for table in tables if table not in own]
 
 
@@ -152,7 +152,7 @@ def _check_emulated(target: Target, publisher: Publisher, publications: Sequence
         raise PublisherNotReady(
             f'publication "{carrier}" does not exist',
             sqlstate="42704",
-            hint=f'The carrier is a publication of the server: CREATE PUBLICATION "{carrier}" FOR ALL TABLES, at the publisher.',
+            hint=f'The carrier is a publication of the server. Run at the publisher: CREATE PUBLICATION "{carrier}" FOR ALL TABLES;',
         )
     tables = read_publisher_tables(publisher.connection)
     for definition in definitions:
@@ -181,8 +181,8 @@ def _check_members(publication: Publication, tables: PublisherTables) -> None:
             raise UsageError(
                 f'relation "{qualified}" does not exist',
                 sqlstate="42P01",
-                detail=f'Publication "{publication.name}" has it, and the publisher has not.',
-                hint=f'ALTER PUBLICATION "{publication.name}" DROP TABLE it, or make the table at the publisher.',
+                detail=f'Publication "{publication.name}" contains the table, but the publisher does not have it.',
+                hint=f'ALTER PUBLICATION "{publication.name}" DROP TABLE, or create the table at the publisher.',
                 relation=qualified,
             )
         if entry.where is not None:

@@ -119,7 +119,7 @@ def check_relations(
                 raise UsageError(
                     f'cannot use relation "{qualified}" as logical replication target',
                     sqlstate="42809",
-                    detail="Subscribers keep their state in tables of this name.",
+                    detail="The table has the name of one of subscriber's catalog tables.",
                     relation=qualified,
                 )
             found = target.shapes.reflect(connection, *names.local(*relation))
@@ -147,4 +147,4 @@ def check_relations(
 def _mapped_from(relation: TableName, names: RelationNames) -> str | None:
     if names.local(*relation) == relation:
         return None
-    return f"The subscription's map has it for the publisher's \"{'.'.join(relation)}\"."
+    return f'Option "map" replicates the publisher\'s table "{".".join(relation)}" into it.'

@@ -73,7 +73,7 @@ def drop_subscription(target: Target, command: DropSubscription, settings: Setti
         warning(
             notify,
             f'prepared transaction "{transaction.gid}" is left in the target',
-            hint="COMMIT PREPARED or ROLLBACK PREPARED it there: it holds its locks until then.",
+            hint="Run COMMIT PREPARED or ROLLBACK PREPARED there: the transaction holds its locks until then.",
         )
 
 
@@ -100,7 +100,7 @@ _UNFINISHED: Final = (
     ),
     (
         {RelationState.FINISHEDCOPY},
-        "copied and not brought up to date",
+        "copied but not caught up",
         "Changes that were made at the publisher during the copy are not in the target.",
     ),
 )

@@ -46,7 +46,7 @@ def import_publications(
             raise PublisherNotReady(
                 f'publication "{name}" does not exist',
                 sqlstate="42704",
-                hint="`psql -c '\\dRp'` at the server lists those that do.",
+                hint="`psql -c '\\dRp'` lists the publications of the server.",
             )
         _check_filters(found[name], tables)
     with target.reporting():

@@ -68,7 +68,8 @@ def warn_without_identity(notify: Notify, tables: Sequence[TableWithoutIdentity]
     warning(
         notify,
         message,
-        detail=f"At the publisher, {' and '.join(verb for verb, _ in fails)} on {'it' if len(tables) == 1 else 'each of them'} fail,"
+        detail=f"At the publisher, {' and '.join(verb for verb, _ in fails)} on {'it' if len(tables) == 1 else 'each of them'}"
+        f" {'fails' if len(fails) == 1 else 'fail'},"
         f" for every application: {'; '.join(text for _, text in fails)}.",
         hint=f"Run at the publisher: {_script(table.statement for table in tables)}",
     )
@@ -115,7 +116,7 @@ def warn_unused_names(notify: Notify, names: RelationNames, relations: Collectio
     unused = [f'relation "{".".join(remote)}"' for remote, _ in names.tables if remote not in relations]
     unused += [f'schema "{remote}"' for remote, _ in names.schemas if remote not in schemas]
     for one in unused:
-        warning(notify, f"the subscription has no table that the map's {one} is about")
+        warning(notify, f'{one} of option "map" matches no table of the subscription')
 
 
 def warn_other_origins(notify: Notify, subscription: str, publications: Sequence[str]) -> None:

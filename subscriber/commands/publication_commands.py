@@ -126,13 +126,13 @@ def _drop(target: Target, command: DropPublication, notify: Notify) -> None:
             ):
                 warning(
                     notify,
-                    f'subscription "{subscription.name}" cannot go on without publication {quoted(sorted(gone))}',
-                    hint="Make the publication again, or use ALTER SUBSCRIPTION ... DROP PUBLICATION.",
+                    f'subscription "{subscription.name}" cannot continue without publication {quoted(sorted(gone))}',
+                    hint="Create the publication again, or use ALTER SUBSCRIPTION ... DROP PUBLICATION.",
                 )
 
 
 def _refuse_owner(command: AlterPublicationOwner) -> None:
-    detail = "A subscriber has no roles: an owner is only noted, when a publication is made."
+    detail = "subscriber has no roles: it only records the owner of a publication, when the publication is created."
     hint = "Drop the publication and create it again, with a --publisher of that user."
     if command.owner is not None:
         raise UsageError(f'role "{command.owner}" does not exist', sqlstate="42704", detail=detail, hint=hint)
@@ -165,7 +165,7 @@ def _only_publisher(conninfos: Sequence[str]) -> str:
     if len(different) == 1:
         return different[0]
     raise UsageError(
-        "it is not known whose tables the publication is about",
+        "the publisher of the publication's tables is not known",
         detail="The target has no subscription."
         if not different
         else f"The target's subscriptions have different publishers: {'; '.join(map(redact_conninfo, different))}.",

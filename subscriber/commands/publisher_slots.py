@@ -109,8 +109,8 @@ def end_receiver(subscription: Subscription, notify: Notify) -> None:
     except PublisherError as error:
         warning(
             notify,
-            f'a receiver may still stream from slot "{slot}" as before this command: {error.message}',
-            hint="The change holds as soon as `subscriber run` has noticed it, about a second after it reaches the target.",
+            f'a receiver may still stream from slot "{slot}" with the previous settings: {error.message}',
+            hint="The command takes effect when `subscriber run` notices it, about a second after it can read the target.",
         )
 
 

@@ -41,7 +41,7 @@ _CATCH_UP_SECONDS: Final = 3.0
 in seconds.
 """
 _POLL_SECONDS: Final = 0.2
-_AGAIN: Final = "Run the command again when everything has been applied: `subscriber status` tells."
+_AGAIN: Final = "Run the command again when everything has been applied; `subscriber status` shows the lag."
 
 
 def refresh_sequences(target: Target, subscription: Subscription, settings: Settings, notify: Notify) -> None:
@@ -105,15 +105,18 @@ class _Refresh:
             count = "1 sequence was" if len(unused) == 1 else f"{len(unused):,} sequences were"
             warning(
                 self._notify,
-                f"{count} left alone: {first_names(unused)}",
-                detail="No column takes values from them at the publisher, and the target has no sequences of their names.",
-                hint="If an application calls nextval itself, give it another source of values.",
+                f"{count} not set: {first_names(unused)}",
+                detail="No column takes values from them at the publisher, and the target has no sequences with these names.",
+                hint="If an application calls nextval on them, it needs another source of values in the target.",
             )
         if foreign:
-            count = "1 sequence was" if len(foreign) == 1 else f"{len(foreign):,} sequences were"
+            one = len(foreign) == 1
+            count, tables = (
+                ("1 sequence was", "its table") if one else (f"{len(foreign):,} sequences were", "their tables")
+            )
             notice(
                 self._notify,
-                f"{count} left alone, of tables that the subscription does not have: {first_names(foreign)}",
+                f"{count} not set, because the subscription does not have {tables}: {first_names(foreign)}",
             )
 
     def _carry_over(self, sequence: PublishedSequence, name: str, position: SequencePosition) -> bool:
@@ -138,8 +141,8 @@ class _Refresh:
             if found is None:
                 self._leave(
                     name,
-                    f'nothing makes values for column "{qualified}" in the target',
-                    "Let the application give the column its values, or declare it so that the target makes them.",
+                    f'the target generates no values for column "{qualified}"',
+                    "Let the application set the column, or declare the column so that the target generates its values.",
                 )
             else:
                 yield _Place(found, qualified)
@@ -155,7 +158,10 @@ class _Refresh:
         sign = 1 if position.increment > 0 else -1
         moved = self._moved.get(found.name)
         if moved is not None and (position.next_value - moved.next_value) * sign <= 0:
-            self._leave(name, "what it is for has just been set further, from another sequence of the same column")
+            self._leave(
+                name,
+                "its counter in the target has just been set to a later value, from another sequence of the same column",
+            )
             return
         before = found.position
         self._target.sequences.set(self._connection, found, position)
@@ -164,15 +170,15 @@ class _Refresh:
         if moved is None and (position.next_value - before.next_value) * sign < 0:
             warning(
                 self._notify,
-                f"{text}, which goes back",
-                detail="Rows that were inserted into the target by others than replication may have the values that come next.",
+                f"{text}, a step back",
+                detail="Rows that other programs have inserted into the target may already have the next values.",
                 hint="If the application has moved to the target already, set the sequence forward there, and do not run the command again.",
             )
         else:
             notice(self._notify, text)
 
     def _leave(self, name: str, reason: str, hint: str | None = None) -> None:
-        warning(self._notify, f'sequence "{name}" was left alone: {reason}', hint=hint)
+        warning(self._notify, f'sequence "{name}" was not set: {reason}', hint=hint)
 
     @staticmethod
     def _named(sequence: PublishedSequence) -> str:
@@ -186,7 +192,7 @@ def _warn_of_unfinished(subscription: Subscription, relations: Sequence[Subscrip
         warning(
             notify,
             f'{count} not ready in subscription "{subscription.name}": {first_names(names)}',
-            detail="Rows of theirs may still come.",
+            detail="More rows may still be copied into them.",
             hint=_AGAIN,
         )
 

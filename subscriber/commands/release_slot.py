@@ -94,7 +94,7 @@ def leave_journal(target: Target, subscription: Subscription, applied: LSN, sett
             subscription,
             applied,
             notify,
-            f'They stay in the journal at "{storage.url}", for the subscription that goes on with slot "{subscription.slot_name}".',
+            f'They stay in the journal at "{storage.url}", for a subscription that takes over slot "{subscription.slot_name}".',
         )
     except (JournalError, UsageError) as error:
         warning(
@@ -125,7 +125,7 @@ def remove_journal_of(system_identifier: str, slot: str, settings: Settings, not
     except (JournalError, UsageError) as error:
         warning(
             notify,
-            f'the journal of slot "{slot}" is left: {error.message}',
+            f'could not remove the journal of slot "{slot}": {error.message}',
             hint="No subscription needs it any more; remove it.",
         )
 

@@ -40,7 +40,7 @@ def check_target(target: Target, options: Mapping[str, Any]) -> None:
     if value in ("remote_write", "remote_apply") and not target.capabilities.standbys:
         raise NotSupportedError(
             f"synchronous_commit = {value} is not supported",
-            detail=f"{target.capabilities.database} has no such commit: its transactions wait for its own disk, not for a standby.",
+            detail=f"{target.capabilities.database} cannot wait for a standby: a commit waits only for the database's own disk.",
             hint="Use synchronous_commit = on.",
         )
 
@@ -73,7 +73,7 @@ def check_other_database(target: Target, connection: sa.Connection, system_ident
     if target.cluster is not None and target.cluster.has_database(connection, system_identifier, database):
         raise NotSupportedError(
             "the publisher is the target itself",
-            detail=f'CONNECTION leads to database "{database}", which is the target: every change would be applied to its own table.',
+            detail=f'CONNECTION names database "{database}", which is the target: every change would be applied to the table that it comes from.',
             hint="Replicate into another database.",
         )
 

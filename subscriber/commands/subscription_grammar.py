@@ -62,7 +62,7 @@ from subscriber.sql.cursor import (
 )
 from subscriber.sql.lexer import Kind, Lexed, error_of, scan
 
-UNDERSTOOD: Final = "Understood are CREATE, ALTER and DROP of SUBSCRIPTION and PUBLICATION, and SELECT."
+UNDERSTOOD: Final = "The supported commands are CREATE, ALTER and DROP of SUBSCRIPTION and PUBLICATION, and SELECT."
 
 
 def parse(text: str | Lexed) -> Command:

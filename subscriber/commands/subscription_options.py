@@ -152,7 +152,7 @@ def _system_identifier(name: str, value: OptionValue) -> str:
     if not (identifier.isascii() and identifier.isdigit()):
         raise UsageError(
             f'invalid value for parameter "{name}": "{identifier}"',
-            hint="Give the number that the publisher answers to SELECT system_identifier FROM pg_control_system().",
+            hint="Give the number that SELECT system_identifier FROM pg_control_system() returns at the publisher.",
         )
     return identifier
 

@@ -57,7 +57,7 @@ def follow_upgrade(target: Target, subscription: Subscription, identifier: str, 
         raise UsageError(
             'cannot set option "system_identifier" for a subscription that has not replicated yet',
             sqlstate="55000",
-            hint="It learns the identifier at its first connection.",
+            hint="The identifier is stored at the first connection to the publisher.",
         )
     if old == identifier:
         return
@@ -86,11 +86,11 @@ def _upgraded_slot(subscription: Subscription, slot: str, identifier: str) -> Sl
         if found != identifier:
             raise UsageError(
                 f"the publisher is system {found}, not {identifier}",
-                hint="Give the identifier of the server that CONNECTION leads to, if that is the upgraded publisher.",
+                hint="Give the identifier of the server that CONNECTION names, if that is the upgraded publisher.",
             )
         if not publisher.features.slots_survive_upgrade:
             raise NotSupportedError(
-                "pg_upgrade takes logical replication slots along from PostgreSQL 17 on",
+                "pg_upgrade does not keep logical replication slots before PostgreSQL 17",
                 detail=f"The publisher is PostgreSQL {publisher.version // 10000}.",
                 hint="Drop the subscription and create it again, with a new copy.",
             )
@@ -119,6 +119,6 @@ def _journal(settings: Settings, old: str, new: str, slot: str) -> Iterator[tupl
                 yield storage, control
             return
     raise JournalGap(
-        f'the journal of slot "{slot}" is not here',
-        hint=f"Give the command where `subscriber run` works for the subscription (SUBSCRIBER_JOURNAL is {settings.journal}).",
+        f'there is no journal of slot "{slot}" here',
+        hint=f"Run the command on the machine of `subscriber run`, with the same SUBSCRIBER_JOURNAL (it is {settings.journal} here).",
     )

@@ -54,7 +54,7 @@ class JournalSummary:
 
     @property
     def end(self) -> LSN:
-        """Finish LSN of the last entry; the journal's ``begin`` where it has no entries."""
+        """End LSN of the last entry; the journal's ``begin`` where it has no entries."""
         return LSN(max([self.control.begin, *(entry.end for entry in self.entries)]))
 
     def behind(self, consumer: ConsumerPosition) -> int:

@@ -198,8 +198,8 @@ class SegmentBuilder:
         """Make the entry durable and visible in the journal.
 
         Args:
-            begin: finish LSN of the previous entry.
-            end: finish LSN of this entry.
+            begin: end LSN of the previous entry.
+            end: end LSN of this entry.
             kind: the kind of this entry.
             xid: the transaction of this entry; 0 for a run of several transactions.
             finish: the message that finished this entry.

@@ -40,7 +40,7 @@ class Control:
         slot: the name of the replication slot.
         begin: the LSN at which the chain of segments starts.
         received: the LSN up to which everything that was published is in the journal.
-        end: finish LSN of the last entry when ``received`` was written; ``begin`` when there was no
+        end: end LSN of the last entry when ``received`` was written; ``begin`` when there was no
             entry.
         timeline: the publisher's timeline at the last connection; 0 if it is unknown.
     """

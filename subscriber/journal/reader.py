@@ -110,7 +110,7 @@ class Reading:
 
     Attributes:
         segment: the segment.
-        end: finish LSN of the entry that the segment is read for. A prepared transaction is read
+        end: end LSN of the entry that the segment is read for. A prepared transaction is read
             for its COMMIT PREPARED, but with ``two_phase`` for its PREPARE.
         finish: the segment that has the message which finished the entry.
     """
@@ -125,7 +125,7 @@ class Finish:
     """The end of a transaction, as the publisher sent it.
 
     Attributes:
-        lsn: finish LSN, which is the transaction's place in commit order.
+        lsn: end LSN, which is the transaction's place in commit order.
         xid: the transaction; 0 outside of a transaction.
         timestamp: microseconds since 2000-01-01 UTC; 0 if there is none.
     """
@@ -168,7 +168,7 @@ class JournalReader:
         if start < control.begin:
             raise JournalGap(
                 f"changes after {format_lsn(start)} were asked for, but the journal begins at {format_lsn(control.begin)}",
-                hint="The journal was trimmed further than this reader has come; start again from a new copy.",
+                hint="The journal was trimmed beyond this position; start again with a new copy.",
                 lsn=start,
             )
         return [entry for entry in self._chain(control.begin, entries) if entry.end > start]
@@ -354,7 +354,7 @@ def _opened(storage: Storage, segment: Segment) -> Iterator[pa.RecordBatchFileRe
     except OSError as error:
         raise JournalUnavailable(
             f'the journal\'s segment "{segment.name}" cannot be reached: {error.strerror or error}',
-            hint="It is tried again while `subscriber run` runs.",
+            hint="`subscriber run` tries again.",
             lsn=segment.end,
         ) from error
     try:
@@ -476,7 +476,7 @@ def _finish_of(message: object, xid: int) -> Finish | None:
 
 
 def _spread(finishes: Sequence[tuple[int, Finish]], offset: int, rows: int) -> tuple[npt.NDArray[np.int64], ...]:
-    """The finish LSN, xid and timestamp of each row, from the first finish at or after the row."""
+    """The end LSN, xid and timestamp of each row, from the first finish at or after the row."""
     last_rows = np.array([row for row, _ in finishes], np.int64)
     which = np.searchsorted(last_rows, np.arange(offset, offset + rows), side="left")
     columns = (

@@ -6,7 +6,7 @@
     begin            end              │ xid      part      parts
                                       └ kind
 
-``(begin, end]`` is the range of finish LSNs that the segment's entry covers. ``begin`` is always
+``(begin, end]`` is the range of end LSNs that the segment's entry covers. ``begin`` is always
 the ``end`` of the previous entry, so that the names form a chain. If a segment in the middle is
 deleted, the chain has a gap, and no change can go missing unnoticed.
 
@@ -47,8 +47,8 @@ class Segment:
     """One immutable file of the journal.
 
     Attributes:
-        begin: finish LSN of the previous entry (exclusive start of the range).
-        end: finish LSN of the entry, which is that of its last transaction.
+        begin: end LSN of the previous entry (exclusive start of the range).
+        end: end LSN of the entry, which is that of its last transaction.
         kind: the kind of the entry.
         xid: the transaction, for a prepared transaction, its COMMIT PREPARED or ROLLBACK PREPARED,
             or an entry in several parts; otherwise 0.
@@ -95,12 +95,12 @@ class Entry:
 
     @property
     def begin(self) -> LSN:
-        """Finish LSN of the previous entry."""
+        """End LSN of the previous entry."""
         return self.segments[0].begin
 
     @property
     def end(self) -> LSN:
-        """Finish LSN of the entry: its place in the stream."""
+        """End LSN of the entry: its place in the stream."""
         return self.segments[0].end
 
     @property
@@ -167,7 +167,7 @@ def check_chain(begin: LSN, entries: Sequence[Entry]) -> None:
         if entry.begin < end:
             raise JournalCorrupt(
                 f"two journal entries overlap: one ends at {format_lsn(end)}, the next begins at {format_lsn(entry.begin)}",
-                hint="Two receivers wrote one journal. Drop the subscription and create it again, with a new copy.",
+                hint="Two receivers have written to the same journal. Drop the subscription and create it again, with a new copy.",
                 lsn=entry.begin,
             )
         end = entry.end

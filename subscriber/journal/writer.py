@@ -82,7 +82,7 @@ class JournalWriter:
 
     Attributes:
         control: the content of the control file.
-        end: finish LSN of the last entry.
+        end: end LSN of the last entry.
     """
 
     def __init__(self, storage: Storage, control: Control, keep_size: int = 0) -> None:
@@ -230,7 +230,7 @@ def _refuse_gaps(writer: JournalWriter, applied_lsn: LSN) -> None:
     if applied_lsn < writer.control.begin:
         raise JournalGap(
             f"the target has applied changes up to {format_lsn(applied_lsn)}, but the journal begins at {format_lsn(writer.control.begin)}",
-            detail="The changes in between were applied once and trimmed from the journal; the target was set back since.",
-            hint="Restore a target that is not older, or drop the subscription and create it again, with a new copy.",
+            detail="The changes in between were applied and then trimmed from the journal; since then the target was restored to an older state.",
+            hint="Restore a newer state of the target, or drop the subscription and create it again, with a new copy.",
             lsn=applied_lsn,
         )

@@ -15,10 +15,10 @@ The transaction of the target begins when the first block has arrived. Until the
 target is locked, however long another session at the publisher keeps the table locked.
 
 The subscription's option ``binary`` does not decide the format of COPY. The copy is binary if
-source and target have the same types and their binary form means the same, and text otherwise; the
-values in the target are the same. But the option decides which columns may be filled. With
-``binary``, and from publishers from which PostgreSQL would copy in binary form (16 and later), a
-PostgreSQL target refuses values whose binary form its column cannot read (rule D7).
+source and target have the same types and their binary format means the same, and text otherwise;
+the values in the target are the same. But the option decides which columns may be filled. With
+``binary``, and from publishers from which PostgreSQL would copy in binary format (16 and later), a
+PostgreSQL target refuses values whose binary format its column cannot read (rule D7).
 """
 
 from __future__ import annotations
@@ -230,7 +230,7 @@ def _local_relation(source: CopySource, target: Target, relation: Relation) -> L
 
 
 def _refused(target: Target, columns: Sequence[LoadColumn]) -> dict[int, SubscriberError]:
-    """Return the columns whose binary form differs from that of the publisher's type. The key is
+    """Return the columns whose binary format differs from that of the publisher's type. The key is
     the place of the column, the value is the error to raise.
     """
     refusals = ((place, target.values.refused_binary(load.type_oid, load.column)) for place, load in enumerate(columns))

@@ -190,11 +190,12 @@ def _environment(variables: Mapping[str, str]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _expecting_the_end(session: SparkSession) -> Iterator[None]:
-    """Suppress tracebacks when the JVM closes its connections; the code that uses the JVM fails and
-    reports that.
+    """Print no tracebacks of pyspark and py4j when the JVM closes its connections.
 
-    pyspark's server of accumulators prints a traceback at every end of a session that ran an RDD,
-    and py4j logs its errors through the root logger.
+    The code that uses the JVM raises an error in that case, and that error is reported. pyspark's
+    server of accumulators prints a traceback whenever a session ends that has run an RDD: the
+    server's error handler is replaced, and not restored. py4j logs its errors through the root
+    logger, which leaves them out within the block.
     """
     server: Any = session.sparkContext._accumulatorServer  # noqa: SLF001 - it has no other name
     server.handle_error = lambda _request, _address: None

@@ -110,7 +110,7 @@ def slot_position(slot: str, confirmed: LSN, released: LSN | None, journal: Jour
     if applied >= confirmed:
         return applied
     if journal is None:
-        raise _gap(slot, applied, confirmed, "no journal of this slot is here")
+        raise _gap(slot, applied, confirmed, "there is no journal of this slot here")
     if journal.begin > applied:
         raise _gap(slot, applied, confirmed, f"the journal begins at {format_lsn(journal.begin)}")
     if journal.durable < confirmed:
@@ -131,8 +131,8 @@ def _gap(slot: str, applied: LSN, confirmed: LSN, found: str) -> JournalGap:
         f'replication slot "{slot}" is confirmed up to {format_lsn(confirmed)},'
         f" but its changes were applied up to {format_lsn(applied)} only",
         detail=f"The changes in between were received into a journal, and {found}.",
-        hint="Give the command, and start `subscriber run`, where the journal is (SUBSCRIBER_JOURNAL)."
-        " Or CREATE SUBSCRIPTION … WITH (create_slot = false, copy_data = true), which copies the tables again."
+        hint="Run the command and `subscriber run` on the machine of the journal, with its SUBSCRIBER_JOURNAL."
+        " Or use CREATE SUBSCRIPTION … WITH (create_slot = false, copy_data = true), which copies the tables again."
         " If the slot was dropped and created again since then, give it another name.",
         lsn=applied,
     )
@@ -188,7 +188,7 @@ def adopt_slot(target: Target, subscription: Subscription, settings: Settings) -
         catalog.forget_released_slot(connection, identifier, subscription.slot_name)
     if INVALID_LSN != applied < position:
         logger.warning(
-            'subscription "%s" has applied changes up to %s and goes on at %s: slot "%s" does not send the changes in between',
+            'subscription "%s" has applied changes up to %s and continues at %s: slot "%s" does not send the changes in between',
             subscription.name,
             format_lsn(applied),
             format_lsn(position),

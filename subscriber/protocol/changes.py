@@ -14,8 +14,8 @@ transactions.
 Missing values are explicit (invariant absence_is_typed). A column that was not sent, or was sent as
 unchanged out-of-line value ('u', rule A11), is *missing* from the group's batch; a null cell is
 NULL. Changes with different sets of sent columns are therefore in different groups. So are changes
-of which one has a column as text and the other has it in binary form, since that makes a difference
-to a target with PostgreSQL's types (rule C5).
+of which one has a column as text and the other has it in binary format, since that makes a
+difference to a target with PostgreSQL's types (rule C5).
 
 The binary format is little-endian and aligned to 8 bytes, so that Arrow reads its buffers in
 place::
@@ -77,7 +77,7 @@ class ChangeGroup:
             of the replica identity. None exactly when ``old_kind`` is None. A batch with rows but
             no columns is possible.
         new: the sent columns of the new tuples. None exactly for a DELETE.
-        binary: the columns whose values, where they are not NULL, came in binary form (rules A11,
+        binary: the columns whose values, where they are not NULL, came in binary format (rules A11,
             A12).
     """
 
@@ -127,7 +127,7 @@ class Control:
         position: the message's ordinal in the frame.
         message: raw pgoutput, in the form outside of stream blocks: B, C, O, T, M, b, P, K or r.
         relations: for T, the relations that it names, in its order; otherwise empty.
-        finish_lsn: for b, the finish LSN of its entry: the end of the COMMIT PREPARED if that
+        finish_lsn: for b, the end LSN of its entry: the end of the COMMIT PREPARED if that
             follows directly, otherwise the end of the PREPARE. 0/0 for other messages, which
             contain their LSN.
     """
@@ -255,7 +255,7 @@ def _slice(data: bytes | memoryview, offset: int, length: int) -> bytes:
 def _decode_relation(message: bytes, *, in_stream: bool) -> Relation:
     relation = decode_message(message, in_stream=in_stream)
     if not isinstance(relation, Relation):
-        raise JournalCorrupt("a frame of decoded changes holds another message in a relation's place")
+        raise JournalCorrupt("a frame of decoded changes has another message instead of a relation message")
     return relation
 
 

@@ -283,7 +283,7 @@ def _namespace(reader: Reader) -> str:
     start = reader.offset
     namespace = reader.string()
     if namespace == "pg_catalog":
-        raise reader.error("unexpected pg_catalog: it travels as the empty string", at=start)
+        raise reader.error("unexpected namespace pg_catalog: it is sent as the empty string", at=start)
     return namespace or "pg_catalog"
 
 

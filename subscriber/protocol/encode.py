@@ -53,7 +53,7 @@ def encode(message: Message) -> bytes:
         return _ENCODERS[type(message)](message)
     except (struct.error, UnicodeEncodeError):
         # Not chained: a UnicodeEncodeError contains the string (invariant names_are_data).
-        raise _refuse(message, "a field does not fit its place in the message") from None
+        raise _refuse(message, "a field does not fit into the message") from None
 
 
 def _begin(message: messages.Begin) -> bytes:
@@ -71,7 +71,7 @@ def _origin(message: messages.Origin) -> bytes:
 def _relation(message: messages.Relation) -> bytes:
     identity = message.replica_identity.encode()
     if len(identity) != 1:
-        raise _refuse(message, "a replica identity is one byte")
+        raise _refuse(message, "a replica identity must be one byte")
     head = _head(message) + _U32.pack(message.relation_id) + _namespace(message) + _string(message, message.name)
     columns = [
         _U8.pack(column.flags)
@@ -92,7 +92,7 @@ def _insert(message: messages.Insert) -> bytes:
 
 def _update(message: messages.Update) -> bytes:
     if (message.old_kind is None) != (message.old is None):
-        raise _refuse(message, "an old tuple and its kind go together")
+        raise _refuse(message, "an old tuple and its kind must be given together")
     old = b"" if message.old_kind is None or message.old is None else _old(message.old_kind, message.old)
     return _head(message) + _U32.pack(message.relation_id) + old + b"N" + _tuple(message.new)
 
@@ -132,7 +132,7 @@ def _stream_abort(message: messages.StreamAbort) -> bytes:
     if message.abort_lsn is None and message.abort_timestamp is None:
         return xids
     if message.abort_lsn is None or message.abort_timestamp is None:
-        raise _refuse(message, "abort_lsn and abort_timestamp go together")
+        raise _refuse(message, "abort_lsn and abort_timestamp must be given together")
     return xids + _ABORT_INFO.pack(message.abort_lsn, message.abort_timestamp)
 
 
@@ -188,7 +188,7 @@ def _namespace(message: messages.Relation | messages.Type) -> bytes:
     empty (rule A7).
     """
     if not message.namespace:
-        raise _refuse(message, "a namespace has a name")
+        raise _refuse(message, "a namespace must have a name")
     return _string(message, "" if message.namespace == "pg_catalog" else message.namespace)
 
 

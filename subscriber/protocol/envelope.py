@@ -170,7 +170,7 @@ def encode_envelope(envelope: Envelope) -> bytes:
         return _encode(envelope)
     except struct.error:
         raise ProtocolError(
-            f"cannot encode {type(envelope).__name__}: a field does not fit its place in the message",
+            f"cannot encode {type(envelope).__name__}: a field does not fit into the message",
             message_type=envelope.type_byte,
         ) from None
 

@@ -59,7 +59,7 @@ class TextValue:
 
 @dataclass(frozen=True, slots=True)
 class BinaryValue:
-    """A value in the binary form of its type's send function (rules A11, A12)."""
+    """A value in the binary format of its type's send function (rules A11, A12)."""
 
     data: bytes
 
@@ -68,7 +68,7 @@ class BinaryValue:
 
 
 ColumnValue: TypeAlias = Absence | TextValue | BinaryValue
-"""One column of a tuple: ``NULL``, ``UNCHANGED``, or a value in text or binary form."""
+"""One column of a tuple: ``NULL``, ``UNCHANGED``, or a value in text or binary format."""
 
 TupleData: TypeAlias = tuple[ColumnValue, ...]
 """One row version: a :data:`ColumnValue` for each column of the Relation, in its order (rule

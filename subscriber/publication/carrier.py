@@ -22,7 +22,7 @@ from subscriber.schema.publisher_tables import PublisherTable, PublisherTables
 FilterColumns = Callable[[str, PublisherTable], frozenset[str]]
 """A function that returns the columns that a filter on a table uses."""
 
-_ALL_TABLES: Final = "The simplest carrier is CREATE PUBLICATION … FOR ALL TABLES, at the publisher."
+_ALL_TABLES: Final = "The simplest carrier is a publication FOR ALL TABLES."
 
 
 def check_carrier(
@@ -62,7 +62,7 @@ def _check_table(
             carrier,
             table,
             f'It publishes the partition as "{held.table.qualified_name}".',
-            f'ALTER PUBLICATION "{carrier.name}" SET (publish_via_partition_root = false), at the publisher.',
+            f'Run at the publisher: ALTER PUBLICATION "{carrier.name}" SET (publish_via_partition_root = false);',
         )
     missing = [operation for operation in OPERATIONS if operation in found.operations - held.operations]
     if missing:
@@ -70,10 +70,10 @@ def _check_table(
             carrier,
             table,
             f"It does not publish {missing[0]}.",
-            f"ALTER PUBLICATION \"{carrier.name}\" SET (publish = '{', '.join(OPERATIONS)}'), at the publisher.",
+            f"Run at the publisher: ALTER PUBLICATION \"{carrier.name}\" SET (publish = '{', '.join(OPERATIONS)}');",
         )
     if any(opinion.where is not None for said in opinions(held).values() for opinion in said):
-        raise _lacks(carrier, table, "It has a row filter of its own.", f"Add the table without WHERE. {_ALL_TABLES}")
+        raise _lacks(carrier, table, "The table has a row filter in it.", f"Add the table without WHERE. {_ALL_TABLES}")
     if not found.operations.isdisjoint(ROW_OPERATIONS):
         _check_columns(carrier, found, held, filter_columns)
 
@@ -89,8 +89,8 @@ def _check_columns(carrier: Publication, found: PublishedAs, held: PublishedAs, 
     for column in held.table.columns:
         if column.name in needed and column.name not in sent and column.generated != "virtual":
             generated = (
-                f'Let it send generated columns: ALTER PUBLICATION "{carrier.name}" SET (publish_generated_columns = stored),'
-                " at the publisher, which PostgreSQL 18 has."
+                f'Run at the publisher, which must be PostgreSQL 18 or newer: ALTER PUBLICATION "{carrier.name}"'
+                " SET (publish_generated_columns = stored);"
             )
             raise _lacks(
                 carrier,

@@ -234,7 +234,7 @@ def _plan_unknown(
         raise NotSupportedError(
             f'cannot tell how table "{relation.qualified_name}" was published',
             detail="It was dropped before the publisher's tables were read, and it may have been a partition.",
-            hint="Leave the transaction out with ALTER SUBSCRIPTION ... SKIP, or drop the subscription and create it again.",
+            hint="Skip the transaction with ALTER SUBSCRIPTION ... SKIP, or drop the subscription and create it again.",
             relation=relation.qualified_name,
         )
     return RelationPlan(relation)
@@ -258,7 +258,7 @@ def _has_roots(publication: Publication, tables: PublisherTables) -> bool:
 def outdated(relation: Relation) -> PublisherTablesOutdated:
     """The error that asks for the publisher's tables to be read again."""
     return PublisherTablesOutdated(
-        f'the publisher\'s table "{relation.qualified_name}" is not as it was when the tables were read',
+        f'the publisher\'s table "{relation.qualified_name}" has changed since the tables were read',
         hint="The tables are read again, and the changes are retried.",
         relation=relation.qualified_name,
         shape=relation,
@@ -306,8 +306,8 @@ def _check_sent(table: PublisherTable, name: str) -> None:
         return
     raise NotSupportedError(
         f'cannot publish generated column "{name}" of table "{table.qualified_name}"',
-        detail="The publication that carries the changes does not send it.",
-        hint="Let it do so with ALTER PUBLICATION ... SET (publish_generated_columns = stored), which PostgreSQL 18 has.",
+        detail="The carrier does not send the column.",
+        hint="Run ALTER PUBLICATION ... SET (publish_generated_columns = stored) for the carrier at the publisher, which must be PostgreSQL 18 or newer.",
         relation=table.qualified_name,
         column=name,
     )

@@ -203,7 +203,7 @@ def _refused(table: PublisherTable, operation: _Changing, detail: str) -> Publis
         f'cannot {_COMMANDS[operation]} table "{table.name}"',
         sqlstate="42P10",
         detail=detail,
-        hint=f"This is found before the first {operation.upper()}, because the publisher cannot find it. Choose another replica identity"
+        hint=f"This is checked before the first {operation.upper()}, because the publisher cannot check it. Choose another replica identity"
         f" with ALTER TABLE {table.qualified_name} REPLICA IDENTITY, or publish no {operation}s in that publication.",
         relation=table.qualified_name,
     )

@@ -98,7 +98,7 @@ def _published(table: PublisherTable, publications: Sequence[Publication]) -> Pu
     if len(columns) > 1 or (table.attributes and len({_compared_by_15(one, table) for one in publications}) > 1):
         raise NotSupportedError(
             f'cannot use different column lists for table "{table.qualified_name}" in different publications',
-            hint="Give the table the same column list in all of them, or make a subscription for each.",
+            hint="Give the table the same column list in all of them, or create a subscription for each.",
             relation=table.qualified_name,
         )
     entries = [member_entry(publication, table) for publication in publications]

@@ -86,7 +86,7 @@ class Publishing:
             raise PublisherError(
                 f'table "{schema}.{name}" is not published any more',
                 sqlstate="42704",
-                hint="ALTER SUBSCRIPTION … REFRESH PUBLICATION takes it out of the subscription.",
+                hint="Run ALTER SUBSCRIPTION … REFRESH PUBLICATION to remove it from the subscription.",
                 relation=f"{schema}.{name}",
             )
         return found
@@ -232,7 +232,7 @@ def _not_in_stream(relation: Relation, column: PublisherColumn) -> NotSupportedE
         f'row filter of table "{relation.qualified_name}" needs column "{column.name}",'
         f" which is not in the stream as type {column.type_name or column.type_oid}",
         detail="The change is older than the column as it is now.",
-        hint="Leave the transaction out with ALTER SUBSCRIPTION ... SKIP, or drop the subscription and create it again.",
+        hint="Skip the transaction with ALTER SUBSCRIPTION ... SKIP, or drop the subscription and create it again.",
         relation=relation.qualified_name,
         column=column.name,
     )

@@ -139,8 +139,8 @@ def _missing(relation: Relation, column: str, side: str) -> RowFilterError:
         " which the publisher did not send",
         sqlstate="42P10",
         detail="Column used in the publication WHERE expression is not part of the replica identity.",
-        hint="Let the publisher send whole rows from now on, with ALTER TABLE ... REPLICA IDENTITY FULL; the transaction that"
-        " is in the way can be left out with ALTER SUBSCRIPTION ... SKIP.",
+        hint="Run ALTER TABLE ... REPLICA IDENTITY FULL at the publisher, so that it sends whole rows from then on. Use ALTER"
+        " SUBSCRIPTION ... SKIP to skip the transaction that fails.",
         relation=relation.qualified_name,
         column=column,
     )

@@ -234,9 +234,7 @@ def _wait(pgconn: pq.abc.PGconn, stop: threading.Event | None) -> None:
 
 
 def _lost() -> PublisherError:
-    return PublisherUnavailable(
-        "the connection to the publisher was lost", hint="It is tried again while `subscriber run` runs."
-    )
+    return PublisherUnavailable("the connection to the publisher was lost", hint="`subscriber run` tries again.")
 
 
 def _text(message: bytes | None) -> str:

@@ -18,8 +18,9 @@ page: two hundred rows of one page may have two hundred megabytes.
 (VACUUM FULL, CLUSTER, some forms of ALTER TABLE) make the table look empty to an older snapshot, or
 move its rows to other pages. A table's files are therefore recorded before the snapshot is made
 (:func:`table_files`), and compared when the first COPY has its lock. *Rejected:* holding a lock for
-the whole copy, as pg_dump does. A session that waits for a stronger lock would then block the next
-COPY of the same copy, while it waits for the lock that the copy holds: a deadlock.
+the whole copy, as pg_dump does. Another session that requests a stronger lock would wait for that
+lock, and the next COPY of the same copy would wait behind this request: a deadlock. The server
+cannot detect it, since the session that holds the lock waits for nothing at the server.
 """
 
 from __future__ import annotations
@@ -232,7 +233,7 @@ def plan_copy(
         raise PublisherNotReady(
             f'table "{schema}.{table}" not found on publisher',
             sqlstate="42704",
-            hint="If it was dropped or renamed, ALTER SUBSCRIPTION … REFRESH PUBLICATION.",
+            hint="If it was dropped or renamed, run ALTER SUBSCRIPTION … REFRESH PUBLICATION.",
             relation=f"{schema}.{table}",
         )
     oid, identity, partitioned, hidden_from = row

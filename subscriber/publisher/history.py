@@ -51,9 +51,9 @@ def check_system(found: str, before: str | None) -> None:
     if before not in (None, found):
         raise PublisherNotReady(
             f"the publisher is system {found}, but the subscription has replicated from system {before}",
-            detail="Positions in the WAL of one system mean nothing in another's.",
-            hint="If CONNECTION leads to the wrong server, ALTER SUBSCRIPTION … CONNECTION. If the publisher went through pg_upgrade"
-            f" (17 or later keeps its slots), ALTER SUBSCRIPTION … DISABLE, SET (system_identifier = '{found}'), ENABLE."
+            detail="An LSN of one system has no meaning in another system.",
+            hint="If CONNECTION names the wrong server, use ALTER SUBSCRIPTION … CONNECTION. If the publisher went through pg_upgrade"
+            f" (17 or later keeps its slots), use ALTER SUBSCRIPTION … DISABLE, SET (system_identifier = '{found}'), ENABLE."
             " Otherwise drop the subscription and create it again, with a new copy.",
         )
 

@@ -54,7 +54,7 @@ class ServerPublications:
             if table.key in tables:
                 raise NotSupportedError(
                     f'cannot use different column lists for table "{table.qualified_name}" in different publications',
-                    hint="Give the table the same column list in all of them, or make a subscription for each.",
+                    hint="Give the table the same column list in all of them, or create a subscription for each.",
                     relation=table.qualified_name,
                 )
             tables[table.key] = table

@@ -72,7 +72,7 @@ def connect_publisher(conninfo: str, application_name: str) -> Iterator[Connecti
     except psycopg.Error as error:
         if connection.broken or error.sqlstate is None:
             raise PublisherUnavailable(
-                "the connection to the publisher was lost", hint="It is tried again while `subscriber run` runs."
+                "the connection to the publisher was lost", hint="`subscriber run` tries again."
             ) from error
         raise error_of(error) from error
 

@@ -116,17 +116,17 @@ SELECT {_FIRST}, m.nspname || '.' || s.relname, 'CREATE SEQUENCE ' || quote_iden
  {_TABLES.format("f.adrelid")} WHERE {_CHOSEN} GROUP BY m.nspname, s.relname HAVING count(*) > 1 ORDER BY 2"""
 
 _QUERIES: Final[Mapping[str, tuple[str, str]]] = {
-    "partitioned table": ("its partitions are published, and created, as tables of their own", _PARTITIONED_TABLES),
-    "partition": ("its rows are published, and stored, as those of its partitioned table", _PARTITIONS),
+    "partitioned table": ("its partitions are published and created as separate tables", _PARTITIONED_TABLES),
+    "partition": ("its rows are published and stored as rows of its partitioned table", _PARTITIONS),
     "inheritance": ("tables of the target do not inherit from each other", _INHERITANCE),
     "index": ("only unique keys are created", _INDEXES),
     "view": ("views are not created", _views("VIEW", "v")),
     "materialized view": ("views are not created", _views("MATERIALIZED VIEW", "m")),
-    "trigger": ("what it does at the publisher comes as changes", _TRIGGERS),
+    "trigger": ("its effects at the publisher are replicated as changes", _TRIGGERS),
     "rule": ("rules are not created", _RULES),
     "policy": ("row security is not created", _POLICIES),
     "shared sequence": (
-        "several columns take values from it at the publisher, and in the target each counts by itself",
+        "several columns take values from it at the publisher; in the target each column has a separate counter",
         _SHARED_SEQUENCES,
     ),
 }
@@ -171,14 +171,14 @@ def _columns(connection: Connection, tables: Mapping[int, PublishedTable]) -> It
             yield RelatedDifference(relation, SchemaDifference(kind, name, f"{name} {type_name}{clause}", reason))
             continue
         if storage is not None:
-            reason = "it is a plain column with the publisher's values"
+            reason = "it is an ordinary column with the publisher's values"
             generated_column = SchemaDifference("generated column", name, f"{name} {type_name}{clause}", reason)
             yield RelatedDifference(relation, generated_column)
         if collation is not None:
-            reason = "the column has the order that the target gives it"
+            reason = "the column has the target's collation"
             yield RelatedDifference(relation, SchemaDifference("collation", name, f"COLLATE {collation}", reason))
         if own_type[0] >= _FIRST_NORMAL_OID:
-            reason = "the column is text, and nothing checks its values"
+            reason = "the column has type text, and its values are not checked"
             yield RelatedDifference(relation, SchemaDifference("type", name, _definition(*own_type[1:]), reason))
 
 

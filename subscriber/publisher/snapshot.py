@@ -4,8 +4,8 @@
 The slot's consistent point determines which transactions are in the snapshot: those that committed
 before it. Later ones come in the stream. The snapshot exists as long as the connection that created
 it runs no other command, so that this connection must stay open during long copies. Timeouts of the
-publisher are therefore disabled for it, and keepalives show network devices on the way that it is
-in use. The slot is dropped at the end of the connection, also when this process is killed.
+publisher are therefore disabled for it, and TCP keepalives prevent firewalls from closing it as an
+idle connection. The slot is dropped at the end of the connection, also when this process is killed.
 """
 
 from __future__ import annotations

@@ -84,7 +84,7 @@ class Journal(Protocol[B]):
     """The journal in which finished transactions become durable.
 
     Attributes:
-        end: finish LSN of the last entry.
+        end: end LSN of the last entry.
     """
 
     end: LSN
@@ -101,7 +101,7 @@ class Journal(Protocol[B]):
 
         Args:
             builder: the entry's messages.
-            end: finish LSN of the entry.
+            end: end LSN of the entry.
             kind: ``TRANSACTIONS``, ``PREPARED``, ``COMMIT_PREPARED`` or ``ROLLBACK_PREPARED``.
             xid: the transaction of the entry; 0 for a run of several transactions.
             finish: the message that finished the entry.

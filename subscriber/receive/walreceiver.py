@@ -18,8 +18,8 @@ Invariants
 * The size of all unwritten frames together stays below ``segment_bytes``; above it, the builder
   with the most unwritten bytes is written to disk (bounded_memory). A transaction that is larger
   than memory only needs more files.
-* No value is written that has a binary form which is not supported: a relation message with such a
-  column stops the receiver before any of the values.
+* No value is written that has a binary format which is not supported: a relation message with such
+  a column stops the receiver before any of the values.
 * If a message cannot be decoded, or is not allowed at its place, the receiver stops before that
   message or anything after it becomes durable.
 
@@ -67,7 +67,7 @@ class WalReceiver(Generic[B]):
         settings: timeouts and sizes.
         write_abort_info: whether Stream Abort messages have an LSN and a time (``streaming
             'parallel'``, rule A5).
-        binary: whether values may come in binary form.
+        binary: whether values may come in binary format.
         clock: a monotonic clock, in seconds.
     """
 
@@ -102,8 +102,8 @@ class WalReceiver(Generic[B]):
 
         Raises:
             ProtocolError: a message is malformed or out of order; nothing of it became durable.
-            BinaryFormNotRead: values would come in a binary form that is not supported; nothing of
-                their transaction became durable.
+            BinaryFormNotRead: values would come in a binary format that is not supported; nothing
+                of their transaction became durable.
             PublisherUnavailable: the stream ended, or nothing arrived for ``wal_receiver_timeout``.
             JournalUnavailable: the journal could not be written.
         """
@@ -160,7 +160,7 @@ class WalReceiver(Generic[B]):
             lsn=lsn,
             context=f"{error.context or 'decoding'}{of}, sent at {format_lsn(lsn)}",
             hint=error.hint
-            or "The publisher sent what this version cannot read. The slot still holds it; report the message above.",
+            or "This version of subscriber cannot read what the publisher sent. The slot keeps it; report the message above.",
         )
 
     # Memory ---------------------------------------------------------------------------------------
@@ -286,7 +286,7 @@ class WalReceiver(Generic[B]):
 
 
 def _check_binary(relation: m.Relation) -> None:
-    """Refuse a table with a column whose values may come in a binary form that is not supported.
+    """Refuse a table with a column whose values may come in a binary format that is not supported.
 
     Raises:
         BinaryFormNotRead: there is such a column.
@@ -294,8 +294,8 @@ def _check_binary(relation: m.Relation) -> None:
     for column in relation.columns:
         if comes_unread(column.type_oid):
             raise BinaryFormNotRead(
-                f'the binary form of column "{column.name}" of relation "{relation.qualified_name}" is not read',
-                detail=f"It has {type_name(column.type_oid)}.",
+                f'the binary format of column "{column.name}" of relation "{relation.qualified_name}" is not supported',
+                detail=f"The column has {type_name(column.type_oid)}.",
                 hint="Values are received as text.",
                 relation=relation.qualified_name,
                 column=column.name,

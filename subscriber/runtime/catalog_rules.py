@@ -156,7 +156,7 @@ class _Replicated:
         return stored
 
 
-_LOOKED_AT_AGAIN: Final = "The worker ends, and another one goes on with what the catalog says now."
+_LOOKED_AT_AGAIN: Final = "The worker ends, and a new worker continues with the present contents of the catalog."
 
 
 class _Definitions:

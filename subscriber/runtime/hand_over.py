@@ -165,10 +165,10 @@ class HandOver:
     def _lost(self, relation: SubscriptionRelation, position: LSN) -> TargetRelationError:
         table = self._states.subscription.options.map.qualified(relation.schema, relation.name)
         return TargetRelationError(
-            f'table "{table}" cannot catch up: the journal has lost its changes after {format_lsn(position)}',
+            f'table "{table}" cannot catch up: the journal no longer has its changes after {format_lsn(position)}',
             sqlstate="55000",
-            detail="It is to be copied again, but still has the rows of its first copy.",
-            hint="TRUNCATE it at the subscriber; it is copied again then.",
+            detail="The table must be copied again, but still has the rows of its first copy.",
+            hint="Run TRUNCATE on it at the subscriber; it is then copied again.",
             relation=table,
         )
 

@@ -99,7 +99,7 @@ def _beat(target: Target, busy_since: Callable[[], float | None], end: threading
                 with told_by(partial(logger.debug, "%s")), target.begin() as connection:
                     catalog.write_runner(connection, runner)
             except SubscriberError as error:
-                logger.debug("a heartbeat is missing: %s", error.message)
+                logger.debug("a heartbeat could not be written: %s", error.message)
         end.wait(INTERVAL_SECONDS)
 
 

@@ -60,7 +60,7 @@ class Mark:
             self.position = self.writing.take()
         except SubscriberError as error:
             logger.warning(
-                'subscription "%s": the publisher cannot be asked how far it is: %s',
+                'subscription "%s": the current WAL position of the publisher cannot be read: %s',
                 self._subscription().name,
                 error.message,
             )

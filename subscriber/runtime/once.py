@@ -91,7 +91,7 @@ def has_done_everything(target: Target, outcome: Outcome) -> bool:
     error; what it does not replicate is logged as a warning.
     """
     if not outcome.finished:
-        logger.error("the run was told to end before everything had caught up")
+        logger.error("the run was stopped before every subscription had caught up")
     if not outcome.catalog_is_known:
         logger.error(
             "the catalog cannot be read, so a subscription or a table may have been added without being noticed"
@@ -158,7 +158,7 @@ def stream_not_caught_up(worker: WorkerSnapshot) -> Remaining:
     """
     name, failure, mark = worker.subscription.name, worker.failure, worker.mark
     where = f"it has applied changes up to {format_lsn(worker.applied)}" + (
-        ", and the publisher has not been asked how far it is" if mark is None else f" of {format_lsn(mark)}"
+        ", and the publisher's WAL position has not been read" if mark is None else f" of {format_lsn(mark)}"
     )
     if failure is None:
         return Remaining(f'subscription "{name}" has not caught up: {where}', _AGAIN)
@@ -173,7 +173,7 @@ def went_away(name: str, now: Subscription | None, failure: SubscriberError | No
     quoted = quote_identifier(name)
     if now is None:
         return Remaining(
-            f'subscription "{name}" was dropped before it had caught up', "Create it again, or do without it."
+            f'subscription "{name}" was dropped before it had caught up', "If you still need it, create it again."
         )
     if now.enabled:
         return Remaining(f'subscription "{name}" was changed before it had caught up', _AGAIN)
@@ -203,7 +203,7 @@ def warn_of_disabled(disabled: Collection[str]) -> None:
     """Log a warning with the subscriptions that are disabled; the run does not wait for them."""
     if disabled:
         logger.warning(
-            "disabled subscriptions are not run, and nothing is known of how far they are: %s", _names(disabled)
+            "disabled subscriptions are not run, and whether they have caught up is not known: %s", _names(disabled)
         )
 
 
@@ -217,14 +217,14 @@ def warn_of_unknown_tables(target: Target, subscription: Subscription, known: Co
         published, missing = _published(target, subscription)
     except SubscriberError as error:
         logger.warning(
-            'subscription "%s": whether its publications have further tables cannot be found out: %s',
+            'subscription "%s": cannot check whether its publications have further tables: %s',
             subscription.name,
             error.message,
         )
         return
     if missing:
         logger.warning(
-            'subscription "%s": publications that do not exist at the publisher, of which nothing is replicated: %s',
+            'subscription "%s": publications that do not exist at the publisher, so their tables are not replicated: %s',
             subscription.name,
             _names(missing),
         )

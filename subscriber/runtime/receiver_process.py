@@ -96,10 +96,10 @@ def receive(
 ) -> None:
     """Check the publisher, open the journal, and stream until ``stop`` is set.
 
-    A subscription with the option ``binary`` streams in binary form until a table appears whose
+    A subscription with the option ``binary`` streams in binary format until a table appears whose
     values cannot be read in that form (user-defined types, money, the names of catalogs' objects).
     Then the stream is restarted at the end of the journal, and the values are requested as text.
-    PostgreSQL's subscriber receives such values in binary form, too; the values are the same.
+    PostgreSQL's subscriber receives such values in binary format, too; the values are the same.
 
     Args:
         assignment: what to do.

@@ -96,7 +96,7 @@ def check_subscriber(subscriber: str, publications: Publications = "server") -> 
     if subscriber == NATIVE and publications == "emulated":
         raise UsageError(
             "PostgreSQL's own subscriber cannot evaluate publications",
-            hint="Give --publications emulated with a --subscriber of ours.",
+            hint="Use --publications emulated with a --subscriber other than native.",
         )
     if subscriber not in KINDS and "://" not in subscriber:
         raise UsageError(

@@ -12,7 +12,7 @@ needs before the rows of the segment.
 A column that was not sent is missing from its group (absence_is_typed): all rows of a group have
 the same *set of sent columns*. For example, two updates of one table become two groups if only one
 of them has left a long text unchanged. They also become two groups if one was sent as text and the
-other in binary form; the group records which (rule C5).
+other in binary format; the group records which (rule C5).
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ class FrameDecoder:
         identity_only: bool,
     ) -> pa.RecordBatch | None:
         """Return the sent columns of the chosen rows as a record batch. The names of columns that
-        were sent in binary form are added to ``came_as_binary``.
+        were sent in binary format are added to ``came_as_binary``.
         """
         if columns is None:
             return None
@@ -205,7 +205,7 @@ def _truncated(message: bytes, row: int, batch: MessageBatch) -> tuple[Relation,
 
 
 def _forms(columns: TupleColumns) -> npt.NDArray[np.uint8]:
-    """Return how each column of each row was sent: as text, in binary form, or not at all. NULL
+    """Return how each column of each row was sent: as text, in binary format, or not at all. NULL
     gets the form of the other values of its column.
     """
     table = np.zeros(256, np.uint8)

@@ -35,7 +35,7 @@ class Change:
     """A change, and its result.
 
     Attributes:
-        finish_lsn: the finish LSN of its transaction.
+        finish_lsn: the end LSN of its transaction.
         lsn: the LSN of the change.
         xid: the ID of its transaction.
         relations: the relation of the change, or the relations that a TRUNCATE named.
@@ -60,7 +60,7 @@ class Wanted:
     """Selects changes: those that fulfil all conditions that are not None.
 
     Attributes:
-        lsn: the LSN of the change, or the finish LSN of its transaction.
+        lsn: the LSN of the change, or the end LSN of its transaction.
         xid: the ID of the transaction.
         relation: ``schema.table`` as the carrier names it.
         key: columns with the values, as text, that they have in the old or in the new row.

@@ -21,13 +21,13 @@ timestamp                  date; timestamptz, without its zone (which is UTC in 
                            session)
 =========================  ======================================================================
 
-The last step differs from PostgreSQL in one case. Where PostgreSQL's input function rounds (for
-example a numeric of twenty digits for a ``double precision`` column), the value is refused, because
-rounding would not be reported. Hexadecimal numbers for ``real`` and ``double precision`` columns
-are refused too. A pair of types that is not in the table is refused when the relation is opened:
+The input function differs from PostgreSQL's in two cases. Where PostgreSQL rounds (for example a
+numeric of twenty digits for a ``double precision`` column), the value is refused, because rounding
+would not be reported. Hexadecimal numbers for ``real`` and ``double precision`` columns are refused
+too. A pair of types that is not in the table is refused when the relation is opened:
 for most of these pairs the result depends on the subscriber's settings, above all on its time zone.
 
-Values that arrived in binary form are converted in the same way. PostgreSQL does not do this: its
+Values that arrived in binary format are converted in the same way. PostgreSQL does not do this: its
 receive function would refuse the bytes of another type, or read them as another value. The columns
 here do not have PostgreSQL's types; for the columns of a PostgreSQL target see
 :mod:`subscriber.targets.postgresql.binary_columns`.

@@ -49,12 +49,12 @@ def check_number(column: TargetColumn, values: pa.Array) -> None:
             f'column "{column.name}" holds finite numbers only',
             sqlstate="22003",
             column=column.name,
-            hint="Declare the column as a text to keep what is no finite number.",
+            hint="Declare the column as text to store values that are not finite numbers.",
         )
     _, scale = declared_precision(column.declared_type)
     if pc.any(pc.match_substring_regex(values, rf"\.\d{{{scale}}}\d*[1-9]")).as_py():
         raise UnsupportedValue(
-            f'a value of column "{column.name}" has more decimals than "{column.declared_type}" keeps',
+            f'a value of column "{column.name}" has more decimal digits than "{column.declared_type}" stores',
             sqlstate="22003",
             column=column.name,
             hint="Give the column a larger scale in the target.",
@@ -79,7 +79,7 @@ def check_digits(column: TargetColumn, values: pa.Array) -> None:
     infinite = pc.any(pc.match_substring(values, "Inf")).as_py()
     if infinite or (longest is not None and longest > max(precision - scale, 0)):
         raise UnsupportedValue(
-            f'a value of column "{column.name}" has more digits than "{column.declared_type}" keeps',
+            f'a value of column "{column.name}" has more digits than "{column.declared_type}" stores',
             sqlstate="22003",
             column=column.name,
             hint="Give the column a larger precision in the target.",
@@ -138,7 +138,7 @@ def check_moment(column: TargetColumn, values: pa.Array, held: pa.Array) -> None
             f'a value of column "{column.name}" is out of range for type "{column.declared_type}"',
             sqlstate="22008",
             column=column.name,
-            hint="Declare the column as a text to keep every date, and the infinities.",
+            hint="Declare the column as text to store every date, and the infinities.",
         )
 
 

@@ -72,7 +72,7 @@ def bind_block(values: Values, columns: Sequence[LoadColumn], batch: pa.RecordBa
                 f'null value in column "{column.name}" violates not-null constraint',
                 sqlstate="23502",
                 column=column.name,
-                detail="The target would put a generated value in the place of the null.",
+                detail="The target would replace the null with a generated value.",
             )
         bound.append(values.bind_values(load.type_oid, column, array))
     return bound

@@ -25,10 +25,10 @@ def obstacle(database: str) -> str | None:
     if path.exists() and not os.access(path, os.R_OK | os.W_OK):
         return f"{path} may not be read and written by this user."
     if not os.access(folder, os.W_OK | os.X_OK):
-        return f"This user may make no files in the folder {folder}, which the database needs."
+        return f"This user may not create files in folder {folder}, and the database must."
     return None
 
 
 def hint_at(obstacle: str, scheme: str) -> str:
     """A hint on how to remove the obstacle."""
-    return f"{obstacle} Fix that, or the target's URL: {scheme}:////absolute/path or {scheme}:///relative/path."
+    return f"{obstacle} Correct that, or the target URL: {scheme}:////absolute/path or {scheme}:///relative/path."

@@ -17,7 +17,7 @@ from subscriber.targets.place import obstacle
 
 _PATIENCE_SECONDS: Final = 0.5
 """Seconds to wait for the run lock. A process that calls :func:`is_locked` holds the lock for a
-moment, although it is not a runner.
+moment, although it is not a run.
 """
 _PAUSE_SECONDS: Final = 0.02
 
@@ -41,14 +41,14 @@ def locked_file(database: str) -> Iterator[None]:
     except OSError as error:
         raise TargetUnavailable(
             f"cannot open the lock file {path}: {error.strerror}",
-            hint=obstacle(database) or "It stands beside the database.",
+            hint=obstacle(database) or "The lock file is beside the database file.",
         ) from error
     with handle:
         deadline = time.monotonic() + _PATIENCE_SECONDS
         while not _try_lock(handle, fcntl.LOCK_EX):
             if time.monotonic() > deadline:
                 raise AlreadyRunning(
-                    f'another "subscriber run" is at work on {database}',
+                    f'another "subscriber run" is already running for {database}',
                     hint="Stop it first; one process runs all subscriptions of a target.",
                 )
             time.sleep(_PAUSE_SECONDS)

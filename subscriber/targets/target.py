@@ -90,7 +90,7 @@ class Target:
         """Hold the run lock while the block runs, if the target has a run lock.
 
         Raises:
-            AlreadyRunning: another runner holds the run lock.
+            AlreadyRunning: another run holds the run lock.
         """
         return nullcontext() if self.run_lock is None else self.run_lock.hold()
 

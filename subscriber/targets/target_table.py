@@ -195,7 +195,5 @@ class TargetSequence:
         # A sequence stores its last value; a counter stores only the next value.
         value = position.next_value if self.table is not None else position.last_value
         if not self.least <= value <= self.greatest:
-            return (
-                f"{value} is not among the values from {self.least} to {self.greatest} that it can have in the target"
-            )
+            return f"{value} is out of its range in the target ({self.least} .. {self.greatest})"
         return None

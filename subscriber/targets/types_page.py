@@ -99,17 +99,17 @@ texts itself.
 |---|---|"""
 _BINARY_FORMS: Final = """\
 
-## Values in binary form
+## Values in binary format
 
-A subscription with `binary = true` receives values in the form of their type's send function. A PostgreSQL target then takes a value only
-if the column reads this form, as PostgreSQL's subscriber does; NULL fits every column. Otherwise the subscription stops, with PostgreSQL's
+A subscription with `binary = true` receives values in the binary format of their type's send function. A PostgreSQL target then accepts a value only
+if the column reads this format, as PostgreSQL's subscriber does; NULL fits every column. Otherwise the subscription stops, with PostgreSQL's
 error where there is one (08P01, 22P03, 42804, 42883). It stops with 22P03 also where PostgreSQL would silently read the bytes as another value,
 such as those of a `bigint` as a `timestamp`. The initial copy from PostgreSQL 16 and later follows the same rule.
 
-A column reads the form of its own type, and of the types that the table lists for it. A domain counts as its base type; enums and text types
-of extensions (`citext`) count as `text`. A value that is refused in binary form can be sent as text, after
-`ALTER SUBSCRIPTION … SET (binary = false)`. Columns of other databases have no binary form. There, values are converted as in the table above,
-whichever form they had.
+A column reads the format of its own type, and of the types that the table lists for it. A domain counts as its base type; enums and text types
+of extensions (`citext`) count as `text`. A value that is refused in binary format can be sent as text, after
+`ALTER SUBSCRIPTION … SET (binary = false)`. Columns of other databases have no binary format. There, values are converted as in the table above,
+whichever format they had.
 
 | The publisher's | Read by columns of |
 |---|---|"""

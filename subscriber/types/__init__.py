@@ -17,10 +17,10 @@
     registry        all families: a type's OID → its family
     family, form    the classes TypeFamily and Form, and helpers for decoders
     equality        the class Equality
-    wire, output    reading the binary form of a single value; Arrow values → text
+    wire, output    reading the binary format of a single value; Arrow values → text
     oids            the names of the built-in types
     declarations    a type with its modifier, as in CREATE TABLE
-    binary_forms    which types can read the binary form of which others
+    binary_forms    which types can read the binary format of which others
 
 The other modules each implement one family, or a few related ones. Large families have several
 modules: ``datetimes`` (a package), ``arrays`` and ``array_text``, ``ranges`` and ``range_values``,

@@ -1,6 +1,6 @@
 r"""Decoding of arrays of every built-in type.
 
-The binary form becomes the text that ``array_out`` writes.
+The binary format becomes the text that ``array_out`` writes.
 
 ::
 

@@ -1,4 +1,4 @@
-"""Which types can read each other's binary form (rules C5, D7).
+"""Which types can read each other's binary format (rules C5, D7).
 
 In binary mode, PostgreSQL gives the bytes of a value to the receive function of the *subscriber's*
 column, whatever type the publisher's column has. The receive function's result is the value::
@@ -9,7 +9,7 @@ column, whatever type the publisher's column has. The receive function's result 
                                                 into integer   1718580594, without an error
 
 :data:`READ_BY` contains the pairs of types for which the receive function gives, for every value,
-the same result as the input function gives for its text. For these pairs the binary form may be
+the same result as the input function gives for its text. For these pairs the binary format may be
 used. All other pairs are refused, including those for which PostgreSQL would store another value
 without an error, as in the last line. ``tests/conformance/test_binary_forms.py`` compares all pairs
 with the servers.
@@ -28,7 +28,7 @@ from subscriber.types.oids import ELEMENT_TYPES, type_name
 from subscriber.types.registry import WITHOUT_BINARY_FORM
 
 TEXT_FORM: Final = 25
-"""The binary form of text. Enums and the text types of extensions (citext) read it, too."""
+"""The binary format of text. Enums and the text types of extensions (citext) read it, too."""
 NO_FORM: Final = 0
 """Stands for a user-defined type that has no receive function."""
 
@@ -54,7 +54,7 @@ READ_BY: Final[Mapping[int, frozenset[int]]] = {
     829: frozenset({774}),
     603: frozenset({601}),
 }
-"""For built-in types: the other types whose columns read the binary form with the same result as
+"""For built-in types: the other types whose columns read the binary format with the same result as
 the text.
 
 The publisher's session, which writes the text, has TimeZone UTC. The subscriber's session has the
@@ -76,7 +76,7 @@ _BYTES: Final[Mapping[int, int]] = {
     )
     for oid in oids
 }
-"""The length of the binary form in bytes, for types in which it is always the same."""
+"""The length of the binary format in bytes, for types in which it is always the same."""
 _READ_BYTE_BY_BYTE: Final = frozenset({774, 829})
 
 
@@ -88,7 +88,7 @@ class Refusal(NamedTuple):
 
 
 def reads_form(form: int, type_oid: int) -> bool:
-    """Whether a column can read values of a built-in type in their binary form.
+    """Whether a column can read values of a built-in type in their binary format.
 
     Args:
         form: the type whose receive function the column has. It is :data:`TEXT_FORM` for every type
@@ -104,7 +104,7 @@ def refusal(form: int, type_oid: int, declared: str, number: int | None) -> Refu
     If the error would depend on the value, or if PostgreSQL would raise no error, it is 22P03.
 
     Args:
-        form: the column's binary form, as in :func:`reads_form`.
+        form: the column's binary format, as in :func:`reads_form`.
         type_oid: the publisher's type.
         declared: the column's type as declared.
         number: the column's number in the stream, from 1; None in a copy.

@@ -1,6 +1,6 @@
 """bit and bit varying.
 
-The text consists of zeros and ones. The binary form is the number of bits and the bytes that hold
+The text consists of zeros and ones. The binary format is the number of bits and the bytes that hold
 them; the first bit is the highest bit of the first byte.
 """
 

@@ -1,4 +1,4 @@
-"""boolean: the text is ``t`` or ``f``; the binary form is one byte, not zero for true
+"""boolean: the text is ``t`` or ``f``; the binary format is one byte, not zero for true
 (boolrecv).
 """
 

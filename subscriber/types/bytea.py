@@ -1,4 +1,4 @@
-r"""bytea: the binary form is the bytes; the text is in hex format (``\x0aff``) or escape format.
+r"""bytea: the binary format is the bytes; the text is in hex format (``\x0aff``) or escape format.
 
 The escape format comes from servers with an old setting of bytea_output. The formats cannot be
 confused, because the escape format writes a backslash as two backslashes.

@@ -38,8 +38,8 @@ class TypeFamily:
         decode_text: reads the text of the output function (kind ``t``). Raises ProtocolError
             (22P02, 22007, 22021).
         decode_binary: reads the bytes of the send function (kind ``b``). Raises ProtocolError
-            (22P03, 22008), or NotSupportedError for a type whose binary form cannot be read.
-        reads_binary: whether ``decode_binary`` can read the binary form.
+            (22P03, 22008), or NotSupportedError for a type whose binary format cannot be read.
+        reads_binary: whether ``decode_binary`` can read the binary format.
         form: the input and output function; None for types whose values are only passed on.
         equality: when two texts of a type are equal values.
     """

@@ -1,8 +1,8 @@
 """real and double precision, with NaN, the infinities and -0.
 
 With ``extra_float_digits`` above 0, the text is the shortest that reads back as the same number, so
-the text and the binary form give the same bits. Only NaN has many bit patterns. All of them become
-the one that the text gives, so that equal keys have equal bytes.
+the text and the binary format give the same bits. Only NaN has many bit patterns. All of them
+become the one that the text gives, so that equal keys have equal bytes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ from subscriber.types.form import WHITESPACE, Form, invalid_syntax, sign, withou
 _IS_FLOAT_BYTE: Final = np.isin(np.arange(256), list(b"0123456789+-.eNaInfity"))
 _EXTREMES: Final = (b"0", b"-0", b"NaN", b"Infinity", b"-Infinity")
 _NUMBER: Final = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
-_NAMED: Final = {"nan": math.nan} | {
+_NAN: Final = re.compile(r"[+-]?nan(?:\([0-9a-z_]*\))?", re.IGNORECASE | re.ASCII)
+"""C's strtod reads a sign and a text in parentheses, and PostgreSQL ignores them."""
+_INFINITIES: Final = {
     f"{mark}{word}": -math.inf if mark == "-" else math.inf for mark in ("", "+", "-") for word in ("inf", "infinity")
 }
 
@@ -57,8 +59,10 @@ def _numbers(values: np.ndarray, arrow_type: pa.DataType) -> pa.Array:
 
 def _float_in(name: str, arrow_type: pa.DataType, text: str) -> float:
     word = text.strip(WHITESPACE)
-    if (named := _NAMED.get(word.lower())) is not None:
-        return named
+    if _NAN.fullmatch(word):
+        return math.nan
+    if (infinity := _INFINITIES.get(word.lower())) is not None:
+        return infinity
     if word.lower().lstrip("+-").startswith("0x"):
         raise NotSupportedError(f"a hexadecimal number of type {name} is not supported")
     found = _NUMBER.match(word)

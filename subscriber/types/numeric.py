@@ -75,7 +75,10 @@ def _positional(digits: str, point: int, scale: int) -> str:
 MOST_WHOLE_DIGITS: Final = 131_072
 GREATEST_SCALE: Final = 16_383
 _GREATEST_EXPONENT: Final = 2**30 - 1
-"""The greatest exponent that the text of a zero may have."""
+"""The greatest exponent that a text may have (``PG_INT32_MAX / 2``).
+
+The limit matters for zeros only: any other number with such an exponent overflows anyway.
+"""
 _HEADER_OF_MODIFIER: Final = 4
 _MANY_CHARACTERS: Final = 1000
 """Plain text that is shorter than this is within every limit."""

@@ -1,4 +1,4 @@
-"""Decoding of ranges and multiranges; the binary form becomes the text that ``range_out`` writes.
+"""Decoding of ranges and multiranges; the binary format becomes the text that ``range_out`` writes.
 
 As with arrays, the bounds of all ranges of a column are decoded together, as one column of the
 bounds' type.

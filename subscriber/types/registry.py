@@ -74,7 +74,7 @@ def family_of(type_oid: int) -> TypeFamily:
 
     That applies to user-defined types, extensions' types, money, and the types that name objects of
     the catalogs: the value is the type's text, exactly as the publisher's output function wrote it
-    (rule C5). Their binary form cannot be read, because its meaning depends on the publisher's
+    (rule C5). Their binary format cannot be read, because its meaning depends on the publisher's
     types, its ``lc_monetary`` and its catalogs.
     """
     return _BY_OID.get(type_oid) or text.text_only(type_oid)
@@ -107,9 +107,9 @@ def decode_column(type_oid: int, array: pa.Array, *, binary: bool, column: int) 
         column: the column's number for error messages, from 1.
 
     Raises:
-        ProtocolError: a value is not valid for the type: 22P03 with C5's text for the binary form,
-            otherwise 22P02, 22007, 22008 or 22021.
-        NotSupportedError: the type's binary form cannot be read.
+        ProtocolError: a value is not valid for the type: 22P03 with C5's text for the binary
+            format, otherwise 22P02, 22007, 22008 or 22021.
+        NotSupportedError: the type's binary format cannot be read.
     """
     family = family_of(type_oid)
     if not binary:

@@ -55,7 +55,7 @@ def _snapshot(wire: Wire) -> str:
     if not 0 < xmin <= xmax or running < 0:
         raise BadWire
     transactions = [wire.number("Q") for _ in range(running)]
-    if transactions != sorted(transactions) or any(not xmin <= xid < xmax for xid in transactions):
+    if transactions != sorted(transactions) or any(not xmin <= xid <= xmax for xid in transactions):
         raise BadWire
     return f"{xmin}:{xmax}:{','.join(map(str, transactions))}"
 

@@ -1,4 +1,4 @@
-"""uuid: the text has 36 characters, the binary form has 16 bytes."""
+"""uuid: the text has 36 characters, the binary format has 16 bytes."""
 
 from __future__ import annotations
 

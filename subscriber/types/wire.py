@@ -1,4 +1,4 @@
-"""Reading the binary form of single values, for types that are not stored as rows of numbers.
+"""Reading the binary format of single values, for types that are not stored as rows of numbers.
 
 A converter takes a :class:`Wire` and returns the text that the type's output function would write.
 It need not check lengths: :class:`Wire` raises :class:`BadWire` if there are too few or too many

@@ -1,5 +1,5 @@
-"""ALTER SUBSCRIPTION comes back when the change holds: what is committed at the publisher after it
-is streamed by the new list (slot_after_disk).
+"""ALTER SUBSCRIPTION returns when the change is in effect: what is committed at the publisher after
+it is published by the new list (slot_after_disk).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ TABLES = ("a", "b", "c", "d")
 
 @pytest.fixture
 def running(publisher_database, tmp_path):
-    """A run with a subscription of publication ``a``; ``b`` and so on are there to be added."""
+    """A run with a subscription to publication ``a``; other publications exist and can be added."""
     file = tmp_path / "target.db"
     with contextlib.closing(sqlite3.connect(file)) as connection:
         for table in TABLES:
@@ -51,10 +51,10 @@ def wait_for_row(file, table):
 
 
 def test_a_row_that_is_inserted_right_after_add_publication_came_back_arrives(running):
-    """Without a copy nothing else would bring it."""
+    """Without a copy, only the stream can bring the row."""
     publisher, runner, file = running
     for number, table in enumerate(TABLES[1:], start=1):
-        # Rows all the time, so that the receiver of the old list has something to confirm.
+        # Insert rows all the time, so that a receiver with the old list would confirm something.
         publisher.execute(f"INSERT INTO a VALUES ({number})")
         runner.sql(f"ALTER SUBSCRIPTION s ADD PUBLICATION {table} WITH (copy_data = false)")
         publisher.execute(f"INSERT INTO {table} VALUES (1)")
@@ -65,8 +65,8 @@ def test_a_row_that_is_inserted_right_after_add_publication_came_back_arrives(ru
 
 
 def test_a_run_that_does_not_notice_loses_its_walsender(running):
-    """As a run on another machine might that cannot reach the target: its receiver streams by the
-    old list until it is ended.
+    """As a run on another machine that cannot reach the target: its receiver streams with the old
+    list until its walsender is terminated.
     """
     publisher, runner, file = running
     os.kill(runner.process.pid, signal.SIGSTOP)
@@ -82,7 +82,7 @@ def test_a_run_that_does_not_notice_loses_its_walsender(running):
 
 @pytest.mark.long
 def test_a_receiver_that_was_just_about_to_start_does_not_confirm_by_the_old_list(running):
-    """The command finds the slot free; the receiver looks at the catalog again when it holds the
+    """The command finds the slot inactive; the receiver reads the catalog again when it has the
     slot.
     """
     publisher, runner, file = running

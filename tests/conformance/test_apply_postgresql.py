@@ -1,4 +1,4 @@
-"""The exact path into a real PostgreSQL: what only a server can tell."""
+"""The exact path into a real PostgreSQL: behaviour that only a server can show."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ VALUES = {
 @pytest.mark.parametrize("text", [True, False], ids=["text", "arrow"])
 @pytest.mark.parametrize("type_name", sorted(VALUES))
 def test_the_server_reads_its_own_text(apply, database, type_name, text):
-    """C5: as text, and from what the decoders make of it (binary streams)"""
+    """C5: as text, and as the decoders' output (binary streams)"""
     database.execute(f"CREATE TABLE v (k int PRIMARY KEY, v {type_name})")
     remote = relation("public.v", {"k": "int4", "v": type_name}, ["k"])
     numbered = list(enumerate(VALUES[type_name]))
@@ -141,7 +141,7 @@ def test_any_name_is_only_a_name(apply, database):
 
 
 def test_an_identity_column_takes_the_publishers_values(apply, database):
-    """The worker writes GENERATED ALWAYS columns; SQL can insert them, and leave them alone in an
+    """The worker writes GENERATED ALWAYS columns; SQL can insert them, and leave them out of an
     UPDATE.
     """
     database.execute("CREATE TABLE t (a int GENERATED ALWAYS AS IDENTITY PRIMARY KEY, b text)")
@@ -169,7 +169,7 @@ def test_one_of_several_equal_rows_is_changed(apply, database):
         m.Delete(16384, "O", values("1", None)),
         m.Delete(16384, "O", values("2", "x")),
     ]
-    # The rows were written here, and the server keeps track of that (C18).
+    # The rows were written by a local session, and the server records that (C18).
     assert apply([remote], *transaction(200, *changes)).conflicts == {
         "update_origin_differs": 1,
         "delete_origin_differs": 1,
@@ -317,8 +317,8 @@ def test_a_value_that_the_column_cannot_read_names_the_column(apply, database):
 
 
 def test_a_binary_value_that_the_column_does_not_read_stops_its_transaction(apply, database):
-    """C5, C35: as 18 says it; the transaction before is applied, since NULL is nothing whatever the
-    types.
+    """C5, C35: with the message of PostgreSQL 18; the transaction before it is applied, because
+    NULL fits every type.
     """
     database.execute("CREATE TABLE t (a int PRIMARY KEY, b bigint)")
     remote = relation("public.t", {"a": "int4", "b": "int4"}, ["a"])
@@ -337,7 +337,7 @@ def test_a_binary_value_that_the_column_does_not_read_stops_its_transaction(appl
 
 
 def test_an_old_row_in_binary_form_is_read_whole(apply, database):
-    """C5, C8: the native worker reads all of it before it looks for the row by its key."""
+    """C5, C8: the native worker reads the whole old row before it searches the row by its key."""
     database.execute("CREATE TABLE t (a int PRIMARY KEY, b bigint); INSERT INTO t VALUES (1, 7), (2, NULL)")
     remote = relation("public.t", {"a": "int4", "b": "int4"}, identity="f")
     apply([remote], *transaction(200, m.Delete(16384, "O", values("2", None))), end=LSN(200), binary=("a", "b"))
@@ -348,7 +348,7 @@ def test_an_old_row_in_binary_form_is_read_whole(apply, database):
 
 
 def test_a_switched_off_binary_converts_what_is_in_the_journal_already(target, database):
-    """C5, C39: PostgreSQL asks for it anew, as text."""
+    """C5, C39: PostgreSQL requests the values again, as text."""
     database.execute("CREATE TABLE t (a int PRIMARY KEY, b bigint)")
     remote = relation("public.t", {"a": "int4", "b": "int4"}, ["a"])
     applier = ExactApplier(target, subscription="sub", subid=1, read_rules=lambda _: Rules(binary=False))
@@ -381,7 +381,7 @@ def test_missing_and_generated_columns_and_kinds(apply, database):
 
 
 def test_a_runner_whose_lock_was_lost_ends_well(target, database):
-    """As when the server was restarted meanwhile: the lock ended with its session."""
+    """The server was restarted, for instance: the lock ended with its session."""
     with target.running():
         database.execute(
             "SELECT pg_terminate_backend(pid) FROM pg_locks JOIN pg_database d ON d.oid = database"
@@ -392,7 +392,7 @@ def test_a_runner_whose_lock_was_lost_ends_well(target, database):
 
 
 def test_a_server_that_is_not_there_is_unavailable():
-    """and libpq's words say why"""
+    """The message has libpq's reason."""
     target = open_target("postgresql://nobody:secret@127.0.0.1:1/none")
     with pytest.raises(TargetUnavailable) as raised, target.begin():
         pass
@@ -401,7 +401,7 @@ def test_a_server_that_is_not_there_is_unavailable():
 
 
 def test_a_lost_connection_is_to_be_tried_again(target, apply, database):
-    """any_crash: and the next attempt gets a new one"""
+    """any_crash: the next attempt gets a new connection"""
     database.execute("CREATE TABLE t (a int PRIMARY KEY, b text)")
     with pytest.raises(TargetUnavailable) as raised, target.begin() as connection:
         pid = connection.exec_driver_sql("SELECT pg_backend_pid()").scalar_one()
@@ -412,7 +412,7 @@ def test_a_lost_connection_is_to_be_tried_again(target, apply, database):
 
 
 def test_the_sequences_of_a_column_go_on_as_the_publishers(target, database):
-    """D14: identity, serial, and the default's own; in any schema, under any name"""
+    """D14: identity, serial, and the sequence of a default; in any schema, with any name"""
     database.execute(
         'CREATE SCHEMA "S x"; CREATE SEQUENCE "S x"."sha%red"; CREATE TABLE "S x"."T" (i int GENERATED ALWAYS AS IDENTITY,'
         ' s serial, d int DEFAULT 1 + nextval(\'"S x"."sha%red"\'), n int)'
@@ -439,8 +439,8 @@ def test_a_target_knows_whether_it_is_a_database(target, database):
 
 
 def test_names_without_a_schema_find_nothing_of_the_users(apply, database):
-    """C23: the search_path is empty for triggers and defaults; our own tables are found all the
-    same
+    """C23: the search_path is empty for triggers and defaults; the catalog's tables are found
+    nevertheless
     """
     database.execute("CREATE TABLE t (a int PRIMARY KEY, b text DEFAULT current_setting('search_path'))")
     database.execute(
@@ -456,7 +456,7 @@ def test_names_without_a_schema_find_nothing_of_the_users(apply, database):
 
 
 def test_a_deferrable_key_finds_no_rows(apply, database):
-    """C12, C13: as up to PostgreSQL 16; newer ones count every row as missing, and lose the
+    """C12, C13: as up to PostgreSQL 16; newer versions count every row as missing, and lose the
     changes
     """
     database.execute("CREATE TABLE t (a int PRIMARY KEY DEFERRABLE, b text)")
@@ -469,8 +469,8 @@ def test_a_deferrable_key_finds_no_rows(apply, database):
 
 
 def test_row_security_that_is_effective_for_our_role_is_refused(postgresql18, database):
-    """C24: with PostgreSQL's text, for every kind of change; its policies would hide rows, and
-    nobody would hear of it
+    """C24: with PostgreSQL's text, for every kind of change; the policies would hide rows without
+    any message
     """
     database.execute("CREATE ROLE guest LOGIN")
     try:
@@ -509,7 +509,7 @@ def test_one_of_the_equal_rows_of_a_partitioned_table_is_changed(apply, database
 
 
 def test_a_row_in_the_way_is_found_where_it_has_the_ctid_of_the_row_that_is_changed(target, database):
-    """C16, C22, C26: a row is told apart by its partition and its ctid together"""
+    """C16, C22, C26: a row is identified by its partition and its ctid together"""
     database.execute("CREATE TABLE t (a int, b text, UNIQUE (a, b)) PARTITION BY RANGE (a)")
     database.execute("CREATE TABLE low PARTITION OF t FOR VALUES FROM (0) TO (10)")
     database.execute("CREATE TABLE high PARTITION OF t FOR VALUES FROM (10) TO (20)")
@@ -529,8 +529,8 @@ def test_a_row_in_the_way_is_found_where_it_has_the_ctid_of_the_row_that_is_chan
 
 @pytest.fixture
 def keyed_leaves(database):
-    """Table t (own, a, b), of which only the partitions have keys: (a). Row 1 is in both; the
-    publisher's is in ``low``.
+    """Table t (own, a, b) with keys (a) on its partitions only. Row 1 is in both partitions; the
+    publisher's row is in ``low``.
     """
     database.execute("CREATE TABLE t (own int, a int, b text) PARTITION BY LIST (lower(b))")
     database.execute("CREATE TABLE low PARTITION OF t (PRIMARY KEY (a)) FOR VALUES IN ('x', 'y')")
@@ -541,8 +541,8 @@ def keyed_leaves(database):
 
 
 def test_a_row_is_found_by_the_key_of_its_partition_where_the_whole_table_has_none(apply, keyed_leaves):
-    """C11, C12, C16, C26: so that a column of the target's own does not hide it (C15); the key is
-    unique in one partition only
+    """C11, C12, C16, C26: so that a column that only the target has does not hide the row (C15);
+    the key is unique in one partition only
     """
     full = relation("public.t", {"a": "int4", "b": "text"}, identity="f")
     stay = m.Update(16384, "O", values("1", "x"), values("1", "Y"))
@@ -554,8 +554,8 @@ def test_a_row_is_found_by_the_key_of_its_partition_where_the_whole_table_has_no
 
 
 def test_a_partitions_key_finds_nothing_where_the_partition_is_not_told(apply, keyed_leaves):
-    """C8, C12, C26: the new row tells it, a key does not. PostgreSQL's worker takes what is not
-    there for NULL, and finds no row
+    """C8, C12, C26: the new row determines the partition, a key does not. PostgreSQL's worker takes
+    missing values for NULL, and finds no row
     """
     apply([T], *transaction(200, m.Update(16384, None, None, values("1", "y"))), end=200)
     assert keyed_leaves.execute("SELECT own FROM t WHERE b = 'y'") == [(7,)]
@@ -565,7 +565,7 @@ def test_a_partitions_key_finds_nothing_where_the_partition_is_not_told(apply, k
 
 
 def test_a_key_has_the_names_that_its_columns_have_now(apply, database):
-    """C11: an index keeps those that they had when it was made"""
+    """C11: an index keeps the names that its columns had when it was created"""
     database.execute("CREATE TABLE t (old int PRIMARY KEY, b text)")
     database.execute("ALTER TABLE t RENAME old TO a")
     apply([T], *transaction(200, insert("1", "x"), m.Update(16384, None, None, values("1", "y"))))
@@ -574,7 +574,7 @@ def test_a_key_has_the_names_that_its_columns_have_now(apply, database):
 
 @pytest.mark.parametrize("identity", ["d", "f"])
 def test_rows_of_tables_that_inherit_are_others(apply, database, identity):
-    """C14, C16: PostgreSQL's worker opens the one table that is named"""
+    """C14, C16: PostgreSQL's worker opens only the named table"""
     database.execute(f"CREATE TABLE t (a int {'PRIMARY KEY' if identity == 'd' else ''}, b text)")
     database.execute("CREATE TABLE child () INHERITS (t)")
     database.execute("INSERT INTO child VALUES (1, 'x'), (2, 'x'), (3, 'x')")
@@ -593,7 +593,7 @@ def test_rows_of_tables_that_inherit_are_others(apply, database, identity):
 
 
 def test_a_rule_that_would_rewrite_changes_is_refused(apply, database):
-    """C23: PostgreSQL's worker passes all rules by; a statement passes by those that are not for
+    """C23: PostgreSQL's worker ignores all rules; a statement ignores those that are not for
     replicas
     """
     database.execute("CREATE TABLE t (a int PRIMARY KEY, b text)")
@@ -628,11 +628,11 @@ CREATE FUNCTION ext.cmp(ext.ci, ext.ci) RETURNS int LANGUAGE sql IMMUTABLE STRIC
 CREATE FUNCTION ext.eq(ext.ci, ext.ci) RETURNS bool LANGUAGE sql IMMUTABLE STRICT AS 'SELECT lower($1) = lower($2)';
 CREATE OPERATOR ext.= (LEFTARG = ext.ci, RIGHTARG = ext.ci, FUNCTION = ext.eq);
 CREATE OPERATOR CLASS ext.ci_ops DEFAULT FOR TYPE ext.ci USING btree AS OPERATOR 3 ext.=, FUNCTION 1 ext.cmp(ext.ci, ext.ci)"""
-"""As citext is, which not every installation has; it cannot be ordered."""
+"""A type that behaves like citext, which not every installation has; it cannot be ordered."""
 
 
 def test_values_of_an_extensions_type_are_equal_if_the_type_says_so(apply, database):
-    """C13, C14: whatever the search_path, by the operator of the type's own class"""
+    """C13, C14: by the operator of the type's operator class, whatever the search_path"""
     database.execute(OWN_TYPE)
     database.execute("CREATE TABLE t (a ext.ci PRIMARY KEY, b text)")
     database.execute("CREATE DOMAIN ours AS ext.ci; CREATE TABLE u (a ours, b text)")
@@ -663,7 +663,7 @@ COMPARED = {
 
 @pytest.mark.parametrize("identity", ["d", "f"])
 def test_values_are_compared_as_the_column_would_have_them(apply, database, identity):
-    """C5, C8, C14: the search tuple is made by the column's input function, with its scale"""
+    """C5, C8, C14: the column's input function makes the search tuple, with the column's scale"""
     database.execute("CREATE DOMAIN tenths AS numeric(4,1); CREATE DOMAIN more AS tenths; CREATE SCHEMA pairs")
     database.execute('CREATE TYPE pairs."a%s" AS (x int, y text)')
     declared = ", ".join(f"{name} {sql}" for name, (_, sql, _) in COMPARED.items())
@@ -679,7 +679,7 @@ def test_values_are_compared_as_the_column_would_have_them(apply, database, iden
 
 
 def test_what_is_set_for_peoples_sessions_does_not_hold_for_ours(target, apply, database):
-    """C23: nor for PostgreSQL's worker, but its time zone, which defaults and triggers see"""
+    """C23: as for PostgreSQL's worker, apart from its time zone, which defaults and triggers see"""
     database.execute(
         "CREATE TABLE t (a int PRIMARY KEY, b text, at timestamp DEFAULT timestamptz '2020-02-03 04:05:06+00')"
     )
@@ -702,7 +702,7 @@ def test_what_is_set_for_peoples_sessions_does_not_hold_for_ours(target, apply, 
             for name in ("statement_timeout", "idle_in_transaction_session_timeout", "idle_session_timeout")
         ]
         assert shown == ["0", "0", "0"]
-        # The journal is trimmed behind a commit, so that must be on disk.
+        # The journal is trimmed after a commit, so the commit must be on disk.
         assert connection.exec_driver_sql("SHOW synchronous_commit").scalar_one() == "local"
 
 
@@ -711,7 +711,9 @@ def one_frame(history: list[m.Message]) -> list[Frame]:
 
 
 def test_what_is_refused_at_commit_stops_at_its_own_transaction(target, database):
-    """C35, C37: those before it are committed, and the error has the LSN that SKIP takes"""
+    """C35, C37: the transactions before it are committed, and the error has the LSN that SKIP
+    takes
+    """
     database.execute("CREATE TABLE t (a int PRIMARY KEY, b text CHECK (b <> 'worse'))")
     database.execute(
         "CREATE FUNCTION f() RETURNS trigger LANGUAGE plpgsql AS"
@@ -748,7 +750,7 @@ def test_what_is_refused_at_commit_stops_at_its_own_transaction(target, database
     ],
 )
 def test_a_server_that_cannot_do_it_now_is_asked_again(target, statement, said):
-    """C35: transient, and the reason is named"""
+    """C35: the error is transient, and has the reason"""
     with pytest.raises(TargetUnavailable) as raised, target.begin() as connection:
         connection.exec_driver_sql(statement)
     assert raised.value.message.endswith(said)
@@ -756,8 +758,8 @@ def test_a_server_that_cannot_do_it_now_is_asked_again(target, statement, said):
 
 @pytest.mark.parametrize("identity", ["d", "f"])
 def test_a_row_that_another_session_puts_back_is_found(apply, database, identity):
-    """C18: PostgreSQL's worker looks again for a row that was deleted while it waited, be it the
-    one change or one of many
+    """C18: PostgreSQL's worker searches again for a row that was deleted while it waited; this
+    holds for a single change and for several
     """
     database.execute(f"CREATE TABLE t (a int {'PRIMARY KEY' if identity == 'd' else ''}, b text)")
     database.execute("INSERT INTO t SELECT i, 'x' FROM generate_series(1, 9) i")

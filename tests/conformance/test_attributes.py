@@ -1,4 +1,4 @@
-"""What a publisher's catalogs say of the columns of its tables, on every version."""
+"""The attributes of a table's columns in the publisher's catalogs, for every version."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def read(database):
 
 
 def test_a_missing_value_is_the_text_that_replication_would_send(database, read):
-    """Whatever the server's own settings, and whatever became of the default since"""
+    """Whatever the server's settings are, and however the default has changed since"""
     database.execute("CREATE TABLE t (a int); INSERT INTO t VALUES (1); CREATE PUBLICATION pub FOR TABLE t")
     database.execute(f"ALTER DATABASE {database.name} SET datestyle = 'SQL, DMY'")
     database.execute(

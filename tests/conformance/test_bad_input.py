@@ -1,4 +1,4 @@
-"""Whatever is wrong is said in one sentence with what to do, and a secret is never part of it."""
+"""Every wrong input gives one sentence with a hint, and never shows a secret."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ class Answer:
     err: str
 
     def refuses(self, *texts, code=1):
-        """It ended with ``code`` and said every one of ``texts``, briefly, without a traceback or a
-        secret.
+        """Check that the command ended with ``code`` and printed each of ``texts``, briefly,
+        without a traceback or a secret.
         """
         assert self.code == code, self.err
         for text in texts:
@@ -52,7 +52,7 @@ class Answer:
 
 @pytest.fixture
 def cli(monkeypatch, capsys, tmp_path):
-    """``subscriber`` in this process, with a SQLite target unless told otherwise."""
+    """Run ``subscriber`` in this process, with a SQLite target unless another is given."""
 
     def call(*arguments, **variables):
         environment = {
@@ -149,7 +149,7 @@ TARGETS = {
 @pytest.mark.parametrize("case", TARGETS)
 @pytest.mark.parametrize("verb", [["status"], ["sql", "-c", "SELECT 1"]], ids=lambda verb: verb[0])
 def test_a_wrong_target_is_refused(cli, case, verb):
-    """names_are_data: nothing secret is repeated"""
+    """names_are_data: no secret is printed"""
     url, texts = TARGETS[case]
     cli(*verb, SUBSCRIBER_TARGET=url).refuses(*texts)
 
@@ -161,7 +161,7 @@ def test_run_refuses_a_wrong_target_before_it_starts_anything(tmp_path):
 
 
 def test_a_failpoint_that_does_not_exist_is_named(tmp_path):
-    """A typo in a crash test must not make it a test that cannot fail."""
+    """A misspelled failpoint in a crash test must not become a test that cannot fail."""
     runner = Runner(f"sqlite:///{tmp_path / 't.db'}", tmp_path, {"SUBSCRIBER_FAILPOINTS": "journal.synk.before=kill"})
     answer = runner.call("run")
     Answer(answer.returncode, answer.stdout, answer.stderr).refuses('unknown failpoint "journal.synk.before"')
@@ -179,7 +179,7 @@ def test_a_wrong_master_is_named(tmp_path):
 
 @pytest.fixture(scope="module")
 def locked_server():
-    """A server of our own where the superuser ``locked`` needs a password."""
+    """A separate server whose superuser ``locked`` needs a password."""
     with server_or_skip(lambda: PostgreSQLServer(find_postgresql(18))) as server:
         server.execute(f"CREATE ROLE locked SUPERUSER LOGIN PASSWORD '{RIGHT}'")
         rules = server.data_directory / "pg_hba.conf"
@@ -321,12 +321,12 @@ TROUBLE = {
     "locked_out": ['authentication failed for user "locked"'],
     "tableless": ['relation "public.gone" does not exist'],
 }
-"""Subscription → what is said of it."""
+"""Subscription → the text that its error must contain."""
 
 
 @pytest.fixture
 def troubled(database, locked_server, tmp_path):
-    """A subscription for every kind of trouble, and a healthy one."""
+    """A subscription for each kind of problem, and a healthy one."""
     tables = "CREATE TABLE healthy (a int PRIMARY KEY); CREATE TABLE gone (a int PRIMARY KEY);"
     database.execute(tables)
     for name in ("healthy", "gone"):
@@ -362,7 +362,7 @@ def troubled(database, locked_server, tmp_path):
 
 
 def everything_written(folder: Path) -> bytes:
-    """All files of the runner but the target, which keeps the connection string as PostgreSQL's
+    """All files of the runner except the target, which stores the connection string as PostgreSQL's
     catalog does.
     """
     files = (path for path in folder.rglob("*") if path.is_file() and not path.name.startswith("target.db"))
@@ -373,7 +373,7 @@ def everything_written(folder: Path) -> bytes:
 @pytest.mark.spark
 @pytest.mark.slow
 def test_every_trouble_of_a_run_is_said_and_one_does_not_stop_another(troubled, tmp_path):
-    """Each with what was found, in the log and in the status; no secret in either
+    """Each problem is in the log and in the status, with what was found; neither contains a secret
     (names_are_data)
     """
     answer = troubled.once()

@@ -1,5 +1,5 @@
-"""types.binary_forms against real servers: what the receive function of one type makes of another
-type's binary form (C5, D7).
+"""types.binary_forms against real servers: how the receive function of one type reads another
+type's binary format (C5, D7).
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from tests.conftest import fresh_database
 pytestmark = pytest.mark.server
 
 WORDS = ("1", "t", "12:00", "{}", "<a/>", "abcd", "12345678", "0/1", "{1}", "2024-01-01", f'{{"a": "{"x" * 64}"}}')
-"""Texts that are values of other types as well, as long as such in binary form, or longer than a
-name may be.
+"""Texts that are valid for other types, too, if their bytes are, or that are longer than a name may
+be.
 """
 SENT = tuple(oid for oid in sorted(BUILT_IN_TYPES - ELEMENT_TYPES.keys()) if family_of(oid).reads_binary)
-"""What a binary stream brings in binary form; arrays have a test of their own."""
+"""Types whose values a binary stream sends in binary format; arrays have a separate test."""
 COLUMNS = (*(oid for oid in SENT if oid not in (1042, 1043, 1790)), 790, 1033, 2205)
-"""Those, of the texts one for all, and some of the other types that a column may have: money, one
-without binary form, a ``reg…``.
+"""These types, with one type for all texts, and some other types that a column may have: money, a
+type without a binary format, a ``reg…`` type.
 """
 
 
@@ -42,7 +42,7 @@ class Answer(NamedTuple):
 
 
 class Asker:
-    """Gives values to a server as parameters, which go through the same functions as those of the
+    """Sends values to a server as parameters, which are read by the same functions as those of the
     stream.
 
     Args:
@@ -66,7 +66,7 @@ class Asker:
         return Answer(None, (code, message.replace(" in bind parameter 1", " in logical replication column 1")))
 
     def forms(self, type_oid: int, text: str) -> tuple[bytes, bytes] | None:
-        """A value's binary form and its text; None where this server has no such value."""
+        """The binary format and the text of a value; None if this server has no such value."""
         if (type_oid, text) not in self._forms:
             sent = text.encode()
             binary, again = (
@@ -110,7 +110,9 @@ def samples(asker: Asker, type_oid: int) -> list[tuple[bytes, bytes]]:
 
 
 def test_what_is_read_as_the_input_function_reads_its_text_is_the_same_value(asker):
-    """C5: of every pair of the table, for every value: the same value, or an error both ways."""
+    """C5: for every pair of the table and every value, both ways give the same value, or both an
+    error.
+    """
     different = [
         (type_name(sent), type_name(column), text)
         for sent, columns in READ_BY.items()
@@ -122,8 +124,8 @@ def test_what_is_read_as_the_input_function_reads_its_text_is_the_same_value(ask
 
 
 def test_of_every_other_pair_some_value_is_another_or_is_refused_as_we_refuse_it(asker18):
-    """C5: no pair is missing in the table. 18 refuses with our text and SQLSTATE, where the length
-    alone decides.
+    """C5: the table lacks no pair. PostgreSQL 18 refuses with the same text and SQLSTATE if the
+    length alone decides.
     """
     missing, otherwise = [], []
     for sent in SENT:
@@ -144,11 +146,11 @@ def test_of_every_other_pair_some_value_is_another_or_is_refused_as_we_refuse_it
 
 
 OUT_OF_RANGE = {1266: ("22008", "time out of range")}
-"""What is found out before the bytes are at their end."""
+"""Errors that occur before the end of the bytes."""
 
 
 def test_arrays_are_read_by_columns_of_the_same_type_only(asker):
-    """C5: the bytes name the type of the elements; text and varchar are two here."""
+    """C5: the bytes contain the type of the elements; text and varchar are different types here."""
     types = (1007, 1016, 1009, 1015, 1231)
     for sent in types:
         forms = asker.forms(sent, "{1,2}")

@@ -1,5 +1,5 @@
-"""What is kept by the catalog's version is never hidden a change by another connection, on every
-target (catalog/catalog_version.py).
+"""A reading that is kept for a version of the catalog never hides a change by another connection,
+on every target (catalog/catalog_version.py).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def subscription(connection: sa.Connection) -> Subscription:
 
 
 def look(target: Target, kept: KeptStates) -> str:
-    """The states, as they are kept; they must be those that are there."""
+    """The states as they are kept; they must equal the stored states."""
     with target.engine.connect() as connection:
         states = kept.read(connection, subscription(connection))
         assert states == catalog.read_states(connection, 1)
@@ -95,8 +95,8 @@ def test_a_subscription_that_is_dropped_and_made_again_is_another(target):
 
 
 def test_a_catch_up_lets_commands_change_the_subscription(target):
-    """Its transaction holds its table's row for as long as a batch takes, and nothing else of the
-    catalog.
+    """The transaction locks the row of its table for the duration of a batch, and nothing else of
+    the catalog.
     """
     if target.capabilities.single_writer:
         pytest.skip("one connection writes at a time")
@@ -128,7 +128,7 @@ def test_a_catalog_of_an_earlier_version_gets_versions(target):
 
 
 def test_a_catalog_of_an_earlier_version_can_say_who_runs_and_which_errors_are_over(target):
-    """The table and the columns are made beside what is there."""
+    """The table and the columns are added to the existing catalog."""
     columns = ("last_error_worker", "last_error_lsn", "last_error_resolved_at")
     with target.engine.begin() as connection:
         connection.exec_driver_sql("DROP TABLE subscriber_runner")

@@ -1,4 +1,4 @@
-"""Commands where a target is no PostgreSQL: what is refused with the reason, and what is made
+"""Commands for targets other than PostgreSQL: what is refused, with the reason, and what goes
 beyond PostgreSQL.
 """
 
@@ -109,7 +109,7 @@ CREATE = "CREATE SUBSCRIPTION s CONNECTION '$pub' PUBLICATION p"
 
 
 def test_a_new_subscription_has_its_slot_its_tables_and_a_beginning(session):
-    """D1: a table waits for its copy; the slot's consistent point is where changes begin."""
+    """D1: a table waits for its copy; changes begin at the slot's consistent point."""
     assert session.run(CREATE) == "CREATE SUBSCRIPTION"
     assert session.said == ['NOTICE:  created replication slot "s" on publisher']
     assert session.relations() == [("t", RelationState.INIT.value)]
@@ -136,8 +136,8 @@ def test_a_subscription_without_a_connection_gets_its_tables_with_the_refresh(se
 
 
 def test_an_interrupted_command_leaves_no_slot(session):
-    """Making the slot waits for the transactions that are open at the publisher."""
-    # A shell starts what it runs in the background with SIGINT ignored, and Python leaves it so.
+    """Creating the slot waits for the transactions that are open at the publisher."""
+    # A shell starts background processes with SIGINT ignored, and Python does not change that.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     with psycopg.connect(session.publisher.conninfo) as busy:
         busy.execute("INSERT INTO t VALUES (1)")
@@ -184,8 +184,8 @@ def test_a_drop_that_fails_leaves_the_subscription_as_it_was(session):
 
 
 def test_another_slot_makes_the_first_connection_a_first_one_again(session):
-    """C54: where that slot begins is not known yet. That it is a slot of the same system is asked
-    then.
+    """C54: the beginning of that slot is not known yet. At its first connection the system is
+    checked again.
     """
     session.run(CREATE + " WITH (enabled = false)")
     known = session.subscription().system_identifier
@@ -210,8 +210,8 @@ def test_a_slot_that_a_subscription_was_taken_off_is_kept_with_what_was_applied(
 
 
 def test_a_slot_that_is_created_begins_without_the_journal_of_an_earlier_one(session):
-    """On a publisher that was restored since, the old journal would lie ahead of the new slot, and
-    be refused for ever.
+    """On a publisher that was restored since, the old journal would be ahead of the new slot, and
+    would be refused for ever.
     """
     session.run(CREATE + " WITH (enabled = false)")
     journal = session.journal()
@@ -251,7 +251,7 @@ def test_a_target_that_is_no_postgresql_waits_for_no_standby(session):
 
 @pytest.mark.parametrize("option", ["origin = none", "failover"])
 def test_what_the_publishers_server_cannot_do_is_refused(older, option):
-    """F: PostgreSQL's own subscriber would do without in silence."""
+    """F: PostgreSQL's own subscriber would ignore the option without a message."""
     error = older.refused(f"{CREATE} WITH ({option}, enabled = false)")
     assert isinstance(error, NotSupportedError)
     assert "or newer at the publisher" in error.message
@@ -274,7 +274,7 @@ def test_a_slot_that_another_subscription_streams_from_is_refused(session):
 
 
 def test_a_database_does_not_subscribe_to_itself(publisher_database, tmp_path):
-    """Natively making the slot waits for ever."""
+    """In PostgreSQL, creating the slot waits for ever."""
     publisher_database.execute("CREATE TABLE t (a int PRIMARY KEY); CREATE PUBLICATION p FOR TABLE t")
     with open_target(publisher_database.url) as target:
         session = Session(target, publisher_database, Settings(journal=str(tmp_path)))
@@ -288,15 +288,15 @@ def test_a_database_does_not_subscribe_to_itself(publisher_database, tmp_path):
 def test_a_subscription_has_no_owner_to_change(session, owner):
     session.run(CREATE + " WITH (connect = false)")
     error = session.refused(f"ALTER SUBSCRIPTION s OWNER TO {owner}")
-    assert "A subscriber has no roles" in str(error.detail)
+    assert "subscriber has no roles" in str(error.detail)
 
 
 # The journal --------------------------------------------------------------------------------------
 
 
 def test_a_rename_changes_nothing_in_the_journal(session):
-    """Consumers are known by what never changes, so that a RENAME that is interrupted leaves
-    nothing behind.
+    """A consumer's name consists of what never changes, so an interrupted RENAME leaves nothing
+    behind.
     """
     session.run(CREATE)
     passed(session.journal(), 77)
@@ -314,12 +314,14 @@ def test_a_dropped_subscription_takes_its_journal_along(session):
 
 
 def test_a_journal_that_cannot_be_removed_does_not_keep_the_subscription(session, tmp_path):
-    """Its slot is gone by then, so that a second DROP would fail."""
+    """Its slot has been dropped by then, so a second DROP would fail."""
     session.run("CREATE SUBSCRIPTION s CONNECTION '$pub' PUBLICATION p WITH (enabled = false)")
     (tmp_path / "file").write_text("")
     session.settings = Settings(journal=str(tmp_path / "file"))
     assert session.run("DROP SUBSCRIPTION s") == "DROP SUBSCRIPTION"
-    assert any(said.startswith('WARNING:  the journal of slot "s" is left: could not read') for said in session.said)
+    assert any(
+        said.startswith('WARNING:  could not remove the journal of slot "s": could not read') for said in session.said
+    )
     assert session.slots() == []
 
 
@@ -397,15 +399,15 @@ def test_nothing_is_made_when_a_table_cannot_be(session):
 
 
 def test_the_state_of_a_publisher_that_is_a_target_too_is_not_replicated(session):
-    """B1: PostgreSQL's own state is in catalogs, which no publication has; ours is in tables, and
-    would become this subscriber's
+    """B1: PostgreSQL's own catalogs are in no publication; the tables of this program could be
+    published, and would become this subscriber's catalog
     """
     session.publisher.execute(
         "CREATE TABLE subscriber_subscription (subid int PRIMARY KEY); CREATE TABLE subscriber_list (a int PRIMARY KEY);"
         "CREATE PUBLICATION everything FOR ALL TABLES"
     )
     session.run("CREATE SUBSCRIPTION s CONNECTION '$pub' PUBLICATION everything WITH (create_tables = true)")
-    said = 'subscribers keep their state in tables of these names: "public.subscriber_subscription"'
+    said = 'tables that have the names of subscriber\'s catalog tables are not replicated: "public.subscriber_subscription"'
     assert sum(said in line for line in session.said) == 1
     names = [name for name, _ in session.relations()]
     assert "subscriber_list" in names
@@ -413,16 +415,16 @@ def test_the_state_of_a_publisher_that_is_a_target_too_is_not_replicated(session
     session.run("ALTER SUBSCRIPTION s REFRESH PUBLICATION")
     assert [name for name, _ in session.relations()] == names
     error = session.refused("ALTER SUBSCRIPTION s SET (map = 'public.subscriber_list => public.subscriber_conflict')")
-    assert (error.sqlstate, "keep their state" in str(error.detail)) == ("42809", True)
+    assert (error.sqlstate, "catalog tables" in str(error.detail)) == ("42809", True)
 
 
 def test_tables_are_looked_for_and_made_under_the_names_that_the_map_gives_them(session):
-    """D13; what the subscription knows of its tables keeps the publisher's names"""
+    """D13: the subscription stores the publisher's names of its tables"""
     session.publisher.execute("CREATE TABLE u (a int PRIMARY KEY, t int REFERENCES t); ALTER PUBLICATION p ADD TABLE u")
     create = CREATE + " WITH (map = 'public.* => archive.*, public.t => public.t', copy_data = false%s)"
     error = session.refused(create % "")
     assert (error.message, error.sqlstate) == ('relation "archive.u" does not exist', "42P01")
-    assert error.detail == "The subscription's map has it for the publisher's \"public.u\"."
+    assert error.detail == 'Option "map" replicates the publisher\'s table "public.u" into it.'
     assert session.slots() == []
     session.run(create % ", create_tables")
     assert 'NOTICE:  created table "archive.u" at the subscriber' in session.said
@@ -433,7 +435,9 @@ def test_tables_are_looked_for_and_made_under_the_names_that_the_map_gives_them(
 
 
 def test_a_map_is_changed_only_to_tables_that_are_there(session):
-    """Copied tables keep their state; none is made, since their rows would not be in it."""
+    """Copied tables keep their table state; no table is created, because it would not have their
+    rows.
+    """
     session.run(CREATE + " WITH (create_tables, copy_data = false)")
     error = session.refused("ALTER SUBSCRIPTION s SET (map = 'public.t => archive.t')")
     assert (error.message, error.sqlstate) == ('relation "archive.t" does not exist', "42P01")
@@ -442,8 +446,8 @@ def test_a_map_is_changed_only_to_tables_that_are_there(session):
     session.execute('ALTER TABLE t RENAME TO "archive.t"')
     session.run("ALTER SUBSCRIPTION s SET (map = 'public.t => archive.t, other.* => new.*, public.x => public.y')")
     assert session.said == [
-        'WARNING:  the subscription has no table that the map\'s relation "public.x" is about',
-        'WARNING:  the subscription has no table that the map\'s schema "other" is about',
+        'WARNING:  relation "public.x" of option "map" matches no table of the subscription',
+        'WARNING:  schema "other" of option "map" matches no table of the subscription',
     ]
     assert str(session.subscription().options.map) == "public.t => archive.t, public.x => public.y, other.* => new.*"
     assert session.relations() == [("t", "r")]
@@ -463,7 +467,7 @@ def test_two_tables_of_a_subscription_cannot_be_mapped_to_one(session):
 def test_a_refresh_looks_for_new_tables_under_their_mapped_names(session):
     """D11, D13"""
     session.run(CREATE + " WITH (map = 'old.* => new.*')")
-    assert session.said[0] == 'WARNING:  the subscription has no table that the map\'s schema "old" is about'
+    assert session.said[0] == 'WARNING:  schema "old" of option "map" matches no table of the subscription'
     session.publisher.execute("CREATE SCHEMA old; CREATE TABLE old.u (a int); ALTER PUBLICATION p ADD TABLE old.u")
     assert session.refused("ALTER SUBSCRIPTION s REFRESH PUBLICATION").message == 'relation "new.u" does not exist'
     session.execute('CREATE TABLE "new.u" (a INTEGER)')
@@ -499,7 +503,7 @@ def test_sequences_go_on_as_at_the_publisher(session):
     assert session.run("ALTER SUBSCRIPTION s REFRESH SEQUENCES") == "ALTER SUBSCRIPTION"
     assert [text.partition("\n")[0] for text in session.said if "sequence" in text] == [
         'NOTICE:  sequence "u_a_seq": 1 → 2',
-        'WARNING:  sequence "u_s_seq" was left alone: nothing makes values for column "public.u.s" in the target',
+        'WARNING:  sequence "u_s_seq" was not set: the target generates no values for column "public.u.s"',
     ]
     session.execute("INSERT INTO u (s) VALUES (0)")
     with session.target.engine.connect() as connection:

@@ -1,5 +1,5 @@
-"""The judge itself: what differs is found, what is equal is not reported, and nothing is said but
-keys.
+"""The comparison of tables: differences are found, equal rows are not reported, and only keys are
+shown.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def postgresql_target(publisher_database):
 
 @pytest.fixture
 def sqlite_target(publisher_database, tmp_path):
-    """The same rows as SQLite holds them: written by hand, not by the code under test."""
+    """The same rows as SQLite stores them, written by hand and not by the code under test."""
     publisher_database.execute(TABLES + ROWS)
     rows = publisher_database.execute(
         "SELECT i, a, b::int, c, d::text, e, replace(f::text, '+00', '+00:00'), g::text || repeat(' ', 3), h::text FROM t"
@@ -69,14 +69,14 @@ def test_equal_tables_have_no_difference(publisher_database, postgresql_target):
 
 
 def test_sqlites_values_are_postgresqls_text_again(publisher_database, sqlite_target, tmp_path):
-    """Order of columns and rows, affinity, the one zero, NaN, infinity and padded characters make
-    no difference.
+    """The order of columns and rows, affinity, the single zero, NaN, infinity and padded characters
+    make no difference.
     """
     assert compare(publisher_database, sqlite_url(tmp_path)) == []
 
 
 def test_missing_unexpected_and_changed_rows_are_told_apart_by_key(publisher_database, postgresql_target):
-    """names_are_data: no value but the key is in what is said"""
+    """names_are_data: the report contains no value but the key"""
     postgresql_target.execute("UPDATE t SET i = i || '.', b = NULL WHERE a = 2; DELETE FROM t WHERE a = 3")
     postgresql_target.execute("INSERT INTO t (a, i) VALUES (77, 'secret value')")
     (difference,) = compare(publisher_database, postgresql_target.url)

@@ -1,5 +1,5 @@
-"""PostgreSQL 18's own log of conflicts beside ours: one history into the native subscriber and into
-targets of ours.
+"""PostgreSQL 18's log of conflicts compared with that of this program: one history is applied by
+the native subscriber and to each target.
 
 What a target does not know is left out (C20): who wrote a row, and when, only PostgreSQL can tell;
 MariaDB and DuckDB have names of their own for some indexes. Numbers and times of transactions
@@ -70,7 +70,7 @@ ON_POSTGRESQL = (
 
 @dataclass(frozen=True)
 class Step:
-    """What happens at the subscriber, then at the publisher, and how the subscriber is mended if
+    """What happens at the subscriber, then at the publisher, and how the subscriber is repaired if
     that stopped it.
     """
 
@@ -79,7 +79,7 @@ class Step:
     published: str
     mend: str | None = None
     everywhere: bool = True
-    """Not only PostgreSQL's tables can be like that."""
+    """Tables that other databases can have, too."""
 
 
 STEPS = (
@@ -213,7 +213,7 @@ class Said:
 
 @dataclass(frozen=True)
 class History:
-    """What the publisher sent in each step, what the native subscriber said, and how often it
+    """What the publisher sent in each step, what the native subscriber logged, and how often it
     counted each kind.
     """
 
@@ -230,8 +230,8 @@ def wait_until(reached: Callable[[], object], what: str) -> None:
 
 
 class NativeSubscriber:
-    """PostgreSQL's own, in a database beside its publisher's; an error disables it, so that it is
-    said once.
+    """PostgreSQL's own subscriber, in a database beside its publisher's; an error disables it, so
+    that it is logged once.
     """
 
     def __init__(self, server: PostgreSQL) -> None:
@@ -273,7 +273,7 @@ class NativeSubscriber:
         wait_until(lambda: self.publish(confirmed)[0][0], "the native subscriber does not catch up")
 
     def sent(self) -> tuple[m.Message, ...]:
-        """What ours is to apply."""
+        """The messages that this program must apply."""
         rows = self.publish(
             "SELECT data FROM pg_logical_slot_get_binary_changes('ours', NULL, NULL, 'proto_version', '1',"
             " 'publication_names', 'pub')"
@@ -326,7 +326,7 @@ def read_log(log: str) -> list[Said]:
 
 
 class Ours:
-    """One of our targets, to which a history is applied as a worker would."""
+    """One target, to which a history is applied as a worker does."""
 
     def __init__(self, on: AppliedTo, *, show_values: bool) -> None:
         self.on = on
@@ -375,7 +375,7 @@ def _blotted(found: re.Match[str]) -> str:
 
 
 def as_ours_can_tell(said: Said, kind: str) -> Said:
-    """What PostgreSQL said, without what this kind of target does not know."""
+    """PostgreSQL's log, without what this kind of target does not know."""
     detail = (re.sub(r'(origin ".*" )?in transaction \d+( at .*)?\.$', _blotted, line) for line in said.detail)
     if kind != "postgresql":
         detail = (re.sub(r", modified .*\.$", ".", line) for line in detail)
@@ -383,8 +383,8 @@ def as_ours_can_tell(said: Said, kind: str) -> Said:
 
 
 def as_native_would(said: Said, kind: str) -> Said:
-    """What we said, with PostgreSQL's names of indexes, and null for the default of a column that
-    has none.
+    """The log of this program, with PostgreSQL's names of indexes, and null for the default of a
+    column without one.
     """
     detail = (line.replace("remote row (default, ", "remote row (null, ") for line in said.detail)
     if kind == "duckdb":

@@ -1,5 +1,5 @@
-"""The initial copy against real publishers: what is copied, at which moment, and what becomes of it
-when something fails.
+"""The initial copy from real publishers: what is copied, at which moment, and what happens after a
+failure.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ def versions(spark: SparkSession, database: Database, sqlite: Target) -> Copier:
 
 
 def left_behind(publisher: Database) -> list[tuple[Any, ...]]:
-    """Sessions and slots that a copy has not taken with it."""
+    """Sessions and slots that a copy has left behind."""
     for _ in range(100):
         left = publisher.execute(
             "SELECT application_name, state FROM pg_stat_activity WHERE application_name = 'sub'"
@@ -334,8 +334,8 @@ def test_who_may_read_the_partitioned_table_only_reads_it_as_a_whole(copier, pub
 
 
 def test_rows_that_a_policy_hides_are_not_copied_as_postgresql_does_but_not_without_a_word(versions, database, caplog):
-    """D10: the manual's chapter on the security of logical replication, with the option that it
-    names for a copy that should rather fail.
+    """D10: see the manual's chapter on the security of logical replication, with the option for a
+    copy that should fail instead.
     """
     role = f"reader_{database.name}"
     database.execute(
@@ -364,8 +364,8 @@ def test_rows_that_a_policy_hides_are_not_copied_as_postgresql_does_but_not_with
 
 
 def test_older_servers_read_ranges_by_naming_the_rows(database, monkeypatch):
-    """PostgreSQL before 14 has no scan for a range of ctids; what it is asked instead works on all
-    of them, without a scan.
+    """PostgreSQL before 14 has no scan for a range of ctids; the query that replaces it works on
+    all versions, without a scan.
     """
     monkeypatch.setattr(ServerFeatures, "tid_range_scans", False)
     database.execute(
@@ -409,8 +409,8 @@ def read_text(reader: CopyReader, part: CopyRange, partition_bytes: int = 1 << 4
 
 
 def test_rows_with_giant_values_come_in_steps_smaller_than_a_page(publisher_database, monkeypatch):
-    """bounded_memory: sixty rows of one page are twelve megabytes that the page's size does not
-    show (they compress well).
+    """bounded_memory: sixty rows of one page have twelve megabytes, which the size of the page does
+    not show (they compress well).
     """
     monkeypatch.setattr(copy_out, "STEP_BYTES", 256 * KIB)
     monkeypatch.setattr(copy_out, "LARGEST_STEP_BYTES", 1024 * KIB)
@@ -437,8 +437,8 @@ def test_rows_with_giant_values_come_in_steps_smaller_than_a_page(publisher_data
 
 
 def test_a_giant_row_is_a_range_of_its_own_and_comes_whole(publisher_database, monkeypatch):
-    """bounded_memory: a reader holds no more than a step; the rows before and after it come
-    as ever
+    """bounded_memory: a reader holds no more than a step; the rows before and after it are not
+    affected
     """
     monkeypatch.setattr(copy_out, "LARGEST_STEP_BYTES", 1024 * KIB)
     publisher_database.execute(
@@ -465,8 +465,8 @@ def test_a_range_that_has_given_enough_leaves_its_rest(publisher_database):
 
 
 def test_bytes_that_are_no_text_are_named_without_them(postgresql18, caplog):
-    """names_are_data: PostgreSQL's message shows them, and a driver's that could not roll back
-    would show it
+    """names_are_data: PostgreSQL's message shows the bytes, and so would the message of a driver
+    that could not roll back
     """
     name = f"bytes_{os.getpid()}"
     postgresql18.execute(f"CREATE DATABASE {name} ENCODING 'SQL_ASCII' TEMPLATE template0 LC_COLLATE 'C' LC_CTYPE 'C'")
@@ -526,7 +526,7 @@ def test_what_is_written_during_the_copy_is_not_in_it(versions):
     "statement", ["TRUNCATE t", "VACUUM FULL t", "ALTER TABLE t ALTER a TYPE bigint", "DROP TABLE t"]
 )
 def test_a_table_that_is_written_anew_after_the_snapshot_is_not_copied(copier, statement):
-    """It would look empty, and nothing would say so."""
+    """The table would look empty, without a message."""
     copier.publisher.execute("CREATE TABLE t(a int); CREATE PUBLICATION p FOR TABLE t; INSERT INTO t VALUES (1)")
     copier.run("CREATE TABLE t(a INT)")
     with copier.source("t") as source:
@@ -559,8 +559,8 @@ def test_a_table_that_is_written_anew_between_two_ranges_is_not_copied(copier, s
 
 
 def test_other_changes_of_a_table_do_not_disturb_its_copy(copier):
-    """Nobody's lock waits for the end of the copy, and the copy does not wait for a lock that waits
-    for it.
+    """No lock waits for the end of the copy, and the copy does not wait for a lock that waits for
+    it.
     """
     copier.publisher.execute(
         "CREATE TABLE t(a int, b text); CREATE PUBLICATION p FOR TABLE t;"
@@ -632,7 +632,7 @@ def test_the_snapshots_session_outlives_the_servers_timeouts(versions):
 
 
 def test_waiting_for_a_snapshot_ends_when_it_is_asked_to(publisher_database):
-    """A transaction in progress holds every new slot up."""
+    """A transaction in progress delays every new slot."""
     stop = threading.Event()
     with psycopg.connect(publisher_database.conninfo) as connection:
         connection.execute("SELECT pg_current_xact_id()")

@@ -1,5 +1,5 @@
-"""A publisher's table → the table that ``create_tables`` makes, in every target; and sequences that
-go on (rule D14).
+"""From a publisher's table to the table that ``create_tables`` creates, in every target; and
+sequences that continue (rule D14).
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def made(publisher, target, schema: str, name: str, columns=None):
 
 
 def inserted(target, table, **values: object) -> sa.Row:
-    """The row that an INSERT of somebody else's makes."""
+    """The row of an INSERT by an application."""
     clause = table.clause()
     with target.begin() as connection:
         connection.execute(sa.insert(clause).values(**values).inline())
@@ -112,14 +112,14 @@ def test_what_means_the_same_is_taken_over(publisher, target):
     with psycopg.connect(publisher.conninfo, autocommit=True) as connection:
         whole = read_shape(connection, "public", "computed")
     assert whole is not None
-    plain = 'column "g" is a plain one: {} does not have its expression'
+    plain = 'column "g" is an ordinary column: {} does not support its expression'
     assert create_table(target, whole).notes == (
         () if target.capabilities.stored_columns else (plain.format(target.capabilities.database),)
     )
 
 
 def test_columns_that_are_not_published_are_not_made(publisher, target):
-    """A1: a key that loses a column is none"""
+    """A1: a key that loses a column is not created"""
     _, table, _ = made(publisher, target, "S x", "T %s", ("a", "bo"))
     assert ([column.name for column in table.columns], table.key) == (["a", "bo"], None)
 
@@ -144,15 +144,15 @@ def test_sequences_go_on_from_the_publishers(publisher, target):
     has_second = target.engine.dialect.name in ("postgresql", "duckdb")
     assert done == {"id": True, "Nr": has_second}
     row = inserted(target, table, a="x")
-    # PostgreSQL and DuckDB count on in steps of their own sequence.
+    # PostgreSQL and DuckDB continue in steps of their own sequence.
     assert row.id == (92 if has_second else 101)
     if has_second:
         assert row.Nr == 7
 
 
 def test_a_default_of_a_sequence_that_nobody_owns_makes_values_in_the_target(publisher, target):
-    """Pagila has thirteen of them: the application's inserts at the target get an id, from where
-    the publisher's sequence stands
+    """Pagila has thirteen of them: INSERTs of an application at the target get an id that follows
+    the publisher's sequence
     """
     _, table, notes = made(publisher, target, "public", "plain")
     assert notes == ()
@@ -175,7 +175,7 @@ def test_a_counter_is_not_set_to_what_it_cannot_be(publisher, target):
     assert found.obstacle(down) == "it counts downwards at the publisher and upwards in the target"
     beyond = found.obstacle(SequencePosition(last_value=2**63, is_called=False))
     assert beyond is not None
-    assert beyond.startswith(f"{2**63} is not among the values from 1 to ")
+    assert beyond.startswith(f"{2**63} is out of its range in the target (1 .. ")
 
 
 @pytest.mark.parametrize("major", [15, 16, 18])

@@ -1,5 +1,5 @@
-"""A target that may lose what it has committed is warned of: the journal is trimmed behind a commit
-(invariant slot_after_disk).
+"""A warning names a target that may lose committed changes, because the journal is trimmed after a
+commit (invariant slot_after_disk).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ FLUSHED = "innodb_flush_log_at_trx_commit"
 
 @contextmanager
 def flushing(server, value: int) -> Iterator[None]:
-    """The server's setting for a while."""
+    """Change the server's setting for the duration of the block."""
     ((before,),) = server.execute(f"SELECT @@GLOBAL.{FLUSHED}")
     server.execute(f"SET GLOBAL {FLUSHED} = {value}")
     try:
@@ -45,7 +45,7 @@ def test_mariadb_is_asked_when_it_flushes_its_log(value, mariadb, request, tmp_p
 
 
 def test_create_subscription_says_so_and_carries_on(mariadb, request, tmp_path):
-    """But for a scenario's database, which is thrown away"""
+    """There is no warning for a scenario's database, which is temporary"""
 
     def warned(flushed: int) -> list[str]:
         said: list[str] = []
@@ -79,7 +79,7 @@ def test_run_says_so_once(mariadb, tmp_path):
     finally:
         runner.close()
         mariadb.drop_database(name)
-    # There is no subscription, which is no success with --once.
+    # There is no subscription, so --once does not succeed.
     assert (warned.returncode, silent.returncode) == (1, 1), warned.stderr + silent.stderr
     assert warned.stderr.count(f"its {FLUSHED} is 2") == 1
     assert FLUSHED not in silent.stderr
@@ -94,7 +94,9 @@ def test_postgresql_is_asked_whether_it_syncs(postgresql18, request, tmp_path):
 
 @pytest.mark.parametrize("kind", ["sqlite", "duckdb"])
 def test_files_are_synced_by_us(kind, request, tmp_path):
-    """SQLite by our connections' own setting, whatever the library's default is; DuckDB has none"""
+    """SQLite syncs by a setting of the program's connections, whatever the library's default is;
+    DuckDB has no such setting
+    """
     with applied_to(kind, request, tmp_path) as on:
         assert list(on.target.transactions.durability_warnings()) == []
         if kind == "sqlite":

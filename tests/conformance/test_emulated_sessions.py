@@ -45,7 +45,7 @@ class Session:
         self._emulation = Emulation({one.name: one for one in (publisher, target)}, PATIENCE)
 
     def type(self, *statements, at=None):
-        """What came of the last one; every one must print something else than an error."""
+        """Run statements, none of which may print an error; returns what the last one printed."""
         for statement in statements:
             told = self.tell(statement, at=at)
             assert "ERROR" not in told.printed, told.printed
@@ -170,7 +170,7 @@ def test_what_a_transaction_has_made_of_publications_is_taken_over_when_it_is_co
 
 
 def test_what_was_written_before_is_settled_before_definitions_change(session):
-    """They have no place in the WAL (rule B12b)."""
+    """Emulated definitions are not in the WAL (rule B12b)."""
     session.type("INSERT INTO t VALUES (1)", "CREATE TABLE u (a int)")
     assert session.settled == 0
     session.type("CREATE PUBLICATION p FOR TABLE t")

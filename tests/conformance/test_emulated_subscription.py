@@ -75,7 +75,7 @@ PASSING = {
 
 @dataclass
 class Replication:
-    """A publisher, and a subscriber that filters."""
+    """A publisher, and a subscriber that evaluates the publications."""
 
     publisher: Database
     runner: Runner
@@ -89,7 +89,7 @@ class Replication:
         assert answer.returncode == 0, answer.stderr
 
     def same_rows(self) -> dict[str, list[tuple[object, ...]]]:
-        """The target's rows, which must be those that pass the filters at the publisher."""
+        """The target's rows, which must be those that match the filters at the publisher."""
         rows = {}
         file = self.runner.target.removeprefix("sqlite:///")
         with closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True)) as connection:
@@ -117,7 +117,7 @@ def subscribed(database: Database, tmp_path: Path) -> Iterator[Replication]:
 
 @pytest.fixture
 def without_filters(postgresql16: PostgreSQL, tmp_path: Path) -> Iterator[Replication]:
-    """PostgreSQL 16, of which ours asks no filter, as of a server before 15."""
+    """PostgreSQL 16, whose row filters are not used, as if it were a version before 15."""
     with contextmanager(fresh_database)(postgresql16) as database, subscribed(database, tmp_path) as replication:
         yield replication
 
@@ -153,8 +153,8 @@ def test_the_rows_are_those_that_the_server_would_have_sent(without_filters):
 
 
 def test_a_servers_publications_become_the_subscribers_by_one_command(replication):
-    """Filters and all, as psql shows them at the server; what is there is replaced only when that
-    is asked for.
+    """With filters, as psql shows them at the server; existing publications are replaced only on
+    request.
     """
     runner = replication.runner
     take_over = ("publication", "import", "--connection", replication.publisher.conninfo, "p1", "p2")
@@ -176,7 +176,7 @@ def test_a_servers_publications_become_the_subscribers_by_one_command(replicatio
 
 def test_tables_of_later_are_known_when_they_come(replication):
     """B2, C4: a partition that is attached later is a part of its root; the publisher's tables are
-    read anew by themselves
+    read again automatically
     """
     runner = replication.runner
     runner.sql(PUBLICATIONS[1])

@@ -43,7 +43,7 @@ CREATE PUBLICATION {v} FOR TABLE {v}.items, {v}.twins, {v}.lines, {v}.emptied, {
 INSERT INTO {v}.items VALUES (98, 'before the subscription', NULL, NULL, NULL), (99, 'as well', NULL, NULL, NULL);
 """
 
-# Columns in another order, and one that is only here.
+# The columns have another order, and one column exists only here.
 TARGET = """
 CREATE TABLE {s}items{e} (big text, own text DEFAULT 'mine', at {timestamptz}, name text, amount {numeric}, id int PRIMARY KEY);
 CREATE TABLE {s}twins{e} (b text, a int);
@@ -74,8 +74,8 @@ FIRST_HISTORY = (
     "INSERT INTO {v}.emptied VALUES (1, '\\x00ff')",
     "TRUNCATE {v}.emptied",
     "INSERT INTO {v}.emptied VALUES (2, '\\x00')",
-    # Large enough to be streamed, with subtransactions that are kept, undone, and undone with what
-    # they kept.
+    # Large enough to be streamed, with subtransactions that are committed, rolled back, and rolled
+    # back together with their committed subtransactions.
     (
         "BEGIN; INSERT INTO {v}.lines SELECT n, repeat('a', 50) FROM generate_series(1, 2000) n;"
         " SAVEPOINT one; INSERT INTO {v}.lines SELECT n, 'undone' FROM generate_series(2001, 4000) n;"
@@ -104,7 +104,7 @@ SECOND_HISTORY = (
 
 @dataclass
 class System:
-    """Three publishers, one target, two runs done.
+    """Three publishers and one target, after two runs.
 
     Attributes:
         runner: what ran.
@@ -123,7 +123,7 @@ class System:
         return self.runner.target.startswith("sqlite")
 
     def query(self, sql: str, version: int) -> list[tuple[Any, ...]]:
-        """Rows of the target; ``{t:name}`` in the SQL is a table."""
+        """Query the target; ``{t:name}`` in the SQL stands for a table."""
         for table in ("items", "promised"):
             sql = sql.replace(f"<{table}>", f'"v{version}.{table}"' if self.sqlite else f"v{version}.{table}")
         with open_target(self.runner.target) as target, target.begin() as connection:
@@ -200,7 +200,7 @@ def test_every_table_is_equal(system, version):
 
 
 def test_the_large_transactions_were_streamed(system, version):
-    """C42: else the histories would not test what they are for"""
+    """C42: otherwise the histories would not test streaming"""
     rows = system.publishers[version].execute(
         f"SELECT stream_txns FROM pg_stat_replication_slots WHERE slot_name = 's{version}'"
     )
@@ -230,8 +230,8 @@ def test_a_prepared_transaction_is_seen_when_it_is_committed_and_not_before(syst
 
 
 def test_changes_of_missing_rows_are_skipped_and_counted(system, version):
-    """C18; a PostgreSQL target that tracks commit timestamps knows of rows that were written by
-    hand
+    """C18; a PostgreSQL target that tracks commit timestamps detects rows that a local session has
+    written
     """
     counted = system.runner.status()[f"s{version}"]["conflicts"]
     assert {kind: number for kind, number in counted.items() if kind.endswith("missing")} == {
@@ -244,7 +244,7 @@ def test_changes_of_missing_rows_are_skipped_and_counted(system, version):
 def test_a_stopped_subscription_that_caught_up_has_no_lag(system, version):
     """C36: the slot, the journal and the target agree"""
     status = system.runner.status()[f"s{version}"]
-    assert status["lag_seconds"] in (0, None)  # the other tests' databases may have written WAL since
+    assert status["lag_seconds"] in (0, None)  # other tests may have written WAL since
     assert (status["runner"]["alive"], status["runner"]["ended_at"] is None) == (False, False)
     assert status["slot_active"] is False
     assert status["last_error"] is None
@@ -275,9 +275,9 @@ def test_the_journal_tells_what_was_received(system, version):
 
 
 def test_a_second_runner_is_turned_away(system):
-    """progress_with_data: whoever holds the target's lock"""
+    """progress_with_data: the first run holds the target's lock"""
     with open_target(system.runner.target) as target, target.running():
         answer = system.runner.call("run", "--once")
     assert answer.returncode == 1
-    assert 'another "subscriber run" is at work on' in answer.stderr
+    assert 'another "subscriber run" is already running for' in answer.stderr
     assert "Traceback" not in answer.stderr

@@ -1,4 +1,4 @@
-"""subscriber.types.equality says what the servers' equality operators say (rules C14, C17)."""
+"""subscriber.types.equality agrees with the servers' equality operators (rules C14, C17)."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ SPELLINGS = {
 
 @pytest.mark.parametrize("name", SPELLINGS)
 def test_values_have_one_canonical_form_if_and_only_if_they_are_equal(postgresql18, name):
-    """C14: of the texts that the type's output function gives"""
+    """C14: for texts that the type's output function writes"""
     oid = {type_name(oid): oid for oid in BUILT_IN_TYPES}[name.replace("(6)", "").replace("(3)", "")]
     canonical = equality_of(oid).canonical or str
     with psycopg.connect(postgresql18.conninfo(), autocommit=True) as connection, connection.cursor() as cursor:
@@ -68,14 +68,14 @@ def test_every_spelling_lies_in_the_range_that_is_looked_in(oid):
 
 
 def test_the_types_without_equality_are_those_that_the_server_cannot_compare(postgresql):
-    """C17, of all types that a column can have, and of their arrays"""
+    """C17: for all types that a column can have, and for their arrays"""
     without, with_equality = set(), set()
     with psycopg.connect(postgresql.conninfo(), autocommit=True, prepare_threshold=None) as connection:
         for oid in BUILT_IN_TYPES:
             try:
                 connection.execute(f"CREATE TEMPORARY TABLE one (a {type_name(oid)})")
             except psycopg.Error:
-                continue  # a pseudo-type, or one of another version
+                continue  # a pseudo-type, or a type of another version
             try:
                 connection.execute("SELECT DISTINCT a FROM one")
                 with_equality.add(oid)

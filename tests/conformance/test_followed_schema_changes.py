@@ -60,7 +60,7 @@ class Followed:
         self.restart()
 
     def restart(self) -> None:
-        """Another process: it knows what is in the catalog."""
+        """Continue as another process: it knows only the catalog."""
         self.applier = ExactApplier(
             self.database.target, subscription="sub", subid=1, read_rules=lambda _: self.rules, ask=self.ask
         )
@@ -76,7 +76,7 @@ class Followed:
         return self.database.execute(*statements)
 
     def follow(self) -> None:
-        """Apply what was sent; what could not be is sent again."""
+        """Apply what was sent; if that fails, the same is sent again."""
         rows = self.publish(
             "SELECT data, lsn - '0/0' FROM pg_logical_slot_peek_binary_changes("
             f"'{self.slot}', NULL, NULL, 'proto_version', '1', 'publication_names', 'pub')"
@@ -90,7 +90,7 @@ class Followed:
         asking(self.applier, lambda: apply_batch(self.applier, lambda: frames, start, LSN(ends[-1])))
 
     def _frames(self, messages: Sequence[m.Message]) -> Iterator[Frame]:
-        """One for each shape."""
+        """One frame for each shape."""
         text = self.database.target.capabilities.postgresql_text
         some: list[m.Message] = []
         for message in messages:
@@ -171,7 +171,7 @@ def followed(begin):
 
 
 def statement_in(hint: object) -> str:
-    """What is to be pasted where a column was renamed."""
+    """The statement to run where a column was renamed."""
     return str(hint).partition("If it was renamed, use ")[2].partition(" in the target. If not,")[0]
 
 
@@ -180,8 +180,8 @@ def statement_in(hint: object) -> str:
 
 @pytest.mark.parametrize("restarted", [False, True])
 def test_a_renamed_column_is_not_a_new_one(followed, restarted):
-    """It stops with both shapes and the statement to run, also where another process has applied
-    what was before; then it goes on.
+    """The subscription stops with both shapes and the statement to run, also after a restart; then
+    it continues.
     """
     followed.publish("ALTER TABLE t RENAME COLUMN b TO c")
     followed.publish("INSERT INTO t VALUES (4, 'w')")
@@ -199,7 +199,7 @@ def test_a_renamed_column_is_not_a_new_one(followed, restarted):
 
 
 def test_with_stop_a_renamed_column_is_said_to_be_one_too(followed):
-    """Not the ADD COLUMN that would lose what is there"""
+    """The hint is not the ADD COLUMN that would lose the existing values"""
     followed.rules = Rules()
     followed.publish("ALTER TABLE t RENAME COLUMN b TO c")
     followed.publish("INSERT INTO t VALUES (4, 'w')")
@@ -233,7 +233,7 @@ def test_a_renamed_column_of_the_key(followed):
 
 
 def test_a_rename_together_with_a_new_column(followed):
-    """The one is renamed by people, the other one is added then"""
+    """The user renames the one column; then the other is added"""
     followed.publish("BEGIN; ALTER TABLE t RENAME COLUMN b TO c; ALTER TABLE t ADD d int DEFAULT 7; COMMIT")
     followed.publish("INSERT INTO t VALUES (4, 'w', 8)")
     followed.execute(statement_in(followed.stopped().hint))
@@ -243,7 +243,7 @@ def test_a_rename_together_with_a_new_column(followed):
 
 
 def test_a_column_that_is_replaced_stops_too_and_what_is_in_the_target_is_said_to_differ(followed, caplog):
-    """Nobody can tell it from a rename; the other statement of the hint is for it"""
+    """It cannot be distinguished from a rename; the other statement of the hint is for it"""
     followed.publish("BEGIN; ALTER TABLE t DROP b; ALTER TABLE t ADD c text; COMMIT")
     followed.publish("INSERT INTO t VALUES (4, 'w')")
     hint = str(followed.stopped().hint)
@@ -257,7 +257,7 @@ def test_a_column_that_is_replaced_stops_too_and_what_is_in_the_target_is_said_t
 
 
 def test_a_column_that_is_dropped_first_and_another_that_is_added_later(followed):
-    """A rename cannot look like that: there was a message with neither"""
+    """This cannot be a rename: there was a message with neither column"""
     followed.publish("ALTER TABLE t DROP b")
     followed.publish("INSERT INTO t VALUES (4)")
     followed.follow()
@@ -281,7 +281,7 @@ def test_a_column_that_the_targets_people_renamed_too_early_is_not_added_again(f
 
 
 def test_columns_renamed_among_each_other_are_said_to_differ(begin):
-    """Names say nothing; the order does, as columns keep their numbers"""
+    """The names are the same; the order differs, because columns keep their numbers"""
     one = begin("a int PRIMARY KEY, b text, c text", "a INT PRIMARY KEY, b VARCHAR(9), c VARCHAR(9)")
     one.publish("INSERT INTO t VALUES (1, 'x', 'y')")
     one.follow()
@@ -289,7 +289,7 @@ def test_columns_renamed_among_each_other_are_said_to_differ(begin):
     one.publish("INSERT INTO t VALUES (2, 'x', 'y')")
     one.follow()
     (difference,) = one.differences()
-    assert "renamed among each other" in difference
+    assert "exchanged their names" in difference
 
 
 def test_a_name_is_data(begin):
@@ -305,8 +305,8 @@ def test_a_name_is_data(begin):
 
 
 def test_the_first_shape_after_an_update_of_the_program_is_not_guessed(begin):
-    """The catalog of an earlier version does not know what was applied last, and the target has a
-    column that the publisher has not
+    """The catalog of an earlier version does not record the shape that was applied last, and the
+    target has a column that the publisher does not have
     """
     one = begin("a int PRIMARY KEY, b text", "a INT PRIMARY KEY, b VARCHAR(9)")
     with one.database.target.begin() as connection:
@@ -342,7 +342,7 @@ DEFAULTS = (
 
 
 def test_older_rows_get_the_values_that_they_have_at_the_publisher(followed):
-    """attmissingval, whatever became of the default and of rows since; through the conversion of
+    """attmissingval, however the default and the rows have changed since; through the conversion of
     the column's type
     """
     names = [f"c{number}" for number in range(len(DEFAULTS))]
@@ -409,7 +409,7 @@ def test_what_nobody_can_tell_is_said(followed, caplog):
 
 
 def test_what_a_rewritten_table_had_nobody_can_tell(followed):
-    """VACUUM FULL forgets the missing value"""
+    """VACUUM FULL removes the missing value from the publisher's catalog"""
     for statement in ("ALTER TABLE t ADD c int DEFAULT 5", "ALTER TABLE t ALTER c DROP DEFAULT", "VACUUM FULL t"):
         followed.publish(statement)
     followed.publish("INSERT INTO t VALUES (4, 'w', 1)")
@@ -428,7 +428,7 @@ def test_with_a_column_list_nobody_can_tell_what_came_before(followed):
 
 
 def test_a_column_that_was_not_published_before_is_said_to_differ(begin):
-    """It is no new one: the rows of before have values"""
+    """It is not a new column: earlier rows have values"""
     one = begin("a int PRIMARY KEY, b text", "a INT PRIMARY KEY")
     one.publish("ALTER PUBLICATION pub SET TABLE t (a)")
     one.publish("INSERT INTO t VALUES (1, 'x')")
@@ -463,7 +463,9 @@ def test_where_others_write_to_the_table_nothing_is_overwritten(followed):
 
 
 def test_the_column_waits_for_the_publisher_who_knows_the_value(followed):
-    """Wrong is worse than slow; nothing of the batch is in the target, and nothing is lost"""
+    """A wrong value is worse than a delay; nothing of the batch is in the target, and nothing is
+    lost
+    """
     followed.publish("ALTER TABLE t ADD c int DEFAULT 5; INSERT INTO t VALUES (4, 'w', 1)")
 
     def away(_remote):
@@ -482,7 +484,7 @@ def test_the_column_waits_for_the_publisher_who_knows_the_value(followed):
 
 @pytest.mark.parametrize("place", ["target.alter.before", "target.alter.after", "target.commit.before"])
 def test_a_process_that_ends_beside_the_alter_table_leaves_nothing_half_done(followed, monkeypatch, place):
-    """any_crash: where DDL commits, the column is there and its values are not"""
+    """any_crash: if DDL commits, the column exists and its values are not written"""
 
     class Killed(BaseException):
         pass
@@ -504,7 +506,7 @@ def test_a_process_that_ends_beside_the_alter_table_leaves_nothing_half_done(fol
 
 
 def test_rows_of_the_same_transaction_from_before_the_column(followed):
-    """They have the default at the publisher; where DDL commits, that is said"""
+    """They have the default at the publisher; if DDL commits, the difference is reported"""
     followed.publish(
         "BEGIN; INSERT INTO t VALUES (4, 'x'); ALTER TABLE t ADD c int DEFAULT 5; INSERT INTO t VALUES (5, 'w', 1); COMMIT"
     )

@@ -1,4 +1,4 @@
-"""Our lexemes beside the server's own: what its scanner makes of a text, lexeme by lexeme.
+"""The lexer compared with the server's: how its scanner cuts a text, lexeme by lexeme.
 
 Behind ``DROP TABLE a CASCADE`` the grammar takes nothing but a semicolon, so the server's syntax
 error shows the first lexeme of whatever is written there; then that of the rest, until nothing is
@@ -25,7 +25,7 @@ NEAR = re.compile(r'(?s)syntax error at or near "(.*)"')
 SHOWS_TEXT = re.compile(
     r"(?s)((unterminated .*|invalid Unicode escape character|UESCAPE .*) at or near )\"(?:[bexBEX]|[uU]&)?['\"$/].*"
 )
-"""What quotes a constant, which ours do not (names_are_data)."""
+"""Messages of the server that quote a constant; those of this program do not (names_are_data)."""
 
 
 @pytest.fixture(scope="module", params=["postgresql15", "postgresql16", "postgresql18"])
@@ -36,15 +36,15 @@ def server(request):
 
 
 def server_lexemes(server: psycopg.Connection[Any], text: str) -> Iterator[tuple[int, str]]:
-    """Where the server's lexemes begin, and their texts; at last, what it says of one that its
-    scanner refuses.
+    """The positions and texts of the server's lexemes; the last is the error if its scanner refuses
+    a lexeme.
     """
     position = 0
     while True:
         with pytest.raises(psycopg.Error) as caught:
             server.execute((BEFORE + text[position:]).encode())
         message = caught.value.diag.message_primary or ""
-        if caught.value.sqlstate == "42P01":  # nothing but blanks was left
+        if caught.value.sqlstate == "42P01":  # only blanks were left
             return
         start = position + int(caught.value.diag.statement_position or 0) - 1 - len(BEFORE)
         if (found := NEAR.fullmatch(message)) is None:

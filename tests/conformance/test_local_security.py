@@ -67,8 +67,8 @@ def test_a_local_session_listens_on_loopback_only(tmp_path):
 
 @pytest.mark.server
 def test_nothing_is_imported_or_run_from_the_current_directory_or_beside_it(publisher_database, tmp_path):
-    """Run in a directory that everybody can write, with modules and a Spark that somebody has put
-    there
+    """The run starts in a directory that everybody can write, with modules and a Spark that another
+    user has put there
     """
     marks = tmp_path / "marks"
     anybodys = tmp_path / "anybodys"

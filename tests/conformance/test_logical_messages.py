@@ -50,7 +50,7 @@ def test_messages_of_the_server_reach_a_function_in_commit_order(publisher_datab
         server.execute("SELECT pg_logical_emit_message(true, 'other', 'third')")
         done = runner.call("run", "--once", "--on-message", "listeners:hear")
         assert done.returncode == 0, done.stderr
-        # All of it is one batch here, and committed before the function hears of any of it.
+        # All messages are in one batch here, which is committed before the function is called.
         assert [json.loads(line) for line in heard.read_text().splitlines()] == [
             ["s", "app", "first", False, True, True, 2],
             ["s", "app", "second", True, False, False, 2],

@@ -1,5 +1,5 @@
-"""Every name that PostgreSQL accepts works: none becomes the name of a file, and none is taken for
-another (names_are_data).
+"""Every name that PostgreSQL accepts works: no name becomes the name of a file, and no two names
+are confused (names_are_data).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ NAMES = ("a/b", "../up", "s", "S", "s ", "a\nb", 'it\'s "quoted"', "." * 63, "æ—
 
 
 REPLICATED = ("a/b", "../up", "a\nb", 'it\'s "quoted" ', "." * 63)
-"""Those of a run: each costs a process and a query."""
+"""The names that are used in a run: each costs a process and a query."""
 
 
 def quoted(name: str) -> str:
@@ -36,7 +36,7 @@ def quoted(name: str) -> str:
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.slow
 def test_the_catalog_tells_all_names_apart(kind, request, tmp_path):
-    """MariaDB's usual collations take "S" for "s", and "s " for it as well."""
+    """MariaDB's usual collations treat "S", "s" and "s " as equal."""
     with applied_to(kind, request, tmp_path) as applied:
         target = applied.target
         catalog.ensure_catalog(target.engine)
@@ -65,9 +65,7 @@ def test_the_catalog_tells_all_names_apart(kind, request, tmp_path):
 
 
 class Replication:
-    """A subscription of each name, with a publication and a table of its own, into one
-    SQLite file.
-    """
+    """A subscription of each name, with a separate publication and table, into one SQLite file."""
 
     def __init__(self, publisher: Database, runner: Runner, database) -> None:
         self.publisher = publisher
@@ -127,8 +125,8 @@ def replication(publisher_database, tmp_path):
 @pytest.mark.slow
 @pytest.mark.long
 def test_subscriptions_of_every_name_copy_stream_are_renamed_and_dropped(replication):
-    """One of them ended the run for all; and consumers that nobody removed held the journals'
-    trimming back.
+    """In an earlier version one of the names ended the run, and consumers that were not removed
+    prevented trimming.
     """
     runner = replication.runner
     replication.insert(1)
@@ -142,7 +140,7 @@ def test_subscriptions_of_every_name_copy_stream_are_renamed_and_dropped(replica
     whose = {replication.slots[name]: {(name, Consumer(identifier, subids[name]))} for name in REPLICATED}
     assert replication.consumers() == whose
 
-    # A RENAME leaves nothing behind, a DROP on another machine is seen to by the run.
+    # A RENAME leaves nothing behind; the run removes what a DROP on another machine leaves.
     runner.start()
     runner.sql('ALTER SUBSCRIPTION "a/b" RENAME TO "b/a"')
     whose[replication.slots["a/b"]] = {("b/a", Consumer(identifier, subids["a/b"]))}

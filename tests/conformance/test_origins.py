@@ -1,5 +1,5 @@
-"""What is applied to PostgreSQL is marked with a replication origin of ours, as PostgreSQL's own
-worker marks it (C32, C55).
+"""Changes that are applied to PostgreSQL are marked with a replication origin, as PostgreSQL's own
+worker marks them (C32, C55).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def target(database):
 
 @pytest.fixture
 def origin(database, target):
-    """Ours: its name."""
+    """The name of the program's origin."""
     ((number,),) = database.execute("SELECT oid::text FROM pg_database WHERE datname = current_database()")
     return f"subscriber_{number}_pg_1"
 
@@ -72,7 +72,7 @@ def test_applied_rows_are_marked_with_origin_position_and_time(target, database,
 
 
 def test_whoever_has_the_connection_next_writes_as_itself(target, database, origin):
-    """And another process may use the origin."""
+    """Another process may use the origin, too."""
     apply(target, *transaction(200, insert("1", "x")))
     with target.begin() as connection:
         connection.exec_driver_sql("INSERT INTO public.t VALUES (2, 'own')")
@@ -105,7 +105,7 @@ def test_a_prepared_transaction_is_marked_when_it_commits(target, database, orig
 
 
 def test_a_role_that_may_not_use_origins_applies_all_the_same(target, database, caplog):
-    """Said once; the functions are superusers' unless they are granted."""
+    """There is one warning; the functions are for superusers unless they are granted."""
     role = f"plain_{database.name}"
     database.execute(f"CREATE ROLE {role} LOGIN")
     database.execute(f"GRANT ALL ON ALL TABLES IN SCHEMA public TO {role}")
@@ -127,6 +127,6 @@ def test_an_origin_is_dropped_with_its_subscription(target, database, origin):
     with target.begin() as connection:
         target.origins.drop(connection, "pg_1")
     assert database.execute(known) == [(0,)]
-    # The next one of its number may come while another process is at work.
+    # The next subscription with the same number may begin while another process works.
     apply(target, *transaction(300, insert("2", "x")), start=1000, end=1100)
     assert database.execute(known) == [(1,)]

@@ -1,4 +1,4 @@
-"""A subscriber node whose target is PostgreSQL: what is typed runs in the target itself, before
+"""A subscriber node whose target is PostgreSQL: statements run in the target itself, before
 anything is replicated.
 """
 
@@ -53,7 +53,7 @@ def value(printed):
 
 
 def test_statements_run_in_the_database_that_apply_writes_to(node, postgresql18):
-    """It has the node's name, as a native subscriber's has"""
+    """It has the node's name, as the database of a native subscriber has"""
     node.run("CREATE TABLE t (a int); INSERT INTO t VALUES (1)")
     assert value(node.run("SELECT current_database()")) == node.name
     assert postgresql18.execute("SELECT a FROM t", node.name) == [(1,)]
@@ -125,8 +125,8 @@ def test_a_subscription_command_cannot_be_prepared(node):
 
 @pytest.mark.parametrize("query", ["SELECT * FROM pg_publication", "SELECT * FROM pg_stat_replication", r"\dRp"])
 def test_what_the_target_knows_nothing_of_is_refused(node, query):
-    """refuse_not_guess: publications of a node are ours, and its workers are no walreceivers of
-    PostgreSQL's
+    """refuse_not_guess: a node's publications are emulated, and its workers are not PostgreSQL's
+    walreceivers
     """
     assert "is not supported on this subscriber" in node.run(query)
 

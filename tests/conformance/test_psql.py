@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from psycopg import sql
 
-from subscriber.errors import NotSupportedError, SQLSyntaxError, StatementTimeout, UsageError
+from subscriber.errors import NotSupportedError, SQLSyntaxError, StatementTimeout
 from subscriber.scenario.session.psql import NO_INPUT, PsqlSession
 from tests.conftest import fresh_database
 
@@ -36,7 +36,7 @@ def impatient(publisher_database):
 
 
 def real_psql(database, text: str) -> str:
-    """What psql prints for text that is typed into it."""
+    """The output of psql for text that is typed into it."""
     answer = subprocess.run(
         [database.server.psql, "-X", "-d", database.conninfo],
         input=text.encode(),
@@ -301,11 +301,6 @@ def test_two_sessions_wait_for_each_others_locks(publisher_database, session):
 # Backslash commands -------------------------------------------------------------------------------
 
 
-def test_a_backslash_command_without_psql_says_that_psql_is_needed(impatient):
-    with pytest.raises(UsageError, match=r"psql is needed for \\d"):
-        impatient.run(r"\d t")
-
-
 def test_a_backslash_command_in_a_transaction_is_refused_because_it_would_not_see_it(session):
     session.run("BEGIN; CREATE TABLE t (a int);")
     with pytest.raises(NotSupportedError, match="transaction block"):
@@ -317,16 +312,3 @@ def test_a_backslash_command_in_a_transaction_is_refused_because_it_would_not_se
 def test_a_backslash_command_that_does_more_than_describe_is_refused(session):
     with pytest.raises(NotSupportedError, match=r"\\! is not supported"):
         session.run(r"\! touch /tmp/x")
-
-
-def test_no_password_is_on_psqls_command_line(tmp_path):
-    """Invariant names_are_data."""
-    program = tmp_path / "psql"
-    program.write_text('#!/bin/sh\necho "$*"; echo "and $PGPASSWORD"\n')
-    program.chmod(0o755)
-    opened = PsqlSession("host=h dbname=d password='se cret'", lambda: program, PATIENCE)
-    printed = opened.run(r"\d t")
-    command_line, environment = printed.splitlines()
-    assert command_line.endswith(r"-c \d t")
-    assert "cret" not in command_line
-    assert environment == "and se cret"

@@ -1,5 +1,5 @@
-"""CREATE, ALTER and DROP PUBLICATION beside PostgreSQL 18's own: the same session on the server and
-on ours.
+"""CREATE, ALTER and DROP PUBLICATION compared with PostgreSQL 18: the same session on the server
+and on this program.
 
 Ours makes nothing at the publisher, so both sides have one database: the server makes its
 publications there, and ours looks there for what its commands name. Texts, SQLSTATEs, details,
@@ -52,7 +52,7 @@ CREATE TABLE leaf PARTITION OF branch FOR VALUES FROM (0) TO (5);
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What one command did: notices, then the tag or the error."""
+    """The outcome of one command: notices, then the tag or the error."""
 
     said: tuple[str, ...] = ()
     tag: str = ""
@@ -88,7 +88,7 @@ class Server:
 
 
 class Ours:
-    """Our commands, on a SQLite database."""
+    """The commands of this program, on a SQLite database."""
 
     def __init__(self, folder: Path, publisher: str | None) -> None:
         self._settings = Settings(journal=str(folder / "journal"))
@@ -392,7 +392,9 @@ def test_a_session_is_told_what_the_server_tells_and_psql_shows_the_same(publish
     for command in filter(None, map(str.strip, session.splitlines())):
         expected, found = server.run(command), ours.run(command)
         if command.endswith("OWNER TO CURRENT_USER") or "nobody_at_all" in command:
-            found = Outcome(found.said, found.tag, found.message, found.sqlstate)  # ours says why it has no roles
+            found = Outcome(
+                found.said, found.tag, found.message, found.sqlstate
+            )  # this program gives the reason why it has no roles
         if expected.sqlstate != "42601" and found.position is None:
             expected = replace(expected, position=None)  # the place of a name that means nothing is not told
         assert found == expected, command
@@ -401,7 +403,7 @@ def test_a_session_is_told_what_the_server_tells_and_psql_shows_the_same(publish
 
 
 def test_without_a_publisher_that_of_the_subscriptions_is_asked_whatever_its_version(database, tmp_path):
-    """B23, B24: what is kept of a filter is what the server itself would print of it."""
+    """B23, B24: the stored text of a filter is what the server itself would print."""
     database.execute("CREATE TABLE t (a int PRIMARY KEY, b text, c bool)")
     ours = Ours(tmp_path, None)
     statement = "CREATE PUBLICATION p FOR TABLE t WHERE (a IN (1, 2) AND b = 'x' OR NOT c AND a + 1 > 2.5)"

@@ -1,5 +1,5 @@
-"""What a publisher says of an UPDATE or DELETE that its publications do not cover, and what ours
-say beforehand.
+"""The errors of a publisher for an UPDATE or DELETE that its publications do not cover, and the
+errors of this program before that change.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Publications that change while rows do: the server's stream and ours are the same, change by
-change.
+"""Publications that change together with rows: the server's stream and that of this program are
+equal, change by change.
 
 Between the changes of a random history the publications are altered, and so are the tables. Each
 command is given to the server and to ours, which must agree; then a logical message with the number
@@ -65,7 +65,7 @@ CREATE TABLE daughter (PRIMARY KEY (a)) INHERITS (mother);
 """
 
 LASTING: Final = ("p1", "p2", "p3")
-"""They are always there: servers before 18 stop at a publication that is not."""
+"""Publications that always exist: servers before 18 end the stream if one is missing."""
 
 COMING: Final = ("p4", "p5")
 
@@ -109,7 +109,7 @@ KEYED: Final = ("plain", "generated", "low", "mid", "other.high", "even", "mothe
 
 @dataclass(frozen=True)
 class State:
-    """What holds from one message to the next."""
+    """The definitions that hold from one message to the next."""
 
     definitions: Mapping[str, Publication]
     tables: PublisherTables
@@ -187,8 +187,8 @@ class History:
     def _change(self) -> None:
         sql = statement(self.source, self.source.choice(CHANGED))
         if sql.startswith(("UPDATE root SET a", "UPDATE rootfull SET a")) and self._deletes_alone_are_refused():
-            # It may move a row, which the server does not check as a DELETE; the last test of this
-            # file tells what comes of that.
+            # The UPDATE may move a row to another partition, which the server does not check as a
+            # DELETE; the last test of this file shows the consequence.
             return
         error = self._attempt(sql)
         if error is not None and error.sqlstate in ("42P10", "55000"):
@@ -196,7 +196,7 @@ class History:
             self.seen["change refused"] += 1
 
     def _deletes_alone_are_refused(self) -> bool:
-        """Of some table, whose updates are not."""
+        """Whether there is a table whose DELETEs are refused and whose UPDATEs are not."""
         deletes = {
             message.removeprefix("cannot delete from ")
             for message in self.refusals
@@ -205,7 +205,7 @@ class History:
         return bool(deletes - {message.removeprefix("cannot update ") for message in self.refusals})
 
     def _command(self, sql: str) -> None:
-        """The same publication command on both sides."""
+        """Run the same publication command on both sides."""
         state = self.states[-1]
         theirs, ours = self._attempt(sql), attempt(sql, state)
         word = sql.split(maxsplit=1)[0]
@@ -318,7 +318,7 @@ def attempt(sql: str, state: State) -> dict[str, Publication] | SubscriberError:
 
 
 def carried_out(sql: str, state: State) -> dict[str, Publication]:
-    """What a command makes of the definitions, as ``run_publication_command`` does it.
+    """The definitions after a command, as ``run_publication_command`` changes them.
 
     Raises:
         SubscriberError: it cannot be done.
@@ -385,7 +385,7 @@ def segments(history: History) -> Iterator[Segment]:
 
 
 def ours(cut: Sequence[Segment], names: Sequence[str]) -> tuple[list[Operation], str | None]:
-    """What is published, and why no more is."""
+    """The changes that this program publishes, and the reason why it stops."""
     found: list[Operation] = []
     for segment in cut:
         publications = tuple(segment.state.definitions[name] for name in names if name in segment.state.definitions)
@@ -399,8 +399,8 @@ def ours(cut: Sequence[Segment], names: Sequence[str]) -> tuple[list[Operation],
 
 
 def theirs(history: History, cut: Sequence[Segment], names: Sequence[str]) -> tuple[list[Operation], str | None]:
-    """What the server publishes; where it refuses to, what it has sent before that transaction, and
-    why.
+    """The changes that the server publishes; if it stops, those before that transaction, and the
+    reason.
     """
     try:
         return operations(FrameDecoder().decode(*history.peek(names))), None
@@ -413,8 +413,8 @@ def theirs(history: History, cut: Sequence[Segment], names: Sequence[str]) -> tu
 
 
 def assert_the_same(history: History, cut: Sequence[Segment], names: Sequence[str], where: str) -> int:
-    """Compare both streams up to the transaction that both refuse, if any; how many changes there
-    were.
+    """Compare both streams up to the transaction that both refuse, if any; returns the number of
+    changes.
     """
     expected, refusal = theirs(history, cut, names)
     found, reason = ours(cut, names)
@@ -426,7 +426,7 @@ def assert_the_same(history: History, cut: Sequence[Segment], names: Sequence[st
 
 
 def committed(segment: Segment) -> Iterator[int]:
-    """Where transactions end."""
+    """The positions at which transactions end."""
     for control in segment.frame.controls:
         message = decode(control.message)
         if isinstance(message, Commit):
@@ -457,7 +457,7 @@ def history_of(server: PostgreSQL, seed: int) -> Iterator[History]:
 
 
 def says_enough(seen: Counter[str]) -> bool:
-    """Whether so many changes and commands were compared that the comparison proves something."""
+    """Whether enough changes and commands were compared to prove something."""
     return seen["changes"] > 50 and min(seen["ALTER ok"], seen["ALTER refused"], seen["table ok"]) > 3
 
 

@@ -1,5 +1,5 @@
-"""The same history through the server's publications and through ours: the same changes, one by
-one.
+"""The same history through the server's publications and through emulated ones: the same changes,
+one by one.
 
 A database gets all publications of this file before its history, since decoding sees the catalogs
 of its time. Then the slot is peeked: once for the publication that carries everything, and once for
@@ -36,7 +36,7 @@ from tests.conftest import Database, fresh_database
 TRANSACTIONS: Final = 150
 CHOICES: Final = 40
 LONG: Final = 2200
-"""Characters of a text that is stored out of line, and still fits into an index."""
+"""The number of characters of a text that is stored out of line and still fits into an index."""
 
 SCHEMA: Final = """
 CREATE SCHEMA other;
@@ -117,7 +117,7 @@ SINCE_18: Final = {
     "virtual": "FOR TABLE virtual WHERE (v > 3) WITH (publish = 'insert')",
 }
 FAILING: Final = {"division": "FOR TABLE plain WHERE (10 / (a - 5) > 1)"}
-"""They stop the server at a change of CERTAIN, if not before."""
+"""Filters that stop the server at a change of CERTAIN, or before."""
 
 TABLES: Final = ("plain", "whole", "other.indexed", "generated", "dropped", "nothing", "root", "rootfull")
 TRUNCATES: Final = (
@@ -139,7 +139,7 @@ INSERT INTO other.indexed VALUES (1, repeat('x', {LONG}), 1);
 UPDATE other.indexed SET c = 2;
 DELETE FROM other.indexed;
 """
-"""What random histories may not have: every kind of old row, and values that are not sent."""
+"""What random histories may lack: every kind of old row, and values that are not sent."""
 
 
 @dataclass(frozen=True)
@@ -156,7 +156,7 @@ class Operation:
 
 @dataclass
 class Publisher:
-    """A database with a history, and what it can tell of it."""
+    """A database with a history, and its streams."""
 
     connection: psycopg.Connection
     slot: str
@@ -316,7 +316,7 @@ def ours(
 
 
 def assert_the_same(publisher: Publisher, names: Sequence[str], *, binary: bool = False, as_text: bool = False) -> int:
-    """Compare both streams; how many changes there were, 0 also for an error that both have."""
+    """Compare both streams; returns the number of changes, or 0 if both have the same error."""
     publications = read_publications(publisher.connection, names)
     where = f"seed {publisher.seed}, publications {', '.join(names)}"
     refused = None
@@ -340,7 +340,7 @@ def assert_the_same(publisher: Publisher, names: Sequence[str], *, binary: bool 
 
 
 def test_the_history_has_what_the_rules_are_about(publisher):
-    """Otherwise the comparisons below would say less than they seem to."""
+    """Otherwise the comparisons below would prove less than they seem to."""
     carried = operations(publisher.carried(binary=False, as_text=False)[0])
     seen = {(one.action, one.old_kind) for one in carried}
     assert {("I", None), ("U", None), ("U", "K"), ("U", "O"), ("D", "K"), ("D", "O"), ("T", None)} <= seen

@@ -1,4 +1,4 @@
-"""Is the publisher ready? Asked of real servers, with everything that may be wrong."""
+"""Whether a publisher is ready: checked with real servers and everything that may be wrong."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def streaming(
 
 
 def slot_name(database: Database, suffix: str = "s") -> str:
-    """Slots are the cluster's, databases the test's."""
+    """A name for a slot: slots belong to the cluster, databases to the test."""
     return f"{database.name}_{suffix}"
 
 
@@ -159,7 +159,7 @@ def test_dropping_a_slot_twice_is_no_error(database):
 
 
 def test_a_slot_in_use_is_not_dropped_and_the_same_connection_may_try_again(database):
-    """C53: DROP SUBSCRIPTION waits for the worker to let go"""
+    """C53: DROP SUBSCRIPTION waits until the worker has released the slot"""
     name = made_slot(database)
     database.execute("CREATE PUBLICATION p")
     with asking(database.conninfo) as publisher:
@@ -230,8 +230,8 @@ def test_an_initial_copy_reads_the_rows_that_any_publication_publishes(database)
 
 
 def test_emulated_publications_publish_what_the_servers_publish(database):
-    """B1, B5, B39-B41, D7-D9: whoever evaluates them, the tables, columns, filters and operations
-    are the same
+    """B1, B5, B39-B41, D7-D9: whether the server or the subscriber evaluates them, the tables,
+    columns, filters and operations are the same
     """
     database.execute(
         "CREATE SCHEMA s; CREATE TABLE t (a int PRIMARY KEY, b int, g int GENERATED ALWAYS AS (1) STORED);"
@@ -277,7 +277,7 @@ def test_15_compares_generated_columns_that_no_list_can_name(database):
 
 
 def test_partitions_are_published_as_the_version_counts_them(database):
-    """D9: before 16 each publication is taken for itself."""
+    """D9: before 16 each publication is evaluated separately."""
     database.execute("CREATE TABLE r (a int) PARTITION BY LIST (a); CREATE TABLE leaf PARTITION OF r DEFAULT")
     database.execute(
         "CREATE PUBLICATION p FOR TABLE r; CREATE PUBLICATION q FOR TABLE r WITH (publish_via_partition_root)"
@@ -355,7 +355,7 @@ def test_an_exported_snapshot_is_what_the_slot_does_not_stream(database):
 
 
 def messages_until_commit(stream: ReplicationConnection) -> list[str]:
-    """The type bytes of what comes up to the first Commit."""
+    """The type bytes of the messages up to the first Commit."""
     seen: list[str] = []
     for _ in range(2000):
         frame = stream.read()
@@ -493,7 +493,9 @@ def test_a_walsender_that_the_server_ends_is_transient(publisher_database):
 
 @pytest.fixture(scope="module", params=[18, 16, 15], ids="pg{}".format)
 def private(request) -> Iterator[PostgreSQLServer]:
-    """A server of this module's own: keeps hardly any WAL, and asks one user for a password."""
+    """A separate server for this module: it keeps hardly any WAL, and requires a password of one
+    user.
+    """
     settings = {"max_slot_wal_keep_size": "1MB", "wal_keep_size": "0", "min_wal_size": "32MB", "max_wal_size": "32MB"}
     with server_or_skip(lambda: PostgreSQLServer(find_postgresql(request.param), settings)) as server:
         hba = server.data_directory / "pg_hba.conf"
@@ -525,7 +527,7 @@ def test_a_slot_that_lost_its_wal_is_refused_with_the_reason(private):
 @BOTH
 @pytest.mark.parametrize("password", ["s3cret-wrong", None])
 def test_a_wrong_or_missing_password_is_a_definite_refusal(private, connect, password, monkeypatch):
-    """Invariant names_are_data: what was tried is not in the message."""
+    """Invariant names_are_data: the password that was tried is not in the message."""
     monkeypatch.setenv("PGPASSFILE", "/dev/null")
     monkeypatch.delenv("PGPASSWORD", raising=False)
     given = {"password": password} if password else {}

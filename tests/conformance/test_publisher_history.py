@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.server, pytest.mark.slow]
 
 @pytest.fixture(params=[18, 16, 15], ids="pg{}".format)
 def server(request: pytest.FixtureRequest) -> Iterator[PostgreSQLServer]:
-    """A server that the test may stop, and put another state under."""
+    """A server that the test may stop, and whose data directory it may replace."""
     with server_or_skip(lambda: PostgreSQLServer(find_postgresql(request.param))) as running:
         yield running
 
@@ -41,7 +41,7 @@ def published(server: PostgreSQLServer) -> Database:
 
 
 def copied(server: PostgreSQLServer, folder: Path) -> Path:
-    """A cold copy of the server's data directory; the server runs on."""
+    """A cold copy of the server's data directory; the server is started again afterwards."""
     server.stop()
     copy = folder / "copy"
     shutil.copytree(server.data_directory, copy)
@@ -50,7 +50,7 @@ def copied(server: PostgreSQLServer, folder: Path) -> Path:
 
 
 def restore(server: PostgreSQLServer, copy: Path, *, standby: bool = False) -> None:
-    """Put the copy in the place of the server's data directory, and start it."""
+    """Replace the server's data directory by the copy, and start the server."""
     server.stop()
     place = server.data_directory
     owner = place.stat()
@@ -65,7 +65,7 @@ def restore(server: PostgreSQLServer, copy: Path, *, standby: bool = False) -> N
 
 
 def refusal(database: Database, journal: Path) -> SubscriberError:
-    """Why a receiver ends that is started now."""
+    """The reason why a receiver that is started now ends."""
     with receiving(database, journal, journal_positions(str(journal))[0]) as receiver:
         while receiver.error is None:
             receiver.thread.join(0.05)
@@ -99,7 +99,9 @@ def test_a_publisher_that_was_restored_to_an_older_state_is_refused_with_the_tab
 
 
 def test_a_standby_that_was_behind_and_was_promoted_is_refused_by_its_timeline(server, published, tmp_path):
-    """By then it has written more WAL than was received, so positions alone would not tell."""
+    """By then it has written more WAL than was received, so the positions alone would not show
+    it.
+    """
     start = make_slot(published)
     journal = tmp_path / "journal"
     with receiving(published, journal, start) as receiver:
@@ -139,8 +141,8 @@ def test_a_standby_that_had_everything_and_was_promoted_goes_on(server, publishe
 
 
 def test_a_standby_that_is_behind_is_waited_for(server, published, tmp_path):
-    """It can be streamed from since PostgreSQL 16; what it replays now it may have replayed
-    before.
+    """Streaming from a standby is possible since PostgreSQL 16; after a restart it may have
+    replayed less than before.
     """
     if server.major < 16:
         pytest.skip("logical decoding on a standby came with PostgreSQL 16")
@@ -159,7 +161,7 @@ def test_a_standby_that_is_behind_is_waited_for(server, published, tmp_path):
 
 
 def test_the_mark_of_a_run_on_a_standby_is_what_it_has_replayed(server, published, tmp_path):
-    """A standby can write no message: `run --once` used to wait for ever."""
+    """A standby cannot write a message: `run --once` used to wait for ever."""
     restore(server, copied(server, tmp_path), standby=True)
     with connect_publisher(published.conninfo, "test") as connection:
         mark = Publisher(connection).write_barrier()

@@ -51,7 +51,7 @@ def tables(connection) -> PublisherTables:
 
 
 def test_the_columns_of_a_table(connection, tables):
-    """B29, B37: those that are not dropped, with what expressions need to know of them"""
+    """B29, B37: the columns that are not dropped, with what expressions need to know of them"""
     mood = connection.execute("SELECT 's.mood'::regtype::oid::int8").fetchone()[0]
     found = tables.tables["public", "t"]
     assert found.columns == (

@@ -1,5 +1,5 @@
-"""Random histories of a real publisher, received by ours and applied to every target: after each
-batch the target is the publisher.
+"""Random histories of a real publisher, received and applied to every target: after each batch the
+target equals the publisher.
 
 ::
 
@@ -51,9 +51,9 @@ HISTORIES: Final = int(os.environ.get("RANDOM_HISTORIES", "3"))
 STEPS: Final = 130
 SESSIONS: Final = 3
 LONG: Final = 2200
-"""Characters of a text that is stored out of line."""
+"""The number of characters of a text that is stored out of line."""
 STREAMED: Final = 450
-"""Rows of 200 bytes that do not fit into logical_decoding_work_mem (64 kB)."""
+"""The number of rows of 200 bytes that do not fit into logical_decoding_work_mem (64 kB)."""
 
 SCHEMA: Final = """
 CREATE TABLE keyed (id int PRIMARY KEY, code int UNIQUE, name text, big text, amount numeric);
@@ -79,7 +79,7 @@ CREATE PUBLICATION p FOR TABLE keyed, pair, bag, wide, indexed, typed, parted, f
 """
 TABLES: Final = ("keyed", "pair", "bag", "wide", "indexed", "typed", "parted", "full_keyed")
 OWN_COLUMN: Final = "note"
-"""Of the target's ``wide``, with a default."""
+"""A column that only the target's table ``wide`` has, with a default."""
 TARGETS: Final = ("sqlite", "duckdb", "mariadb", "postgresql")
 
 Contents = dict[str, Counter[tuple[str | None, ...]]]
@@ -87,7 +87,7 @@ Contents = dict[str, Counter[tuple[str | None, ...]]]
 
 @dataclass
 class Session:
-    """A connection in the middle of a transaction, or between two."""
+    """A connection, in a transaction or between two transactions."""
 
     connection: psycopg.Connection[Any]
     savepoints: int = 0
@@ -100,7 +100,7 @@ class Session:
 
 @dataclass
 class History:
-    """What a publisher went through.
+    """The history of a publisher.
 
     Attributes:
         two_phase: transactions are prepared.
@@ -123,17 +123,17 @@ class History:
     _prepared: list[str] = field(default_factory=list)
 
     def state_at(self, lsn: int) -> Contents:
-        """What was committed when the WAL ended there."""
+        """The tables' contents at a position of the WAL."""
         return self.states[min(bisect.bisect_left(self.ends, lsn), len(self.states) - 1)]
 
     def make(self, lives: Sequence[int], receive: Callable[[], Any]) -> None:
-        """Steps of sessions at random, received in several lives of a receiver; nothing is left
-        open.
+        """Run random steps of the sessions, received by several receivers one after the other; no
+        transaction is left open.
         """
         with ExitStack() as stack:
             for number in range(SESSIONS + 1):
                 connection = psycopg.connect(self.database.conninfo, autocommit=number == SESSIONS)
-                # One thread plays all sessions, so nobody can wait for another.
+                # One thread runs all sessions, so none of them can wait for another.
                 connection.execute("SET lock_timeout = '15ms'")
                 connection.execute("SELECT setseed(%s)", (self.source.random(),))
                 connection.commit()
@@ -230,7 +230,7 @@ class History:
         self._note()
 
     def _truncate(self, number: int) -> None:
-        """A whole transaction at once, since nobody could read the tables before its end."""
+        """Run a whole transaction at once, because the tables could not be read before its end."""
         for other, session in enumerate(self._sessions):
             if not session.is_idle and self.source.random() < 0.5:
                 self._end(other, "COMMIT")
@@ -250,7 +250,7 @@ class History:
             self._finish_prepared()
 
     def _note(self) -> None:
-        """What is committed now."""
+        """Record what is committed now."""
         state: Contents = {}
         with self._reader.cursor() as cursor:
             for table in TABLES:
@@ -283,7 +283,7 @@ class History:
         return [f"UPDATE {table} SET {self._assigned(table)} WHERE {where}"]
 
     def _swap(self, column: str, key: int, other: int) -> list[str]:
-        """Two rows exchange a unique value, by way of one that nobody has."""
+        """Two rows exchange a unique value, through a value that no row has."""
         if column == "id":
             return [
                 f"UPDATE keyed SET id = -1 WHERE id = {key}",
@@ -335,7 +335,7 @@ class History:
         return [str(key), *values.values()]
 
     def _many(self) -> str:
-        """So much that the transaction is streamed before its end."""
+        """Write so much that the transaction is streamed before its end."""
         first = self.source.choice([100, 200])
         texts = f"repeat(chr(97 + g % 26), 180 + {self._number()})"
         rows = f"generate_series({first}, {first + STREAMED}) AS g"
@@ -385,7 +385,7 @@ COLUMNS: Final[dict[str, list[tuple[str, str]]]] = {
     "parted": [("v", "text"), ("n", "int")],
     "full_keyed": [("v", "text"), ("big", "text"), ("n", "int")],
 }  # fmt: skip
-"""Columns that are no identity, with what they hold."""
+"""Columns that are not in the identity, with their values."""
 
 VALUES: Final = {
     "numeric": ["0", "1.50", "-12345678901234567890.123456789", "0.000"],
@@ -403,7 +403,7 @@ VALUES: Final = {
 
 
 class Replica:
-    """One target, and what of the journal it has."""
+    """One target, and the part of the journal that it has applied."""
 
     def __init__(self, url: str, start: LSN, database: Database) -> None:
         self._url = url
@@ -440,7 +440,9 @@ class Replica:
         self.target.__exit__(None, None, None)
 
     def end(self) -> None:
-        """Close it for good; what a history that failed has left prepared would lock its tables."""
+        """Close the target; transactions that a failed history has left prepared would lock its
+        tables.
+        """
         with self.target.engine.connect() as connection:
             names = prepared_names(self.target, connection)
         for gid in names:
@@ -480,7 +482,7 @@ TYPES: Final[dict[str, list[int]]] = {
 
 
 def replay(history: History, reader: JournalReader, replica: Replica, source: random.Random, where: str) -> None:
-    """Apply the journal in random batches, looking at the target after each."""
+    """Apply the journal in random batches, and compare the target after each."""
     last = reader.latest(replica.begin)
     while replica.applied < last:
         end = reader.latest(replica.applied, source.choice([1, 20_000, 100_000, None]))
@@ -564,7 +566,7 @@ def test_every_target_is_the_publisher_after_every_batch(postgresql18, mariadb, 
 def play(
     history: History, start: LSN, folder: Path, postgresql: PostgreSQL, mariadb: MariaDB, seed: int
 ) -> Counter[str]:
-    """One history into all targets."""
+    """Apply one history to all targets."""
     reader = JournalReader(LocalStorage(folder / "journal"))
     for kind in TARGETS:
         with fresh_url(kind, folder, postgresql, mariadb) as url:

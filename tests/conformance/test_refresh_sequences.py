@@ -34,7 +34,7 @@ def about_sequences(said: list[str]) -> list[str]:
 
 
 def catch_up(session: Session) -> None:
-    """Everything that the publisher has written counts as applied."""
+    """Mark everything that the publisher has written as applied."""
     ((end,),) = session.publisher.execute("SELECT (pg_current_wal_lsn() - '0/0')::int8 + 100000000")
     with session.target.begin() as connection:
         subscription = catalog.get_subscription(connection, "s")
@@ -84,7 +84,7 @@ def test_a_sequence_that_goes_back_is_told(session):
     assert about_sequences(session.run(REFRESH)) == ['NOTICE:  sequence "t_a_seq": 1 → 500']
     assert about_sequences(session.run(REFRESH)) == ['NOTICE:  sequence "t_a_seq": 500 → 500']
     session.publisher.execute("SELECT setval('t_a_seq', 120)")
-    assert about_sequences(session.run(REFRESH)) == ['WARNING:  sequence "t_a_seq": 500 → 120, which goes back']
+    assert about_sequences(session.run(REFRESH)) == ['WARNING:  sequence "t_a_seq": 500 → 120, a step back']
 
 
 def test_each_sequence_that_is_left_alone_is_told_with_the_reason(session):
@@ -98,12 +98,12 @@ def test_each_sequence_that_is_left_alone_is_told_with_the_reason(session):
     told = about_sequences(session.run(REFRESH))
     assert (
         told[0]
-        == 'WARNING:  sequence "down" was left alone: it counts downwards at the publisher and upwards in the target'
+        == 'WARNING:  sequence "down" was not set: it counts downwards at the publisher and upwards in the target'
     )
     assert told[1:] == [
-        'WARNING:  sequence "orders" was left alone: nothing makes values for column "public.t.b" in the target',
-        'WARNING:  1 sequence was left alone: "tickets"',
-        'NOTICE:  1 sequence was left alone, of tables that the subscription does not have: "other_a_seq"',
+        'WARNING:  sequence "orders" was not set: the target generates no values for column "public.t.b"',
+        'WARNING:  1 sequence was not set: "tickets"',
+        'NOTICE:  1 sequence was not set, because the subscription does not have its table: "other_a_seq"',
     ]
 
 
@@ -125,8 +125,8 @@ def test_tables_that_are_not_ready_and_a_subscription_that_is_behind_are_told(se
 
 @pytest.mark.parametrize("session", ["postgresql"], indirect=True)
 def test_every_sequence_of_the_same_name_is_set_in_postgresql(session):
-    """Also one that no column uses, under the schema that the map gives it; beyond its maximum it
-    is left alone.
+    """This includes a sequence that no column uses, in the schema that the map gives it; a sequence
+    is not set beyond its maximum.
     """
     session.publisher.execute(
         "CREATE SCHEMA old; CREATE SEQUENCE old.tickets; CREATE SEQUENCE missing; CREATE SEQUENCE small; CREATE SEQUENCE used;"
@@ -141,9 +141,9 @@ def test_every_sequence_of_the_same_name_is_set_in_postgresql(session):
     catch_up(session)
     assert about_sequences(session.run(REFRESH)) == [
         'NOTICE:  sequence "old.tickets": 1 → 77',
-        'WARNING:  sequence "small" was left alone: 900 is not among the values from 1 to 99 that it can have in the target',
+        'WARNING:  sequence "small" was not set: 900 is out of its range in the target (1 .. 99)',
         'NOTICE:  sequence "used": 1 → 5',
-        'WARNING:  1 sequence was left alone: "missing"',
+        'WARNING:  1 sequence was not set: "missing"',
     ]
     assert session.rows("SELECT nextval('new.tickets'), nextval('public.used'), nextval('public.small')") == [
         (78, 6, 1)

@@ -1,4 +1,4 @@
-"""A value that a target cannot take stops its transaction with relation, column, type and LSN, and
+"""A value that a target cannot store stops its transaction with relation, column, type and LSN, and
 is in no error and no log.
 """
 

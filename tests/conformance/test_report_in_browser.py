@@ -1,4 +1,4 @@
-"""The report as a person meets it: opened in Chromium, clicked, filtered, in light and dark."""
+"""The report in Chromium: opened, clicked and filtered, in light and dark mode."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ def newest(postgresql18):
 
 
 def makes_of(signature: str, random: Random) -> Iterator[str | Make]:
-    """What the arguments are made of."""
+    """Generators for the arguments."""
     for type_name in arguments_of(signature):
         if type_name == "_text":
             yield array_of(KEYS, dimensions=random.choice([1, 1, None]))
@@ -118,7 +118,7 @@ def test_a_function_of_arrays_gives_what_the_server_gives(newest, signature, ele
 
 
 def test_every_function_is_immutable_there_and_as_strict_as_here(session):
-    """B25: what is not, a publication may not have; strictness decides who sees NULL."""
+    """B25: publications cannot use other functions; strictness decides how NULL is passed."""
     there = [one for one in (*SIGNATURES, *ARRAY_SIGNATURES) if one in session.built_ins]
     assert {session.built_ins[one].volatility for one in there} == {"i"}
     assert {one: FUNCTIONS[one].strict for one in there} == {one: session.built_ins[one].is_strict for one in there}
@@ -141,8 +141,8 @@ INPUTS: Final[dict[str, tuple[Make, Sequence[str]]]] = {
 
 
 def changed(random: Random, text: str, parts: Sequence[str]) -> str:
-    """The text with at most one mistake: what is wrong with it is then not a question of what is
-    found first.
+    """The text with at most one error, so that the order in which errors are found does not
+    matter.
     """
     place = random.randint(0, len(text))
     match random.randrange(4):

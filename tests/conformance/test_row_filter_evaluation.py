@@ -98,8 +98,8 @@ def error_text(error: RowFilterError) -> str:
 
 
 def our_answers(node: tree.Expression, columns: dict[str, pa.Array], count: int) -> list[str | None]:
-    """Of all rows at once; where one of them raises, of each alone, which must be what the first
-    failure says.
+    """The answers for all rows at once; if a row raises an error, for each row separately, which
+    must be the first error.
     """
     try:
         compiled = compile_filter(node)
@@ -123,8 +123,8 @@ def one_answer(compiled: Filter, columns: dict[str, pa.Array], row: int) -> list
 
 
 def test_random_expressions_have_the_servers_values_and_errors(connection):
-    """B11, B26: of trees that are made beside the SQL, and of those that the analysis makes
-    of it.
+    """B11, B26: for trees that are created together with the SQL, and for trees that the analysis
+    creates from it.
     """
     random = Random(SEED)
     connection.execute("TRUNCATE sample")
@@ -152,7 +152,7 @@ def test_random_expressions_have_the_servers_values_and_errors(connection):
         assert row is not None
         ours = our_answers(node, columns, ROWS)
         assert ours == row[0], f"ROW_FILTER_SEED={SEED}: {sql}"
-        with contextlib.suppress(NotSupportedError):  # of text without a column the collation is the database's
+        with contextlib.suppress(NotSupportedError):  # text without a column has the collation of the database
             assert our_answers(check_filter(sql, TABLE, TABLES), columns, ROWS) == row[0], (
                 f"ROW_FILTER_SEED={SEED}: {sql}"
             )

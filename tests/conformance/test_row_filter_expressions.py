@@ -1,5 +1,5 @@
-"""Our analysis of row filters beside the server's: what it accepts, what it makes of it
-(``pg_get_expr``), and what it says otherwise.
+"""The analysis of row filters compared with the server's: what is accepted, the canonical text
+(``pg_get_expr``), and the errors.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ FILTERS = [
     line for line in Path(__file__).with_name("row_filters.txt").read_text(encoding="utf-8").splitlines() if line
 ]
 HIDES_VALUES = ("22", "42601")
-"""Classes of errors whose texts show values; ours say the same without them."""
+"""Classes of errors whose texts show values; the errors of this program do not show them."""
 OUR_OWN = {
-    # XML is left out, whether the server was built with it or not.
+    # XML is left out, because not every server is built with it.
     "xmlelement(name x) is document",
     "xmlelement(name x) IS NULL",
     "xmlexists('x' PASSING xm)",
@@ -40,7 +40,7 @@ Answer = tuple[str, str]
 
 
 class Publisher:
-    """A server to ask for row filters, without leaving anything behind."""
+    """A server that answers questions about row filters; nothing is left behind in it."""
 
     def __init__(self, conninfo: str, ddl: str = DDL) -> None:
         self.connection = psycopg.connect(conninfo)
@@ -51,7 +51,7 @@ class Publisher:
         self.connection.rollback()
 
     def answer(self, text: str) -> Answer:
-        """What the server says of a filter."""
+        """The server's answer for a filter."""
         try:
             self.connection.execute(f"CREATE PUBLICATION p FOR TABLE t WHERE ({text}\n)".encode())
             (row,) = self.connection.execute("SELECT pg_get_expr(prqual, prrelid) FROM pg_publication_rel").fetchall()
@@ -63,26 +63,26 @@ class Publisher:
             self.connection.rollback()
 
     def our_answer(self, text: str) -> Answer:
-        """What we say."""
+        """The answer of this program."""
         try:
             return "OK", filter_text(analyze_filter(text, self.table, self.tables), self.tables)
         except SubscriberError as error:
             return _short(error.sqlstate, error.message, error.detail)
 
     def difference(self, text: str) -> str | None:
-        """How the answers differ; a constant in a spelling that we refuse by name (0A000)
-        is none.
+        """The difference between the answers; a constant in a notation that this program refuses by
+        name (0A000) is no difference.
         """
         theirs, ours = self.answer(text), self.our_answer(text)
         if ours == theirs or (ours[0] == "0A000" and "is not supported" in ours[1]):
             return None
         if ours[0] == theirs[0] == "OK" and _has_unread_constants(analyze_filter(text, self.table, self.tables)):
-            return None  # which nobody here can print; such a filter is refused when it is given
+            return None  # values of these types cannot be printed here; such a filter is refused
         return f"{text}\n  server: {theirs}\n  ours:   {ours}"
 
 
 def _has_unread_constants(node: tree.Expression) -> bool:
-    """Whether it has constants of types that we do not compute with."""
+    """Whether it has constants of types that are not computed here."""
     unread = isinstance(node, tree.Constant) and form_of(node.type_oid) is None
     return unread or any(map(_has_unread_constants, node.children))
 

@@ -31,8 +31,8 @@ pytestmark = pytest.mark.server
 SEED: Final = int(os.environ.get("ROW_FILTER_SEED") or Random().randrange(2**32))
 ROWS: Final = 100
 RESULTS: Final = NUMBERS.keys()
-"""Types of the results that are compared here: a function that makes a date or text of numbers is
-among those of dates or text.
+"""Types of the results that are compared here; functions with other results are in the tests of
+those types.
 """
 
 _ANSWER: Final = """
@@ -70,7 +70,7 @@ SIGNATURES: Final = sorted(signature for signature in FUNCTIONS if NUMBERS.keys(
 
 
 class Catalog:
-    """What the server says of its functions and types, and their answers."""
+    """The functions and types of a server, and their answers."""
 
     def __init__(self, connection: psycopg.Connection[Any]) -> None:
         self.connection = connection
@@ -105,7 +105,7 @@ def any_catalog(postgresql) -> Iterator[Catalog]:
 
 
 def powers(random: Random) -> list[str | None]:
-    """A base and an exponent, whose power has some digits, but not a hundred thousand."""
+    """A base and an exponent whose power has some digits, but not a hundred thousand."""
     base = random.choice(
         [
             "0",
@@ -146,7 +146,9 @@ def is_error(answer: str | None) -> bool:
 
 
 def without_values(answer: str | None) -> str | None:
-    """The server's error without the value that it shows, which ours never do."""
+    """The server's error without the value that it shows, because the errors of this program never
+    show values.
+    """
     return re.sub(r' "[^"]*" is ', " value ", answer) if answer is not None and is_error(answer) else answer
 
 
@@ -187,8 +189,8 @@ def test_functions_give_the_servers_results_and_errors(any_catalog):
         oids = [any_catalog.oids[name] for name in types]
         rows = [[None if random.random() < 0.03 else NUMBERS[name](random) for name in types] for _ in range(ROWS)]
         if "numeric_power" in signature or signature.startswith(("pow(num", "power(num")):
-            rows = [powers(random) for _ in rows]  # any others seldom fit
-        # A random text may be none of the type's; what is left is what a column may hold.
+            rows = [powers(random) for _ in rows]  # random texts of other types seldom fit
+        # A random text may not be valid for the type; the others are values that a column can have.
         answers = [row for row in any_catalog.answers(signature, rows) if not any(map(is_error, row[1]))]
         texts = [pa.array([given[place] for _, given in answers], pa.string()) for place in range(len(types))]
         decoded = [family_of(oid).decode_text(text.cast(pa.binary())) for oid, text in zip(oids, texts, strict=True)]

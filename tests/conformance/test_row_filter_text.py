@@ -122,7 +122,7 @@ WRITTEN: Final[dict[str, dict[int, Make]]] = {
     "split_part(text,text,int4)": {1: one_of("", "a", "b", "aa", "é")},
     "sha224(bytea)": {0: hexadecimal},
 }  # fmt: skip
-"""Arguments that random ones would seldom hit, by their place."""
+"""Arguments that random ones would seldom produce, by their position."""
 
 
 def types_of(signature: str) -> list[str]:
@@ -135,9 +135,9 @@ SIGNATURES: Final = sorted(
     if MAKES.keys() >= set(types_of(signature))
     and (one.specialise is None or re.match("(like|[^_]+like)[(]", signature))
 )
-"""Without those of regular expressions, which have tests of their own."""
+"""The functions without those of regular expressions, which have separate tests."""
 NAMES: Final = {"bit": '"bit"', "char": '"char"'}
-"""Types whose names mean others without quotation marks."""
+"""Types whose names without quotation marks are other types."""
 
 
 def names_of(signature: str) -> list[str]:
@@ -164,7 +164,9 @@ def column(server: Server, type_name: str, texts: Sequence[str | None]) -> Value
 
 
 def answers(apply: Apply, raises: bool, result: int, values: Sequence[Value], count: int) -> list[str | None]:
-    """All rows at once, as a filter does it; one by one where one of them raises."""
+    """The answers for all rows at once, as a filter does it; one by one if one of them raises an
+    error.
+    """
     try:
         return [show(result, value) for value in listed(apply(values, count), count)]
     except DataException:
@@ -210,8 +212,8 @@ def test_functions_give_the_servers_results_and_errors(server):
 def our_column(
     server: Server, signature: str, texts: Sequence[str], constants: dict[int, str | None]
 ) -> list[str | None] | str:
-    """Answers to a call whose first argument is a column, or one for all: a refusal, or what a
-    constant raises.
+    """The answers to a call whose first argument is a column, or one answer for all rows: a
+    refusal, or the error of a constant.
     """
     names = names_of(signature)
     oids = [server.oid(name) for name in names]
@@ -231,8 +233,8 @@ def our_column(
 def differences_of_patterns(
     server: Server, signature: str, texts: Sequence[str], constants: dict[int, str | None]
 ) -> list[str]:
-    """Where the answers differ for texts and a pattern; what we refuse is no difference, nor which
-    of two errors is first.
+    """The differences for texts and a pattern; what this program refuses is no difference, nor is
+    the order of two errors.
     """
     arguments = [constants.get(place) for place in range(len(types_of(signature)))]
     ours = our_column(server, signature, texts, constants)

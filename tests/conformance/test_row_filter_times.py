@@ -60,8 +60,8 @@ ZONES: Final = (
     "UTC", "gmt", "Zulu", "+02", "-8:30", "5:45:10", "Europe/Berlin", "america/new_york", "Australia/Lord_Howe", "Asia/Kolkata", "EST", "msk",
     "EST5EDT,M3.2.0,M11.1.0", "x5y,J60/2,J300", "<+03>-3", "Nowhere/Town", "",
 )  # fmt: skip
-"""None whose past was corrected in the releases of the tz database that servers of these tests
-have.
+"""Zones whose past was not corrected in the releases of the tz database that the servers of these
+tests have.
 """
 OFFSETS: Final = ("02:00:00", "-08:30:00", "00:00:00.5", "1 day", "1 mon", "-15:59:59")
 INTERVAL_RANGES: Final = (2, 4, 6, 8, 1024, 1032, 2048, 3072, 3080, 4096, 6144, 7168, 7176, 0x7FFF)
@@ -97,7 +97,7 @@ def small(random: Random) -> str:
 
 
 def makes_of(signature: str) -> list[str | Make]:
-    """What the arguments are made of: mostly any values of their types."""
+    """Generators for the arguments: mostly any values of their types."""
     name, types = signature.partition("(")[0], arguments_of(signature)
     makes: list[str | Make] = list(types)
     if types[0] == "text":
@@ -347,7 +347,7 @@ def time_text(random: Random) -> str:
 
 
 def usual_text(random: Random) -> str:
-    """A date or time as people write it, or what looks like one."""
+    """A date or time in a common notation, or a text that is similar to one."""
     chance = random.random()
     if chance < 0.1:
         return random.choice(USUAL)

@@ -33,7 +33,7 @@ SPECIFICATIONS: Final = (
 
 @pytest.fixture
 def server_files(postgresql):
-    """The zones of the server's own files, in place of those of the package."""
+    """Use the zones of the server's files instead of those of the package."""
     with zones_of(postgresql) as are_here:
         if not are_here:
             pytest.skip("the files of this server's time zones are not on this machine")

@@ -165,7 +165,7 @@ DIFFERED: Final = {
         "'{{}}'::int4[" + "9" * 5000 + "]", "interval(" + "9" * 5000 + ") '1'", "{double precision}::float(" + "9" * 5000 + ")",
     ),
 }  # fmt: skip
-"""Filters of which one was once computed otherwise than the server does, by what the cause was."""
+"""Filters that were once computed differently from the server, by cause."""
 
 
 @pytest.fixture(scope="module")

@@ -15,12 +15,12 @@ from tests.crash.harness import Runner, wait_until
 pytestmark = [pytest.mark.server, pytest.mark.spark, pytest.mark.slow]
 
 SEEN_SECONDS = 5.0
-"""The catalog is read once a second; the rest is for a machine that does other things too."""
+"""The catalog is read once a second; the rest of the time is for a busy machine."""
 
 
 class Followed:
-    """A publisher with tables ``a`` and ``b``, a SQLite target, and a run that began without any
-    subscription.
+    """A publisher with tables ``a`` and ``b``, a SQLite target, and a run that was started without
+    any subscription.
     """
 
     def __init__(self, publisher, runner, file):
@@ -29,7 +29,7 @@ class Followed:
         self._file = file
 
     def create(self, table):
-        """CREATE SUBSCRIPTION; seconds from its answer until the run has a walreceiver more."""
+        """Run CREATE SUBSCRIPTION; returns the seconds until the run has one more walreceiver."""
         before = len(self.runner.walreceivers())
         self.runner.sql(
             f"CREATE SUBSCRIPTION {self.slot(table)} CONNECTION '{self.publisher.conninfo}' PUBLICATION {table}"
@@ -40,8 +40,8 @@ class Followed:
         return time.monotonic() - answered
 
     def drop(self, table):
-        """DROP SUBSCRIPTION; seconds that it took, which is until the run has let go of the
-        slot.
+        """Run DROP SUBSCRIPTION; returns its duration in seconds, which ends when the run has
+        released the slot.
         """
         began = time.monotonic()
         self.runner.sql(f"DROP SUBSCRIPTION {self.slot(table)}")
@@ -88,7 +88,7 @@ def test_a_run_takes_up_and_lets_go_of_subscriptions_within_seconds_and_without_
     followed.wait_for("a", [1])
     assert followed.create("b") < SEEN_SECONDS
 
-    assert followed.drop("a") < 2 * SEEN_SECONDS  # it starts a process, and stops a query and a receiver in order
+    assert followed.drop("a") < 2 * SEEN_SECONDS  # the run starts a process, and stops a query and a receiver
     wait_until(lambda: len(runner.walreceivers()) == 1, "the receiver to end, which has let go of the slot")
     assert followed.publisher.execute(
         f"SELECT slot_name FROM pg_replication_slots WHERE database = '{followed.publisher.name}'"
@@ -99,7 +99,7 @@ def test_a_run_takes_up_and_lets_go_of_subscriptions_within_seconds_and_without_
 
     assert followed.create("a") < SEEN_SECONDS
     followed.insert("a", 3)
-    followed.wait_for("a", [1, 3])  # nobody was subscribed when 2 was written
+    followed.wait_for("a", [1, 3])  # there was no subscription when 2 was written
 
     assert runner.process is process
     assert runner.interrupt() == 0

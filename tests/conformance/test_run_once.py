@@ -64,7 +64,7 @@ def migration(publisher_database: Database, tmp_path: Path) -> Iterator[Migratio
 
 
 def test_a_table_with_a_not_null_column_of_its_own_is_never_copied_and_that_is_no_success(migration):
-    """The issue's first fault: exit code 0, and the table is empty."""
+    """In an earlier version the exit code was 0, although the table was empty."""
     migration.create_bad(", own TEXT NOT NULL")
     migration.subscribe()
     answer = migration.once()
@@ -83,8 +83,8 @@ def test_a_table_with_a_not_null_column_of_its_own_is_never_copied_and_that_is_n
     answer = migration.once()
     assert (answer.returncode, migration.count("bad")) == (0, 1), answer.stderr
     assert "is not ready" not in answer.stderr
-    # What the subscription was not told of is not its own yet, as with PostgreSQL's; but it is
-    # said.
+    # Tables that are published later are not in the subscription yet, as in PostgreSQL; there is a
+    # warning.
     assert (
         'does not have 1 of the tables of its publications, and they are not replicated: "public.late"' in answer.stderr
     )
@@ -124,5 +124,5 @@ def test_a_run_that_is_interrupted_has_not_caught_up(migration):
     finally:
         process.kill()
         process.wait()
-    assert "the run was told to end before everything had caught up" in runner.said()
+    assert "the run was stopped before every subscription had caught up" in runner.said()
     assert 'table "public.bad" of subscription' in runner.said()

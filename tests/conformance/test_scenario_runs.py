@@ -1,5 +1,5 @@
-"""``subscriber scenario`` as a user runs it: what fails a run, what is printed, and that nothing is
-left behind.
+"""``subscriber scenario`` as a user runs it: what makes a run fail, what is printed, and that
+nothing is left behind.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ LINE 1: SELECT c FROM t;
 
 @pytest.fixture
 def shared_stage(scenario_stage, monkeypatch):
-    """The module's servers for the command, which would start its own."""
+    """The module's servers; without them the command would start other servers."""
 
     class Shared:
         def __enter__(self):
@@ -114,7 +114,7 @@ def test_what_is_printed_otherwise_fails_the_run(run, expected, wrong):
 
 
 def test_without_order_by_rows_may_come_in_any_order(run):
-    """SESSION lists two before one; notices and where an error points are not compared."""
+    """SESSION lists row two before row one; notices and error positions are not compared."""
     text = re.sub(r"^(NOTICE|LINE 1).*\n", "", SESSION, flags=re.MULTILINE)
     assert run(text.replace("               ^\n", "")).exit_code == 0
 
@@ -162,7 +162,7 @@ def test_recording_writes_what_postgresql_prints(run, tmp_path):
     file = tmp_path / "001_rows.psql"
     assert " 2 | two\n" in file.read_text()
     assert run(file.read_text()).exit_code == 0
-    assert "nothing new" in run(file.read_text(), verb="record").output
+    assert "no changes" in run(file.read_text(), verb="record").output
 
 
 def test_a_statement_that_hangs_is_ended_and_the_file_is_left_as_it_is(run, tmp_path):
@@ -172,7 +172,7 @@ def test_a_statement_that_hangs_is_ended_and_the_file_is_left_as_it_is(run, tmp_
     assert "did not end within 0.5 s" in answer.output
     answer = run(text, "--timeout", "0.5", verb="record")
     assert answer.exit_code == 1
-    assert "is left as it is" in answer.output
+    assert "was not changed" in answer.output
     assert (tmp_path / "001_rows.psql").read_text() == text
 
 
@@ -200,7 +200,7 @@ def test_nothing_is_left_behind_by_a_session_that_leaves_everything(shared_stage
         + "test_pub/2=# BEGIN; LOCK TABLE t;\n"
     )
     shared_stage.tidy()
-    # The last command waits for the prepared transaction, as long as the session's patience lasts.
+    # The last command waits for the prepared transaction until the session's timeout.
     result = Runner(shared_stage, 5.0).run(read_scenario(file), Setup(NATIVE, 18))
     assert not result.leftover
     for query in (
@@ -235,7 +235,7 @@ def test_a_template_overwrites_nothing(tmp_path):
         (["run", "nowhere.psql"], "nowhere.psql: no such file or folder"),
         (["run", ".", "--subscriber", "oracle"], 'unknown subscriber "oracle"'),
         (["run", ".", "--subscriber", "native", "--publications", "emulated"], "cannot evaluate publications"),
-        (["new", "../up"], "is no name for a scenario"),
+        (["new", "../up"], "is not a valid name for a scenario"),
     ],
 )
 def test_a_mistake_in_the_arguments_is_said(tmp_path, monkeypatch, arguments, complaint):

@@ -55,7 +55,7 @@ MATRIX = {
     Setup("mariadb", 18): ABOUT_TARGETS,
     Setup("postgresql", 18): (*ABOUT_TARGETS, *OF_POSTGRESQL),
 }
-"""Who subscribes, and how the names of the scenarios begin that run."""
+"""The subscribers, and how the names of the scenarios begin that run with each."""
 EMULATED = {"server": (), "emulated": ("emulated",)}
 
 
@@ -88,7 +88,7 @@ pytestmark = [pytest.mark.server, pytest.mark.spark, pytest.mark.slow]
 @pytest.fixture(scope="module")
 def runner() -> Iterator[Runner]:
     with Stage() as stage:
-        # Twice the patience of the command: three processes share the machine.
+        # Twice the timeout of the command, because three processes share the machine.
         yield Runner(stage, 120.0)
 
 

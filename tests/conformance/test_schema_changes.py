@@ -1,5 +1,5 @@
-"""The options ``schema_changes`` and ``map`` on every target; and what stops the worker otherwise
-(rules C1-C4).
+"""The options ``schema_changes`` and ``map`` on every target, and the errors without them (rules
+C1-C4).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.server
 ONE = relation("public.t", {"a": "int4"}, ["a"])
 TWO = relation("public.t", {"a": "int4", "b": "text"}, ["a"], oid=2)
 MOOD = 16400
-"""The OID of some type that the publisher's users have made."""
+"""The OID of a user-defined type of the publisher."""
 
 
 @pytest.fixture(params=KINDS)
@@ -41,7 +41,7 @@ def database(request, tmp_path):
 
 
 class Subscriber:
-    """Applies batches as the pipeline does, by rules that a test may change."""
+    """Applies batches as the pipeline does, with rules that a test can change."""
 
     def __init__(self, database: AppliedTo) -> None:
         self.database = database
@@ -83,8 +83,8 @@ def insert(*texts: str | None, into: int = 16384) -> m.Insert:
 
 
 def test_a_column_comes_at_its_place_in_the_stream(subscriber):
-    """One batch: the row before the publisher's ALTER TABLE has NULL there, those after it the
-    value; keys are found as before.
+    """One batch: the row before the publisher's ALTER TABLE has NULL there, and the rows after it
+    have the value; rows are found by their keys as before.
     """
     subscriber.execute("CREATE TABLE t (a INT PRIMARY KEY)", "INSERT INTO t VALUES (0)")
     first = transaction(200, insert("1"), insert("2"))
@@ -100,8 +100,8 @@ def test_a_column_comes_at_its_place_in_the_stream(subscriber):
 
 
 def test_every_type_gets_a_column_that_holds_it(subscriber):
-    """By type and modifier as the relation message has them; a type of the publisher's own is its
-    text.
+    """The column is declared by type and modifier of the relation message; a user-defined type is
+    stored as text.
     """
     subscriber.execute("CREATE TABLE t (a INT PRIMARY KEY)")
     types = {
@@ -123,7 +123,7 @@ def test_every_type_gets_a_column_that_holds_it(subscriber):
     subscriber.apply([shape], *transaction(200, insert(*row)), end=200)
     subscriber.apply([shape], *transaction(300, insert("2", *[None] * 8)), start=200, end=300)
     found = subscriber.execute("SELECT v, j, l, mood FROM t ORDER BY a")
-    # Drivers give a document or a list in Python's way.
+    # Drivers return documents and lists as Python values.
     shown = [str(value).replace(" ", "").replace("'", '"').strip("[]{}") for value in found[0]]
     assert shown == ["abc", '"k":1', "1,2", "ok"]
     assert (len(found), set(found[1])) == (2, {None})
@@ -132,8 +132,8 @@ def test_every_type_gets_a_column_that_holds_it(subscriber):
 
 
 def test_a_batch_that_fails_later_takes_the_column_back_where_it_can(subscriber):
-    """And in any case it is added once: the transactions before the bad one are applied, and the
-    rest after it is mended.
+    """The column is added once: the transactions before the one that fails are applied, and the
+    rest after the cause is removed.
     """
     subscriber.execute("CREATE TABLE t (a INT PRIMARY KEY)")
     good = transaction(200, insert("1"))
@@ -159,8 +159,8 @@ def test_a_prepared_transaction_brings_its_column(subscriber):
 
 
 def test_a_prepared_transaction_does_not_keep_the_lock_of_its_column(subscriber):
-    """The publisher's ALTER TABLE was committed before it: others write to the table until it is
-    committed, and so must we
+    """The publisher's ALTER TABLE was committed before the prepared transaction: other sessions
+    write to the table before COMMIT PREPARED, so the target must allow it, too
     """
     if subscriber.database.target.prepared is None:
         pytest.skip("it prepares none")
@@ -176,7 +176,7 @@ def test_a_prepared_transaction_does_not_keep_the_lock_of_its_column(subscriber)
 
 
 def test_a_column_that_vanished_at_the_publisher_needs_no_change(subscriber):
-    """C2, C7: PostgreSQL's worker goes on too, and the subscriber's column gets its default"""
+    """C2, C7: PostgreSQL's worker continues, too, and the subscriber's column gets its default"""
     subscriber.execute("CREATE TABLE t (a INT PRIMARY KEY, b VARCHAR(9) DEFAULT 'mine')")
     subscriber.apply([TWO, ONE], *transaction(200, insert("1", "x", into=2), insert("2")), end=200)
     assert subscriber.execute("SELECT a, b FROM t ORDER BY a") == [(1, "x"), (2, "mine")]
@@ -209,7 +209,7 @@ def test_a_column_of_the_targets_own_that_takes_no_null_stops_with_both_shapes(s
 
 @pytest.mark.parametrize("name", ["b", 'B%%d `x` "y"'])
 def test_with_stop_the_worker_waits_for_the_column_and_sees_it_when_it_tries_again(subscriber, name):
-    """C1, C3: PostgreSQL's text, with what to run; the same applier takes the new shape up;
+    """C1, C3: PostgreSQL's text, with the statement to run; the same applier reads the new shape;
     names_are_data
     """
     subscriber.execute("CREATE TABLE t (a INT PRIMARY KEY)")
@@ -229,8 +229,8 @@ def test_with_stop_the_worker_waits_for_the_column_and_sees_it_when_it_tries_aga
 
 @pytest.mark.parametrize("add_columns", [False, True])
 def test_a_column_that_differs_in_case_is_missing_and_no_addition_is_advised_that_would_fail(subscriber, add_columns):
-    """C2: PostgreSQL compares names letter by letter. Where the target does not, the column is to
-    be renamed.
+    """C2: PostgreSQL's names distinguish upper and lower case. If the target's names do not, the
+    column must be renamed.
     """
     if subscriber.database.target.capabilities.column_case:
         pytest.skip("it has a place for both")
@@ -241,7 +241,7 @@ def test_a_column_that_differs_in_case_is_missing_and_no_addition_is_advised_tha
         subscriber.apply([TWO], *changes, end=200)
     database = subscriber.database.target.capabilities.database
     assert raised.value.hint == (
-        f'{database} takes "b" and "B" for one name, PostgreSQL for two: rename the target\'s column to "b",'
+        f'{database} treats "b" and "B" as the same name, and PostgreSQL does not: rename the target\'s column to "b",'
         " or publish the table without one of them."
     )
     subscriber.execute("ALTER TABLE t RENAME COLUMN B TO c", "ALTER TABLE t RENAME COLUMN c TO b")
@@ -261,8 +261,8 @@ def test_an_odd_name_is_a_name(subscriber):
 
 
 def test_changes_go_to_the_table_that_the_map_names(subscriber):
-    """INSERT, UPDATE, DELETE and TRUNCATE; the publisher's name is another table here, which stays
-    as it is
+    """INSERT, UPDATE, DELETE and TRUNCATE; the table with the publisher's name is another table
+    here, which is not changed
     """
     place = subscriber.database.target.ddl.place("new", "u")
     name = subscriber.database.target.engine.dialect.identifier_preparer.quote

@@ -1,4 +1,4 @@
-"""Private servers on this machine: how they start, restart and above all end."""
+"""Private servers on this machine: how they start, restart and end."""
 
 from __future__ import annotations
 

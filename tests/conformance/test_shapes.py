@@ -80,7 +80,7 @@ def test_a_constant_default_has_the_text_that_replication_would_send(connection)
 
 
 def test_the_replica_identity_index_is_the_key(connection):
-    """C11: and the primary key is one of the others then"""
+    """C11: the primary key is then one of the other keys"""
     connection.execute('ALTER TABLE sales."T x" ALTER b SET NOT NULL')
     connection.execute('ALTER TABLE sales."T x" REPLICA IDENTITY USING INDEX "T x_b_key"')
     shape = read_shape(connection, "sales", "T x")
@@ -104,7 +104,7 @@ def test_a_deferrable_primary_key_identifies_no_rows(connection):
 
 
 def test_all_tables_are_read_and_nothing_else(connection):
-    """Views, temporary tables and the system's own are none"""
+    """Views, temporary tables and system tables are not read"""
     connection.execute("CREATE TEMPORARY TABLE t (a int)")
     shapes = read_shapes(connection).values()
     assert {shape.qualified_name: shape.partitioned for shape in shapes} == {

@@ -1,4 +1,4 @@
-"""What a replicated change sets off in the target, cell by cell of the table in
+"""The side effects of a replicated change in the target, for each cell of the table in
 docs/side-effects.md (rules C7, C9, C23, C29, C30).
 """
 
@@ -58,7 +58,7 @@ def outcome(on: AppliedTo, *changes: m.Message, passed: str, refused: str) -> st
 
 
 def test_rows_may_come_before_those_that_they_refer_to(on):
-    """C23: on DuckDB they may not"""
+    """C23: DuckDB refuses this"""
     on.execute("CREATE TABLE p (a integer PRIMARY KEY)")
     on.execute("CREATE TABLE t (a integer PRIMARY KEY, b integer, FOREIGN KEY (b) REFERENCES p (a))")
     found = outcome(on, insert(1, 7), passed="not enforced", refused="**enforced**")
@@ -66,8 +66,8 @@ def test_rows_may_come_before_those_that_they_refer_to(on):
 
 
 def test_rows_that_others_refer_to_may_go(on):
-    """C23: no action of the foreign key is taken either; on DuckDB they may not go, nor may their
-    key change
+    """C23: no action of the foreign key is executed either; DuckDB refuses the DELETE, and a change
+    of the key
     """
     action = "" if on.kind == "duckdb" else " ON DELETE CASCADE"
     on.execute("CREATE TABLE t (a integer PRIMARY KEY, b integer)", "INSERT INTO t VALUES (1, 1)")
@@ -83,8 +83,8 @@ FULL = relation("public.t", {"a": "int4", "b": "int4"}, ["a", "b"], identity="f"
 
 
 def test_what_is_no_key_of_a_row_that_others_refer_to_may_change(on):
-    """C23: SET leaves the key out, which DuckDB would take for another row; with REPLICA IDENTITY
-    FULL too
+    """C23: SET does not name the key, which DuckDB would take for a change of it; also with REPLICA
+    IDENTITY FULL
     """
     on.execute("CREATE TABLE t (a integer PRIMARY KEY, b integer)", "INSERT INTO t VALUES (1, 1), (2, 2)")
     on.execute("CREATE TABLE c (a integer, FOREIGN KEY (a) REFERENCES t (a))", "INSERT INTO c VALUES (1), (2)")
@@ -162,7 +162,7 @@ def test_triggers(on):
 
 
 def test_row_triggers_for_replicas_fire_and_those_for_statements_do_not(request, tmp_path):
-    """C23, on PostgreSQL: row-level only, but with TRUNCATE (C30)"""
+    """C23, on PostgreSQL: only row-level triggers fire, except for TRUNCATE (C30)"""
     with applied_to("postgresql", request, tmp_path) as on:
         on.execute("CREATE TABLE t (a integer PRIMARY KEY, b integer)", "CREATE TABLE fired (a integer)")
         on.execute(*TRIGGERS["postgresql"], "ALTER TABLE t ENABLE ALWAYS TRIGGER r")
@@ -183,8 +183,8 @@ REFUSING = {
 
 @pytest.mark.parametrize("kind", REFUSING)
 def test_a_trigger_that_refuses_stops_the_transaction(kind, request, tmp_path):
-    """C23, C35: on the targets whose triggers fire; an ApplyError is tried again for ever, since
-    somebody may mend the trigger
+    """C23, C35: on the targets whose triggers fire; an ApplyError is retried without limit, because
+    the trigger may be corrected
     """
     with applied_to(kind, request, tmp_path) as on:
         on.execute("CREATE TABLE t (a integer PRIMARY KEY, b integer)", REFUSING[kind])

@@ -1,5 +1,5 @@
-"""``spark.readStream.format("pgoutput")`` as anybody's source: without our sink, against a scripted
-journal.
+"""``spark.readStream.format("pgoutput")`` as a public source: without this program's sink, with a
+scripted journal.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 @pytest.fixture
 def journal(tmp_path: Path) -> Path:
-    """Three transactions of ten rows, each in an entry of its own."""
+    """Three transactions of ten rows, each in a separate entry."""
     folder = tmp_path / "journal"
     folder.mkdir()
     script: list[Any] = []
@@ -118,7 +118,7 @@ def test_a_start_before_the_journal_is_refused(spark, journal, tmp_path):
 
 
 def test_what_the_planner_refuses_our_own_query_tells_with_its_type_and_hint(spark, journal, tmp_path):
-    """Spark makes text of it, in which there is no hint."""
+    """Spark turns the error into text, which has no hint."""
     with open_target(f"sqlite:///{tmp_path / 'target.db'}") as target:
         query = ApplyQuery(
             spark,
@@ -166,7 +166,7 @@ def test_positions_of_the_journal_are_what_the_query_reaches(journal):
 
 
 def test_the_archive_for_executors_is_the_whole_package(tmp_path):
-    """Nothing is assumed installed there but Python and the dependencies."""
+    """Executors need nothing but Python and the dependencies."""
     archive = package_archive(tmp_path)
     code = (
         f"import sys; sys.path.insert(0, {str(archive)!r}); import subscriber.pipeline.source, subscriber.pipeline.sink;"

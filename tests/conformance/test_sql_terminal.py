@@ -32,7 +32,7 @@ PATIENCE = 20.0
 
 
 def real_psql(database, typed: str) -> str:
-    """What psql prints, in the session settings of a target."""
+    """The output of psql, in the session settings of a target."""
     answer = subprocess.run(
         [database.server.psql, "-X", "-P", "pager=off", "-d", database.conninfo, "-c", typed],
         capture_output=True,
@@ -118,7 +118,7 @@ def without_owner(printed: str) -> str:
 
 
 class Terminal:
-    """``subscriber sql`` on a terminal of its own, and what it has written there."""
+    """``subscriber sql`` on a separate terminal, and its output."""
 
     def __init__(self, url: str, home: str) -> None:
         self._master, slave = pty.openpty()
@@ -147,7 +147,7 @@ class Terminal:
         os.write(self._master, keys.encode())
 
     def expect(self, text: str) -> str:
-        """Wait for ``text``; gives what was written up to its end, without the terminal's own
+        """Wait for ``text``; returns the output up to its end, without the terminal's escape
         sequences.
         """
         deadline = time.monotonic() + PATIENCE
@@ -164,8 +164,8 @@ class Terminal:
         return before + text
 
     def ends(self, keys: str) -> int:
-        """Its exit code after ``keys``; typed again and again, since what comes before a new prompt
-        is the old one's.
+        """The exit code after ``keys``, which are typed repeatedly, because keys before a new
+        prompt belong to the old one.
         """
         deadline = time.monotonic() + PATIENCE
         while self.process.poll() is None and time.monotonic() < deadline:
@@ -175,7 +175,7 @@ class Terminal:
         return self.process.wait(1)
 
     def _read_on(self) -> None:
-        """Take what is written for a second, so that nobody waits for room."""
+        """Read the output for a second, so that the program does not wait for its terminal."""
         until = time.monotonic() + 1
         while self.process.poll() is None and time.monotonic() < until:
             if select.select([self._master], [], [], 0.05)[0]:
@@ -197,7 +197,9 @@ UP, INTERRUPT, END = "\x1b[A", "\x03", "\x04"
 
 
 def test_a_conversation_on_a_real_terminal(publisher_database, tmp_path):
-    """names_are_data: what is typed with a password works, and is remembered without it."""
+    """names_are_data: a command with a password works, and the history has it without the
+    password.
+    """
     name = publisher_database.name
     with contextlib.closing(Terminal(publisher_database.url, str(tmp_path))) as terminal:
         terminal.expect('Type "help" for help.')

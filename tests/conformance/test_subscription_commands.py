@@ -1,5 +1,5 @@
-"""Our commands beside PostgreSQL 18's own: the same session on a native subscriber and on ours, the
-same texts and catalog.
+"""The commands compared with PostgreSQL 18: the same session on a native subscriber and on this
+program gives the same texts and the same catalog.
 
 A session is played twice, each time with a fresh publisher and a fresh subscriber, so that nothing
 of the one is in the other's way. The native subscriber is a server of its own: a slot cannot be
@@ -35,7 +35,7 @@ open_database = contextmanager(fresh_database)
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What one command did: notices and warnings, then the tag or the error."""
+    """The outcome of one command: notices and warnings, then the tag or the error."""
 
     said: tuple[str, ...] = ()
     tag: str = ""
@@ -47,7 +47,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What a session leaves behind: the subscriptions with their tables, and the slots at the
+    """The state after a session: the subscriptions with their tables, and the slots at the
     publisher.
     """
 
@@ -56,7 +56,7 @@ class State:
 
 
 class Subscriber(Protocol):
-    """One who subscribes."""
+    """A subscriber to which a session is typed."""
 
     def command(self, sql: str) -> Outcome: ...
     def execute(self, sql: str) -> None: ...
@@ -85,8 +85,7 @@ class Native:
                 f"{notice.severity}:  {notice.message_primary}",
                 *(f"{label}:  {text}" for label, text in parts if text),
             ]
-            # A table synchronization of its own that had not ended: whether it had, is a matter of
-            # time.
+            # A slot of a table synchronization that had not ended, which depends on the time.
             if not re.search(r'replication slot "pg_\d+_sync_', lines[0]):
                 said.append("\n".join(lines))
 
@@ -140,15 +139,15 @@ OURS_ALONE = re.compile(
     "WARNING:  (published table|[0-9,]+ published tables|[0-9,]+ tables? of subscription .* never copied|"
     "relation .* of the target requires|logical replication target relation|publisher did not send)"
 )
-"""What PostgreSQL's commands leave for later to be found out:
-tests/conformance/test_what_commands_tell.py is about them.
+"""Warnings that PostgreSQL's commands do not give; tests/conformance/test_what_commands_tell.py
+tests them.
 """
 
 TEXTS = frozenset({"substream", "subtwophasestate", "subskiplsn"})
 
 
 class Ours:
-    """Our commands on a SQLite database."""
+    """The commands of this program on a SQLite database."""
 
     def __init__(self, folder: Any) -> None:
         self._settings = Settings(journal=str(folder / "journal"))
@@ -193,7 +192,7 @@ class Ours:
 
 def play(subscriber: Subscriber, publisher: Database, session: str) -> tuple[list[Outcome], State]:
     """The outcomes of the commands of a session; lines that begin with ``pub:`` and ``sub:`` are
-    statements of those databases.
+    statements for those databases.
     """
     outcomes = []
     for line in filter(None, (line.strip() for line in session.splitlines())):
@@ -239,7 +238,7 @@ def both(
 
 
 def assert_same(expected: list[Outcome], found: list[Outcome]) -> None:
-    """Ours may say more in DETAIL and HINT where PostgreSQL says nothing."""
+    """This program may add DETAIL and HINT where PostgreSQL has none."""
     for number, (want, have) in enumerate(zip(expected, found, strict=True)):
         told = replace(have, detail=have.detail if want.detail else None, hint=have.hint if want.hint else None)
         assert told == want, f"command {number}"

@@ -1,4 +1,4 @@
-"""Our grammar beside PostgreSQL 18's own: the same commands, the same texts, the same
+"""The grammar compared with PostgreSQL 18's: the same commands give the same texts and the same
 catalog row.
 """
 

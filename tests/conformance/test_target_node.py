@@ -1,5 +1,4 @@
-"""A subscriber node on a target of ours, before anything is replicated: what it prints is what
-PostgreSQL prints.
+"""A subscriber node with a target, before anything is replicated: it prints what PostgreSQL prints.
 
 Every session is typed into a node and into a database of PostgreSQL, and must print the same: once
 as the node's mirror has the rows, and once after the mirror has got them back from the target.
@@ -41,8 +40,8 @@ def open_node(kind, server, folder, patience=PATIENCE, mariadb=None):
     servers = TargetServers(lambda: server, lambda: mariadb)
     settings = Settings.from_environment({"SUBSCRIBER_JOURNAL": str(folder / "journal")})
     with fresh_target(kind, f"{name}_target", folder, servers) as fresh:
-        # As if it was the user's, so that PostgreSQL has a mirror too; test_own_database is about
-        # the other way.
+        # The database counts as the user's, so that PostgreSQL has a mirror, too; test_own_database
+        # tests the other case.
         target = FreshTarget(fresh.url, disposable=False)
         node = TargetNode(name, target, server, str, Pipeline(no_query, no_query), settings, patience)
         try:
@@ -71,12 +70,12 @@ def oracle(publisher_database):
 
 
 def forget_rows(node):
-    """Let the next statement get every row from the target."""
+    """Make the next statement read every row from the target."""
     node._database._in_target = {}
 
 
 def in_target(node, query):
-    """Rows of the target's own, whatever the mirror has."""
+    """The rows in the target, whatever the mirror has."""
     with open_target(node._target.url) as target, target.transactions.write_engine().begin() as connection:
         result = connection.exec_driver_sql(query)
         return [tuple(row) for row in result] if result.returns_rows else []
@@ -109,8 +108,8 @@ VALUES = (
 
 
 def test_every_type_prints_as_postgresql_prints_it(node, oracle):
-    """C5: numeric scale, NULL, bytea, arrays, time zones, infinities, and types that somebody made;
-    sums, order and casts too
+    """C5: numeric scale, NULL, bytea, arrays, time zones, infinities and user-defined types; also
+    sums, order and casts
     """
     assert_same(
         node,
@@ -149,7 +148,7 @@ def test_changes_of_rows_print_what_they_did(node, oracle):
 
 
 def test_changes_of_tables_keep_their_rows(node, oracle):
-    """Made anew in the target, from the mirror's catalog"""
+    """The table is recreated in the target from the mirror's catalog"""
     assert_same(
         node,
         oracle,
@@ -218,7 +217,7 @@ def test_objects_that_no_target_has_work_all_the_same(node, oracle):
 
 
 def test_a_database_that_only_sqlalchemy_knows_holds_the_common_types(postgresql18, mariadb, oracle, tmp_path):
-    """What it cannot hold exactly, it is not given"""
+    """Values that it cannot store exactly are refused"""
     with open_node("mariadb", postgresql18, tmp_path, mariadb=mariadb) as node:
         assert_same(
             node,
@@ -259,7 +258,7 @@ def test_a_generated_column_that_sqlite_lacks_has_postgresqls_values(sqlite_node
 
 
 def test_rows_that_others_write_into_the_target_are_seen(sqlite_node):
-    """What replication does"""
+    """As replication writes them"""
     sqlite_node.run("CREATE TABLE t (a int PRIMARY KEY, n numeric(4,2))")
     in_target(sqlite_node, "INSERT INTO t VALUES (1, '1.50')")
     assert "1 | 1.50" in sqlite_node.run("SELECT * FROM t")
@@ -279,7 +278,7 @@ def test_a_change_that_the_target_refuses_is_undone(sqlite_node):
 
 
 def test_rows_that_postgresql_would_have_refused_end_the_session(sqlite_node):
-    """SQLite has no such CHECK: what is there now would not be on a native subscriber"""
+    """SQLite has no such CHECK: the rows could not exist on a native subscriber"""
     sqlite_node.run("CREATE TABLE t (n numeric CONSTRAINT positive CHECK (n > 0))")
     in_target(sqlite_node, "INSERT INTO t VALUES ('-77')")
     with pytest.raises(TargetError) as raised:
@@ -288,7 +287,7 @@ def test_rows_that_postgresql_would_have_refused_end_the_session(sqlite_node):
 
 
 def test_the_target_knows_of_views(node):
-    """C3, D13: nothing can be replicated into one"""
+    """C3, D13: nothing can be replicated into a view"""
     node.run("CREATE SCHEMA s; CREATE VIEW v AS SELECT 1 AS a; CREATE VIEW s.v AS SELECT * FROM v")
 
     def kinds():
@@ -308,8 +307,8 @@ def test_the_target_knows_of_views(node):
 
 @pytest.fixture
 def partitioned(node):
-    """What was replicated through the root is in the root's table, what came through the partition
-    in the partition's.
+    """Rows that were replicated through the root are in the root's table, rows that came through
+    the partition in the partition's.
     """
     node.run(
         "CREATE TABLE parent (a int, b text, PRIMARY KEY (a)) PARTITION BY RANGE (a);"
@@ -370,7 +369,7 @@ def test_other_changes_of_partitioned_tables_are_refused_and_undone(partitioned,
 # Subscriptions and their catalogs -----------------------------------------------------------------
 
 SUBSCRIPTION = "CREATE SUBSCRIPTION s CONNECTION 'dbname=nowhere' PUBLICATION p, \"P q\" WITH (connect = false"
-"""It is stored, and nothing connects."""
+"""The subscription is stored, and nothing connects."""
 
 
 @pytest.fixture
@@ -408,7 +407,7 @@ def test_the_catalogs_of_subscriptions_tell_of_the_target_s(with_subscription, o
 def test_prepared_transactions_are_those_that_apply_has_come_past_and_not_their_verdict(
     with_subscription, oracle, tmp_path
 ):
-    """C49, C50: prepared in the target, or held back until COMMIT PREPARED"""
+    """C49, C50: prepared in the target, or kept in the journal until COMMIT PREPARED"""
     in_target(with_subscription, "UPDATE subscriber_subscription SET systemidentifier = '7', subslotname = 'x'")
     journal = tmp_path / "journal" / "7_x"
     journal.mkdir(parents=True)
@@ -496,7 +495,9 @@ def test_gexec_leaves_what_cannot_be_read_to_the_server(sqlite_node, oracle):
 
 
 def test_commands_in_a_transaction_block_take_effect_when_it_is_committed(with_subscription, oracle):
-    """C54: and are undone with it; what talks to the publisher has PostgreSQL's error"""
+    """C54: a rollback undoes them; a command that connects to the publisher gives PostgreSQL's
+    error
+    """
     for statement in (
         "BEGIN;",
         "ALTER SUBSCRIPTION s RENAME TO t; ALTER SUBSCRIPTION t ENABLE;",
@@ -604,7 +605,7 @@ def test_a_second_session_has_its_own_settings_and_waits_for_no_transaction(sqli
 
 
 def test_rows_that_arrive_during_a_transaction_are_not_hidden(sqlite_node):
-    """READ COMMITTED would show them, the mirror could not"""
+    """READ COMMITTED would show them, and the mirror could not"""
     sqlite_node.run("CREATE TABLE t (a int); BEGIN; SELECT * FROM t")
     in_target(sqlite_node, "INSERT INTO t VALUES (1)")
     assert "during which rows have been replicated is not supported" in sqlite_node.run("SELECT * FROM t")
@@ -639,7 +640,7 @@ def test_a_table_that_is_in_the_target_already_is_not_touched(postgresql18, tmp_
 
 
 def test_a_target_with_subscriptions_is_refused(postgresql18, tmp_path):
-    """They would run too"""
+    """The session would run these subscriptions, too"""
     url = f"sqlite:///{tmp_path / 'target.db'}"
     with open_target(url) as target:
         catalog.ensure_catalog(target.engine)
@@ -654,7 +655,7 @@ def test_a_target_with_subscriptions_is_refused(postgresql18, tmp_path):
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
 def test_nothing_is_left_in_a_target_that_is_the_users_own(postgresql18, tmp_path, kind):
-    """Tables, schemas, the catalog; and the mirror's database"""
+    """No tables, schemas, catalog or mirror database remain"""
     servers = TargetServers(lambda: postgresql18, lambda: pytest.fail("no MariaDB is asked for"))
     with fresh_target(kind, f"users_{os.getpid()}", tmp_path, servers) as fresh:
         with open_node(fresh.url, postgresql18, tmp_path) as node:

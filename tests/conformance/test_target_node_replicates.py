@@ -1,5 +1,5 @@
-"""A subscriber node of ours at work: a publisher, Spark, a target, and a session that is as patient
-as a person.
+"""A subscriber node that replicates: a publisher, Spark, a target, and a session that waits like a
+user.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def test_what_the_publisher_does_is_what_the_session_sees(node, publisher_databa
     assert settled(node, "SELECT n FROM t").split()[2] == "2.50"
     node.run("INSERT INTO t (id, b) VALUES (50, true); UPDATE t SET b = false")
     publisher_database.execute("UPDATE t SET n = 7 WHERE id = 1; INSERT INTO t (id) SELECT generate_series(100, 1100)")
-    # The publisher sends every column of the row: the local change of b in row 1 is gone.
+    # The publisher sends every column of the row, so the local change of b in row 1 is overwritten.
     printed = settled(node, "SELECT count(*), sum(n), bool_or(b), bool_and(b) FROM t").splitlines()[2]
     assert printed.replace(" ", "") == "1003|7.00|t|f"
     publisher_database.execute("TRUNCATE t")
@@ -104,7 +104,7 @@ def test_what_the_publisher_does_is_what_the_session_sees(node, publisher_databa
 
 
 def test_a_table_that_is_made_anew_goes_on_to_be_replicated(node, publisher_database):
-    """C1: looked up again"""
+    """C1: the table is read again"""
     subscribe(node, publisher_database)
     publisher_database.execute("INSERT INTO t (id) VALUES (1)")
     assert ids(node) == ["1"]
@@ -114,7 +114,7 @@ def test_a_table_that_is_made_anew_goes_on_to_be_replicated(node, publisher_data
 
 
 def test_a_conflict_is_waited_for_once_and_goes_when_its_cause_goes(node, publisher_database):
-    """C22, C35: what came before it is there, nothing that came after it"""
+    """C22, C35: the transactions before it are applied, and none after it"""
     subscribe(node, publisher_database)
     node.run("INSERT INTO t (id) VALUES (7)")
     for number in (6, 7, 8):
@@ -167,8 +167,8 @@ def test_a_subscription_that_is_dropped_leaves_nothing(node, publisher_database,
 
 @pytest.mark.parametrize("gone", ["nothing", "slot", "publisher"])
 def test_what_is_left_is_removed_at_the_end(publisher_database, pipeline, journal, tmp_path, gone):
-    """Slots, tables, the catalog, threads, journals; also where the slot or the publisher is gone
-    already
+    """Slots, tables, the catalog, threads and journals; also if the slot or the publisher no longer
+    exists
     """
     target = open_target(f"sqlite:///{tmp_path / 'users.db'}")
     with target, open_node(str(target.url), publisher_database, pipeline, tmp_path) as node:
@@ -236,7 +236,7 @@ def test_replication_waits_for_a_lock_of_the_session_and_not_the_session_for_rep
 
 
 def test_a_supervisor_that_cannot_work_is_no_silence(publisher_database, pipeline, journal, tmp_path):
-    """Another one owns the target"""
+    """Another run holds the target's lock"""
     with open_node("sqlite", publisher_database, pipeline, tmp_path) as node:
         with node._target.running(), pytest.raises(AlreadyRunning):
             subscribe(node, publisher_database)

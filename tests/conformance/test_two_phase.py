@@ -44,16 +44,14 @@ _numbers = count(1)
 
 @dataclass
 class Side:
-    """A target with the table t, and what applies to it; a list of messages is one entry of the
-    journal.
-    """
+    """A target with the table t, and an applier; a list of messages is one entry of the journal."""
 
     target: Target
     skip_lsn: LSN = INVALID_LSN
     cleared: list[LSN] = field(default_factory=list)
 
     def apply(self, *entries: list[m.Message], end: int, start: int = START, before: int | None = None) -> ApplyResult:
-        """One batch, by an applier that knows nothing of those before."""
+        """Apply one batch, by an applier that does not know the earlier ones."""
         applier = ExactApplier(self.target, subscription="sub", subid=1, read_rules=self._rules)
         assert applier.two_phase
         frames = []
@@ -83,13 +81,13 @@ class Side:
 
     @property
     def gids(self) -> set[str]:
-        """What is prepared."""
+        """The GIDs of the prepared transactions."""
         with self.target.begin() as connection:
             return set(prepared_names(self.target, connection))
 
     @property
     def known(self) -> list[PreparedTransaction]:
-        """What is written down about it."""
+        """The catalog's rows about prepared transactions."""
         with self.target.begin() as connection:
             return list_prepared(connection, 1)
 
@@ -99,7 +97,7 @@ class Side:
             return OriginProgress(1).read(connection)
 
     def forget_progress(self, lsn: int) -> None:
-        """As a crash does that comes before the progress is committed."""
+        """Set the progress back, as a crash before the commit of the progress does."""
         with self.target.begin() as connection:
             OriginProgress(1).drop(connection)
             OriginProgress(1).create(connection, LSN(lsn))
@@ -135,7 +133,7 @@ def insert(*texts: str | None) -> m.Insert:
 
 
 def rolled_back(end: int, prepared: int, *, xid: int = 731) -> list[m.Message]:
-    """ROLLBACK PREPARED of what :func:`prepare` makes."""
+    """The ROLLBACK PREPARED of the transaction that :func:`prepare` creates."""
     return [m.RollbackPrepared(LSN(prepared), LSN(end), 5, 9, xid, "g")]
 
 
@@ -174,7 +172,7 @@ def test_a_prepared_transaction_without_changes_is_prepared_too(side):
 
 
 def test_transactions_go_by_one_that_is_prepared(side):
-    """commit_order: all in one batch; the row in between shows first"""
+    """commit_order: all in one batch; the row of the transaction in between is visible first"""
     result = side.apply(
         transaction(150, insert("10", None)),
         PREPARED,
@@ -187,7 +185,7 @@ def test_transactions_go_by_one_that_is_prepared(side):
     assert [row[0] for row in side.rows] == [1, 10, 11, 12]
     assert side.gids == {"pg_gid_1_732"}
     assert (result.transactions, result.changes, side.progress) == (4, 5, 450)
-    # It holds locks on its own rows only: others are found, changed, and missed beside it.
+    # It locks only its own rows: other rows are found, changed or reported as missing.
     update = m.Update(16384, None, None, values("11", "z"))
     gone, missing = m.Delete(16384, "K", values("12", None)), m.Delete(16384, "K", values("99", None))
     result = side.apply(transaction(500, update, gone, missing, insert("3", "after")), start=450, end=500)
@@ -196,7 +194,7 @@ def test_transactions_go_by_one_that_is_prepared(side):
 
 
 def test_a_rollback_of_another_transaction_of_the_same_number_is_ignored(side):
-    """C50: its PREPARE ended elsewhere"""
+    """C50: its PREPARE ended at another LSN"""
     side.apply(PREPARED, end=200)
     side.apply(rolled_back(300, 199), start=200, end=300)
     assert (side.gids, side.progress) == ({GID}, 300)
@@ -219,14 +217,14 @@ def test_a_commit_of_what_is_not_prepared_is_an_error(side):
 
 
 def test_what_was_prepared_before_two_phase_began_comes_whole_with_its_commit(side):
-    """C51: its PREPARE ends before what is applied"""
+    """C51: its PREPARE ends before the applied LSN"""
     side.apply(transaction(350, insert("5", None)), end=350)
     side.apply([*PREPARED, *COMMITTED], start=350, end=400)
     assert (side.rows, side.gids, side.known, side.progress) == ([(1, "x"), (5, None)], set(), [], 400)
 
 
 def test_a_batch_that_ends_inside_a_prepared_transaction_is_refused(side):
-    """commit_order: nothing is prepared of it"""
+    """commit_order: nothing of it is prepared"""
     applier = ExactApplier(side.target, subscription="sub", subid=1)
     half = frame([T], PREPARED[:-1], text=side.target.capabilities.postgresql_text, finishes={731: LSN(200)})
     with pytest.raises(JournalCorrupt, match="ends inside transaction 731"):
@@ -235,7 +233,9 @@ def test_a_batch_that_ends_inside_a_prepared_transaction_is_refused(side):
 
 
 def test_the_catalog_is_not_locked_by_what_is_prepared(side):
-    """C49: its locks last until the verdict, and somebody may want to alter the catalog before"""
+    """C49: its locks last until COMMIT PREPARED or ROLLBACK PREPARED, and the catalog may have to
+    be altered before that
+    """
     side.apply(PREPARED, end=200)
     postgresql = side.target.capabilities.postgresql_text
     with side.target.engine.begin() as connection:
@@ -258,7 +258,9 @@ def test_a_prepare_that_is_met_again_is_read_past(side):
 
 
 def test_a_transaction_that_was_written_down_and_not_prepared_is_prepared(side):
-    """C50a: killed before PREPARE; what another one of its number has left there is overwritten"""
+    """C50a: killed before PREPARE; an older row of a transaction with the same number is
+    overwritten
+    """
     with side.target.begin() as connection:
         write_prepared(connection, PreparedTransaction(1, 731, "old", LSN(5), 6))
     side.apply(PREPARED, end=200)
@@ -303,7 +305,7 @@ def test_a_batch_that_is_applied_again_changes_nothing(side):
 
 
 def test_a_name_that_is_in_use_is_an_error(side):
-    """C50a: it is not taken for the transaction that is to be prepared"""
+    """C50a: the existing transaction is not taken for the one that must be prepared"""
     side.apply(PREPARED, end=200)
     other = prepare(300, insert("2", "y"), xid=731)
     with pytest.raises(ApplyError, match=f'transaction identifier "{GID}" is already in use') as raised:
@@ -318,7 +320,7 @@ def test_a_name_that_is_in_use_is_an_error(side):
 
 
 def test_a_conflict_shows_at_prepare(side):
-    """C35, C37: nothing is prepared; what came before it can be committed"""
+    """C35, C37: nothing is prepared; the transactions before it can be committed"""
     side.execute("INSERT INTO t VALUES (1, 'mine')")
     batch = (transaction(150, insert("9", None)), PREPARED, COMMITTED)
     with pytest.raises(ConflictError, match="conflict=insert_exists") as raised:
@@ -345,7 +347,9 @@ def test_a_second_pass_stops_where_it_is_asked_to(side, before, gids, keys):
 
 
 def test_a_skipped_prepared_transaction_is_prepared_without_its_changes(side):
-    """C40, C41: by the LSN of its PREPARE, so that COMMIT PREPARED finds one"""
+    """C40, C41: by the LSN of its PREPARE; COMMIT PREPARED then finds an empty prepared
+    transaction
+    """
     side.execute("INSERT INTO t VALUES (1, 'mine')")
     side.skip_lsn = LSN(192)
     side.apply(transaction(150), PREPARED, end=200)
@@ -368,7 +372,9 @@ def test_each_step_of_another_prepared_transaction_clears_the_skip(side, entry, 
 
 
 def test_a_dropped_subscription_leaves_what_it_has_prepared_and_says_so(side, tmp_path):
-    """C49: PostgreSQL 18 leaves it too, and gives no number twice; what is finished is forgotten"""
+    """C49: PostgreSQL 18 leaves it, too, and uses no number twice; the row of a finished
+    transaction is removed
+    """
     options = SubscriptionOptions(slot_name=None, enabled=False)
     with side.target.begin() as connection:
         OriginProgress(1).drop(connection)
@@ -392,8 +398,8 @@ def test_a_dropped_subscription_leaves_what_it_has_prepared_and_says_so(side, tm
 
 @pytest.mark.parametrize("kind", ["postgresql18", "mariadb"])
 def test_two_databases_of_a_server_prepare_each_for_itself(request, kind):
-    """C49: names are the server's; MariaDB's have the database in them, PostgreSQL's where they
-    must
+    """C49: the names belong to the server; MariaDB's names contain the database, PostgreSQL's only
+    if necessary
     """
     server = request.getfixturevalue(kind)
     names = [f"test_2pc_{os.getpid()}_{next(_numbers)}" for _ in range(2)]
@@ -414,7 +420,7 @@ def test_two_databases_of_a_server_prepare_each_for_itself(request, kind):
 
 
 def test_a_server_that_forbids_prepared_transactions_is_said_so():
-    """C52: as the native subscriber; it is tried again until somebody allows them"""
+    """C52: as in the native subscriber; it is retried until they are allowed"""
     with server_or_skip(lambda: open_postgresql(18, {"max_prepared_transactions": "0"})) as server:
         server.create_database("none")
         with open_target(server.url("none")) as target:

@@ -164,7 +164,7 @@ def test_the_step_is_refused_where_something_does_not_fit(server, session, tmp_p
     session.settings = Settings(journal=str(tmp_path / "elsewhere"))
     error = session.refused(f"ALTER SUBSCRIPTION s SET (system_identifier = '{now}')")
     assert isinstance(error, JournalGap)
-    assert error.message == 'the journal of slot "s" is not here'
+    assert error.message == 'there is no journal of slot "s" here'
     session.settings = here
     # A server with a slot of that name that is behind is not the upgraded one.
     session.publisher.execute("SELECT pg_drop_replication_slot('s')")

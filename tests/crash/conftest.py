@@ -29,7 +29,7 @@ from tests.crash.harness import (
 
 @dataclass
 class Replication:
-    """One subscription from a publisher under load into a SQLite file.
+    """One subscription that replicates from a publisher under load into a SQLite file.
 
     Attributes:
         conninfo: the publisher's database.
@@ -46,13 +46,15 @@ class Replication:
     journal_is_small: bool = False
 
     def settle(self, load: Load) -> None:
-        """Hold the load, catch up and compare every table."""
+        """Pause the load, wait until everything is applied, and compare every table."""
         with load.paused():
             catch_up(self.conninfo, self.database, self.runner)
             self.compare()
 
     def start_with(self, *, full_disk: bool) -> None:
-        """Start the run; its first failpoint of the journal finds the disk full, or kills."""
+        """Start the run with failpoints: the first one of the journal simulates a full disk, the
+        others kill.
+        """
         self.runner.environment.update(self.failpoints.environment(full_disk=full_disk))
         self.runner.start()
 
@@ -63,7 +65,7 @@ class Replication:
 
 @pytest.fixture(scope="session")
 def own_server() -> Iterator[PostgreSQLServer]:
-    """A server that no other test uses, so that it may be stopped and killed."""
+    """A server that no other test uses, so that a test may stop and kill it."""
     with server_or_skip(lambda: PostgreSQLServer(find_postgresql(18))) as server:
         yield server
 
@@ -78,7 +80,9 @@ def replicating(
     environment: dict[str, str] | None = None,
     full_disk: bool = False,
 ) -> Iterator[Replication]:
-    """Tables and a subscription, ready to run; everything is ended and dropped afterwards."""
+    """Tables and a subscription that are ready to run; at the end everything is stopped and
+    dropped.
+    """
     server.create_database(name)
     server.execute(PUBLISHER_TABLES, name)
     database = folder / "target.db"
@@ -99,7 +103,7 @@ def replicating(
 
 @contextlib.contextmanager
 def small_file_system(place: Path, size: str) -> Iterator[bool]:
-    """Mount a small tmpfs where that is allowed; tells whether it is."""
+    """Mount a small tmpfs if that is allowed; returns whether it was mounted."""
     place.mkdir(parents=True, exist_ok=True)
     mount = ["mount", "-t", "tmpfs", "-o", f"size={size}", "subscriber-test", str(place)]
     try:
@@ -114,7 +118,7 @@ def small_file_system(place: Path, size: str) -> Iterator[bool]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Everything in this folder starts Spark, kills processes and takes its time."""
+    """Mark every test of this folder: it starts Spark, kills processes and is slow."""
     here = Path(__file__).parent
     for item in items:
         if here in item.path.parents:

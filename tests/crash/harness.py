@@ -1,5 +1,5 @@
 """A whole replication for tests: a publisher under load, ``subscriber run`` as a subprocess, and a
-judge.
+comparison of both sides.
 
 ::
 
@@ -44,15 +44,15 @@ from subscriber.verify.compare_tables import TableComparison, compare_tables
 from tests.commands import run_command
 
 PATIENCE = 120.0
-"""Seconds that a condition may take on a machine that does other things too."""
+"""Seconds to wait for a condition on a busy machine."""
 
 COMMAND = [sys.executable, "-c", "from subscriber.cli import main; main()"]
 TAG = "SUBSCRIBER_TEST_TAG"
 
 
 def wait_until(condition: Callable[[], Any], what: str, patience: float = PATIENCE) -> Any:
-    """Wait until ``condition`` gives something true, and give that; fail with ``what`` when it
-    takes too long.
+    """Wait until ``condition`` returns something true, and return that; fail with ``what`` after a
+    timeout.
     """
     deadline = time.monotonic() + patience
     while True:
@@ -69,7 +69,7 @@ def wait_until(condition: Callable[[], Any], what: str, patience: float = PATIEN
 
 @dataclass
 class Runner:
-    """``subscriber`` as a user starts it: its own journal, temporary folder and log below
+    """``subscriber`` as a user starts it, with a separate journal, temporary folder and log below
     ``folder``.
 
     Attributes:
@@ -114,9 +114,7 @@ class Runner:
         }
 
     def call(self, *arguments: str, timeout: float = PATIENCE, **variables: str) -> subprocess.CompletedProcess[str]:
-        """Run one command to its end; only ``run`` has Spark to start, and a new interpreter for
-        it.
-        """
+        """Run one command to its end. Only ``run`` needs a new interpreter and Spark."""
         environment = {**self.environ(), **variables}
         if arguments[0] != "run":
             return run_command(arguments, environment, self.folder, timeout)
@@ -125,23 +123,23 @@ class Runner:
         )
 
     def sql(self, statement: str) -> str:
-        """``subscriber sql -c``, which must succeed; its output."""
+        """Run ``subscriber sql -c``, which must succeed; returns its output."""
         answer = self.call("sql", "-c", statement)
         assert answer.returncode == 0, answer.stderr
         return answer.stdout
 
     def status(self) -> dict[str, dict[str, Any]]:
-        """``subscriber status --json``, by subscription."""
+        """The output of ``subscriber status --json``, by subscription."""
         answer = self.call("status", "--json")
         assert answer.returncode == 0, answer.stderr
         return {one["name"]: one for one in json.loads(answer.stdout)}
 
     def once(self) -> subprocess.CompletedProcess[str]:
-        """``subscriber run --once``."""
+        """Run ``subscriber run --once``."""
         return self.call("run", "--once", "--master", "local[2]")
 
     def start(self) -> None:
-        """Start ``subscriber run`` in a process group of its own, as a terminal would."""
+        """Start ``subscriber run`` in a separate process group, as a terminal does."""
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
                 [*COMMAND, "run", "--master", "local[2]"],
@@ -153,7 +151,7 @@ class Runner:
             )
 
     def restart_if_dead(self) -> None:
-        """What systemd does."""
+        """Start the run again if it has ended, as systemd does."""
         if not self.running:
             self.start()
 
@@ -162,14 +160,14 @@ class Runner:
         return self.process is not None and self.process.poll() is None
 
     def interrupt(self) -> int:
-        """Ctrl-C: SIGINT to the process group; the exit code."""
+        """Send SIGINT to the process group, as Ctrl-C does; returns the exit code."""
         assert self.process is not None
         os.killpg(self.process.pid, signal.SIGINT)
         return self.process.wait(PATIENCE)
 
     def terminate(self, *, everybody: bool = False) -> int:
-        """SIGTERM, as systemd sends it: to the supervisor (KillMode=mixed), or to everybody (its
-        default); the exit code.
+        """Send SIGTERM as systemd does, either to the supervisor only (KillMode=mixed) or to all
+        processes (the default); returns the exit code.
         """
         assert self.process is not None
         for pid in self.processes() if everybody else [self.process.pid]:
@@ -178,19 +176,19 @@ class Runner:
         return self.process.wait(PATIENCE)
 
     def java(self) -> int:
-        """Spark's Java process."""
+        """The process ID of Spark's Java process."""
         (pid,) = (pid for pid in self.processes() if os.readlink(f"/proc/{pid}/exe").endswith("/java"))
         return pid
 
     def kill(self) -> None:
-        """SIGKILL to the supervisor alone."""
+        """Send SIGKILL to the supervisor only."""
         assert self.process is not None
         self.process.kill()
         self.process.wait()
 
     def processes(self) -> dict[int, str]:
-        """Every live process that descends from this runner, whatever its parent is now: pid →
-        command line.
+        """Every live process that descends from this runner, whatever its parent is now: process ID
+        → command line.
         """
         found = {}
         mark = f"{TAG}={self.tag}".encode()
@@ -204,7 +202,7 @@ class Runner:
         return [pid for pid, command in self.processes().items() if "subscriber.runtime.receiver_process" in command]
 
     def close(self) -> None:
-        """End everything, in order if possible."""
+        """Stop all processes, by SIGTERM if possible."""
         if self.running:
             assert self.process is not None
             self.process.terminate()
@@ -217,13 +215,15 @@ class Runner:
                 os.kill(pid, signal.SIGKILL)
 
     def said(self) -> str:
-        """Everything that ``start`` has logged."""
+        """The log of the processes that ``start`` has started."""
         return self.log.read_text(errors="replace") if self.log.exists() else ""
 
 
 @dataclass
 class Failpoints:
-    """Every failpoint, each locked by a file (see the module)."""
+    """Every failpoint; one fires only while its file does not exist
+    (:mod:`subscriber.failpoints`).
+    """
 
     folder: Path
 
@@ -233,8 +233,8 @@ class Failpoints:
             self._file(name).touch()
 
     def environment(self, *, full_disk: bool = False) -> dict[str, str]:
-        """The variable that arms them: all to kill, or the journal's first to find the disk
-        full.
+        """The variable that arms the failpoints: all kill, or the first one of the journal
+        simulates a full disk.
         """
         actions = dict.fromkeys(sorted(FAILPOINTS), "kill")
         if full_disk:
@@ -255,7 +255,7 @@ class Failpoints:
 
 
 class Locked:
-    """Another process holds the SQLite file for itself."""
+    """Another process that holds an exclusive lock on the SQLite file."""
 
     def __init__(self, database: Path) -> None:
         self._process = subprocess.Popen(
@@ -286,7 +286,7 @@ connection.execute("ROLLBACK")
 
 @dataclass(frozen=True)
 class Usage:
-    """What a process has of the machine; memory in bytes, now and at its highest."""
+    """The resources of a process; memory in bytes, now and at its peak."""
 
     threads: int
     descriptors: int
@@ -333,7 +333,8 @@ PUBLICATIONS = "everything, appended"
 
 
 class Load:
-    """Seeded writes at a bounded rate until told to stop; a publisher that goes away is waited for.
+    """A thread that writes at a limited rate, from a seed, until it is stopped. It waits for a
+    publisher that is not available.
 
     ``with Load(conninfo, seed): …`` runs it; :meth:`paused` holds it between two transactions. A
     transaction whose commit was not answered may have happened or not: the publisher's tables are
@@ -362,13 +363,13 @@ class Load:
 
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:
-        """Nothing is written inside; nothing is open either."""
+        """Pause the load inside the block, with no open transaction."""
         with self._may_write:
             yield
 
     @property
     def next_order(self) -> int:
-        """The number that the next order gets."""
+        """The number of the next order."""
         return self._next
 
     def _run(self) -> None:
@@ -377,14 +378,14 @@ class Load:
                 with contextlib.suppress(psycopg.OperationalError), self._connect() as connection:
                     self._write(connection)
                 self._ending.wait(0.1)
-        except BaseException as error:  # the thread's owner raises it
+        except BaseException as error:  # the owner of the thread raises it
             self.error = error
 
     def _connect(self) -> psycopg.Connection[Any]:
         return psycopg.connect(self._conninfo, autocommit=True, connect_timeout=5)
 
     def _write(self, connection: psycopg.Connection[Any]) -> None:
-        """The eighth transaction of every sixty is large enough to be streamed."""
+        """Write one transaction; the eighth of every sixty is large enough to be streamed."""
         choices = (self._insert, self._insert, self._update, self._move, self._readings, self._document, self._delete)
         while not self._ending.is_set():
             with self._may_write, connection.transaction():
@@ -429,7 +430,7 @@ class Load:
 
     def _readings(self, connection: psycopg.Connection[Any]) -> None:
         sensor = self._random.randrange(4)
-        # Twice the same row, then one of the equal rows changes.
+        # Insert the same row twice, then change one of the two.
         for _ in range(2):
             connection.execute("INSERT INTO readings VALUES (%s, %s, NULL)", (sensor, sensor / 7))
         chosen = "WHERE ctid = (SELECT max(ctid) FROM readings WHERE sensor = %s)"
@@ -469,7 +470,9 @@ class _Undo(Exception):
 
 
 def barrier(conninfo: str) -> LSN:
-    """A position that a subscription's progress passes only after all that is committed by now."""
+    """A position that the progress of a subscription passes only after everything that is committed
+    now.
+    """
     with psycopg.connect(conninfo, autocommit=True) as connection:
         ((lsn,),) = connection.execute("SELECT pg_current_wal_insert_lsn()::text").fetchall()
         connection.execute("INSERT INTO audit VALUES (-1, 'barrier')")
@@ -501,7 +504,7 @@ def catch_up(conninfo: str, database: Path, runner: Runner, number: int = 1) -> 
 
 
 def differences(conninfo: str, target: str, tables: tuple[PublishedTable | str, ...] = TABLES) -> list[TableComparison]:
-    """The tables that are not equal; a name without a schema is one of public."""
+    """The tables that are not equal; a name without a schema is a table of schema public."""
     whole = [one if isinstance(one, PublishedTable) else PublishedTable(*qualified(one)) for one in tables]
     with open_target(target) as opened:
         return [one for one in compare_tables(conninfo, opened, whole) if not one.is_equal]

@@ -1,6 +1,4 @@
-"""A TCP proxy between a PostgreSQL client and its server that can change what the server says,
-message by message.
-"""
+"""A TCP proxy between a PostgreSQL client and its server that can change the server's messages."""
 
 from __future__ import annotations
 
@@ -12,7 +10,9 @@ from collections.abc import Callable
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 Transform = Callable[[bytes], bytes]
-"""A whole message of the server (type byte, length, body) → what the client gets instead."""
+"""A whole message of the server (type byte, length, body) → the message that the client gets
+instead.
+"""
 
 _RECEIVE = 65536
 
@@ -57,7 +57,7 @@ class Proxy:
                     threading.Thread(target=self._pumping, args=(pump, client, server), daemon=True).start()
 
     def _pumping(self, pump: Callable[[socket.socket, socket.socket], None], *ends: socket.socket) -> None:
-        """One direction; when it ends, so does the other."""
+        """Forward one direction; when it ends, the other direction ends, too."""
         with contextlib.suppress(OSError):
             pump(*ends)
         for end in ends:
@@ -78,7 +78,8 @@ class Proxy:
 
 
 def flip_tuple_kind(marker: bytes) -> Transform:
-    """Flip one bit of the byte that announces the row of an INSERT whose row holds ``marker``.
+    """Flip one bit of the byte that precedes the tuple of an INSERT, for INSERTs that contain
+    ``marker``.
 
     CopyData: ``d``, length, then XLogData: ``w``, 24 bytes, then ``I``, relation (4 bytes), ``N``,
     the row.

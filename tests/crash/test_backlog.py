@@ -1,5 +1,5 @@
-"""A backlog of many small transactions, received while apply is stuck and drained when it can go on
-(bounded_memory).
+"""A backlog of many small transactions, received while apply cannot continue, and applied when it
+can (bounded_memory).
 
 What is bounded does not depend on how fast the machine is; the times are printed (``-s``).
 """
@@ -23,12 +23,12 @@ TRANSACTIONS = 50_000
 NAME = "backlog"
 MEBIBYTE = 1024 * 1024
 MOST_FILES = TRANSACTIONS // 10
-"""Measured: 5 while the publisher wrote 18,000 transactions a second, 1 when all of them were there
-before.
+"""Measured: 5 while the publisher wrote 18,000 transactions a second, 1 when all of them had been
+written before.
 """
 RECEIVER_MEMORY = 300 * MEBIBYTE
 SUPERVISOR_MEMORY = 400 * MEBIBYTE
-"""Measured: 170 and 214 MiB, most of it the modules."""
+"""Measured: 170 and 214 MiB, most of which are the modules."""
 
 ONE_BY_ONE = """
 CREATE PROCEDURE one_by_one(first int, last int) LANGUAGE plpgsql AS $$
@@ -52,7 +52,7 @@ def execute(database: Path, statement: str) -> list[tuple]:
 
 @pytest.fixture
 def runner(own_server, tmp_path):
-    """A run whose apply is stuck at the first transaction of all."""
+    """A run that cannot apply the very first transaction."""
     own_server.create_database(NAME)
     own_server.execute("CREATE TABLE t (id int PRIMARY KEY, v text); CREATE PUBLICATION p FOR TABLE t", NAME)
     own_server.execute(ONE_BY_ONE, NAME)

@@ -1,4 +1,6 @@
-"""A message that does not decode stops its subscription, says where, and the slot keeps it."""
+"""A message that cannot be decoded stops its subscription with its position, and the slot keeps
+it.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,7 @@ def proxy(database):
 
 @pytest.fixture
 def runner(database, proxy, tmp_path):
-    """Subscription "unlucky" goes through the proxy, "lucky" does not."""
+    """A run in which subscription "unlucky" goes through the proxy, and "lucky" does not."""
     database.execute(TABLES)
     database.execute("CREATE PUBLICATION parcels FOR TABLE parcels")
     database.execute("CREATE PUBLICATION letters FOR TABLE letters")
@@ -56,8 +58,8 @@ def confirmed(database):
 
 
 def test_a_message_that_cannot_be_decoded_stops_its_subscription_until_it_is_healed(database, proxy, runner, tmp_path):
-    """A19, A20, slot_after_disk: relation, LSN, byte offset and message type; nothing of it is
-    skipped
+    """A19, A20, slot_after_disk: the error has relation, LSN, byte offset and message type, and
+    nothing is skipped.
     """
     proxy.transform = flip_tuple_kind(MARKER.encode())
     ((before,),) = database.execute("SELECT pg_current_wal_insert_lsn()")
@@ -76,7 +78,7 @@ def test_a_message_that_cannot_be_decoded_stops_its_subscription_until_it_is_hea
     assert lsn is not None, report
     assert parse_lsn(before) <= parse_lsn(lsn[0]) <= parse_lsn(after)
 
-    # It stays stopped while the other one works.
+    # It stays stopped while the other subscription continues.
     database.execute("INSERT INTO letters VALUES (2, 'arrives too')")
     wait_until(lambda: not differences(database.conninfo, runner.target, ("public.letters",)), "the letters to arrive")
     assert runner.said().count('subscription "unlucky": ERROR') == 1

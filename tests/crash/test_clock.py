@@ -1,5 +1,5 @@
-"""The machine's clock is set back by a day while a run works, and forward again: nothing of it goes
-by the time of day.
+"""The machine's clock is set back by a day during a run, and forward again: nothing depends on the
+time of day.
 
 Every Python process of the run gets the false time from a ``sitecustomize`` of ours; Java's clock
 stays right.
@@ -64,7 +64,7 @@ def set_right(replication) -> None:
 
 
 def catches_up(replication, server) -> None:
-    """What is written now arrives, and the publisher hears of it."""
+    """Whatever is written now is applied, and the slot is confirmed."""
     mark = barrier(replication.conninfo)
     catch_up(replication.conninfo, replication.database, replication.runner)
 
@@ -78,7 +78,7 @@ def catches_up(replication, server) -> None:
 
 
 def check_lag(replication) -> None:
-    """Of a `status` with the clock of the run, and of one with ours."""
+    """Check the lag in a `status` with the clock of the run, and in one with the real clock."""
     run = [*COMMAND, "status", "--json"]
     false = subprocess.run(run, env=replication.runner.environ(), capture_output=True, check=True, timeout=PATIENCE)
     for status in (*json.loads(false.stdout), *replication.runner.status().values()):
@@ -104,13 +104,13 @@ def test_a_clock_that_is_set_back_by_a_day_changes_nothing(replication, own_serv
         catches_up(replication, own_server)
         check_lag(replication)
 
-    # It is set back indeed, in the supervisor and in the receiver.
+    # The clock is set back in the supervisor and in the receiver.
     ((moment,),) = execute(replication, "SELECT updated_at FROM subscriber_replication_origin_status")
     assert datetime.now(UTC) - datetime.fromisoformat(moment) > timedelta(hours=23)
     old = f"SELECT reply_time < now() - interval '23 hours' FROM pg_stat_replication WHERE application_name = '{NAME}'"
     wait_until(lambda: own_server.execute(old) == [(True,)], "the receiver's reply to have the false time")
 
-    # An error is tried again, whatever the clock says meanwhile.
+    # A failure is retried, although the clock changes.
     execute(replication, "INSERT INTO orders VALUES (1, 'in the way', NULL, NULL)")
     own_server.execute("INSERT INTO orders VALUES (1, 'theirs', NULL, NULL)", NAME)
     wait_until(lambda: "conflict detected" in runner.said(), "a conflict")

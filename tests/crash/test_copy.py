@@ -1,5 +1,5 @@
-"""The initial copy and the hand-over under load: killed at every failpoint, and with the publisher
-or its snapshot gone.
+"""The initial copy and the hand-over under load, killed at every failpoint, and without the
+publisher or its snapshot.
 
 One ``subscriber run`` serves them all. Table audit is ready and streams on while the others are
 copied, so that a table that has been copied is behind the stream and has to catch up.
@@ -24,7 +24,7 @@ HERE = sorted(name for name in FAILPOINTS if name.startswith(("copy.", "handover
 @pytest.fixture(scope="module")
 def replication(own_server, tmp_path_factory):
     folder = tmp_path_factory.mktemp("copies")
-    # Small ranges, so that a copy is several jobs and takes a second or two.
+    # The ranges are small, so that a copy has several jobs and takes a second or two.
     environment = {"SUBSCRIBER_PARTITION_BYTES": "64kB"}
     with replicating(
         own_server, folder, "copies", environment=environment, create="PUBLICATION appended"
@@ -51,7 +51,7 @@ def states(replication) -> dict[str, str]:
 
 
 def copy_again(replication) -> None:
-    """Forget the tables, empty them, and have them copied (D11)."""
+    """Remove the tables from the subscription, empty them, and copy them again (D11)."""
     if len(states(replication)) > 1:
         replication.runner.sql("ALTER SUBSCRIPTION copies DROP PUBLICATION everything")
     wait_until(lambda: states(replication) == {"audit": "r"}, "the tables to be dropped")
@@ -71,7 +71,7 @@ def wait_until_ready(replication) -> None:
 
 
 def test_a_kill_at_any_failpoint_of_copy_and_hand_over_loses_nothing_and_copies_nothing_twice(replication, load):
-    """any_crash, D2-D6: each failpoint kills the process the first time it is passed"""
+    """any_crash, D2-D6: each failpoint kills the process the first time that it is reached"""
     for failpoint in HERE:
         replication.failpoints.unlock(failpoint)
     copy_again(replication)
@@ -81,7 +81,7 @@ def test_a_kill_at_any_failpoint_of_copy_and_hand_over_loses_nothing_and_copies_
 
 
 def in_mid_copy(replication):
-    """Wait until a round has its snapshot; gives the process that holds it."""
+    """Wait until a round has its snapshot; returns the process that holds it."""
     copy_again(replication)
     with psycopg.connect(replication.conninfo, autocommit=True) as connection:
         query = "SELECT active_pid FROM pg_replication_slots WHERE temporary AND confirmed_flush_lsn IS NOT NULL"

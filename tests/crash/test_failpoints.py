@@ -1,5 +1,5 @@
-"""Killed at every named failpoint while a load runs, started again: nothing lost, nothing applied
-twice.
+"""The processes are killed at every failpoint under load and started again: nothing is lost, and
+nothing is applied twice.
 
 One ``subscriber run`` serves all failpoints, since each of them leaves behind what the next one
 starts from - as crashes do. A killed walreceiver is the supervisor's to start again, a killed
@@ -19,8 +19,9 @@ from tests.crash.harness import Load, catch_up, wait_until
 
 ELSEWHERE = ("copy.", "handover.", "target.prepare", "target.finish", "target.alter")
 STREAM = [name for name in FAILPOINTS if not name.startswith(ELSEWHERE)]
-"""The others are passed by copies (test_copy.py), by targets that can prepare transactions
-(test_two_phase.py), and by tables that are altered (test_schema_changes.py)."""
+"""The other failpoints are reached by copies (test_copy.py), by targets that can prepare
+transactions (test_two_phase.py), and by tables that are altered (test_schema_changes.py).
+"""
 SUPERVISOR = ("target.commit.before", "target.commit.after")
 
 
@@ -61,7 +62,9 @@ def test_a_walreceiver_killed_from_outside_is_started_again(replication, load):
 
 
 def test_after_all_crashes_one_more_run_finds_everything_equal(replication, load):
-    """any_crash: also what was written while nobody ran, in the run that ends by itself"""
+    """any_crash: the last run also applies what was written while no run was active, and ends by
+    itself
+    """
     assert replication.runner.interrupt() == 0
     with load.paused():
         answer = replication.runner.once()

@@ -1,6 +1,4 @@
-"""A conflict that stays costs nothing, however long it takes somebody to mend it
-(bounded_memory).
-"""
+"""A conflict that lasts uses no resources, however long it takes to resolve it (bounded_memory)."""
 
 from __future__ import annotations
 
@@ -32,8 +30,8 @@ def execute(database: Path, statement: str) -> None:
 
 
 def test_a_conflict_of_300_retries_costs_no_thread_and_no_descriptor(replication):
-    """Each retry used to leave a thread and two descriptors in Python, and two threads in the JVM,
-    until the run was dead.
+    """In an earlier version each retry left a thread and two descriptors in Python and two threads
+    in the JVM, until the run failed.
     """
     runner = replication.runner
     runner.start()
@@ -54,7 +52,7 @@ def test_a_conflict_of_300_retries_costs_no_thread_and_no_descriptor(replication
     assert python.threads <= python_before.threads
     assert python.descriptors <= python_before.descriptors + 4, "an attempt in progress has a few open"
     assert python.memory < python_before.memory + 32 * MEBIBYTE
-    # Pools of the JVM's own come and go by a few.
+    # The JVM's thread pools grow and shrink by a few threads.
     assert java.threads <= java_before.threads + 3
     assert java.descriptors <= java_before.descriptors + 3
     assert java.memory < java_before.memory + 96 * MEBIBYTE
@@ -75,8 +73,8 @@ def test_once_it_is_mended_everything_arrives(replication):
 
 @pytest.mark.long
 def test_queries_that_are_stopped_and_started_leave_nothing_in_python(replication):
-    """What DISABLE and ENABLE cost is the start of a query and of a receiver; what Spark leaves in
-    the JVM is in docs/architecture.md.
+    """DISABLE and ENABLE start a query and a receiver again; docs/architecture.md says what Spark
+    leaves in the JVM.
     """
     runner = replication.runner
 

@@ -1,5 +1,5 @@
-"""Many subscriptions of one run, broken one by one in every way at the same time: nobody else
-notices (one_does_not_end_another).
+"""Many subscriptions of one run, each broken in a different way at the same time: the others are
+not affected (one_does_not_end_another).
 
 There are twelve, not twenty: each costs two processes of 100 MB and a query of Spark's, and two
 cores have other tests to run beside this one. Ten are broken, each in a way of its own; two are
@@ -36,16 +36,16 @@ REASONS = {
     "killed": "ended with exit code -9",
     "row_filter": 'filtering a change of relation "public.row_filter", sent at',
 }
-"""How each is broken → what its ``status`` says of it."""
+"""How each subscription is broken → the error that its ``status`` must show."""
 GO_ON = ("wrong_port", "conflict", "killed")
-"""Those that have everything when somebody has mended what was broken; the table that is made anew
-has what came since.
+"""Subscriptions that have everything after the cause is removed; a table that was recreated has
+only later changes.
 """
 NAMES = (*HEALTHY, *REASONS)
 
 
 class Many:
-    """A subscription, a publication, a slot and a table of each name; SQLite."""
+    """A SQLite target with a subscription, a publication, a slot and a table for each name."""
 
     def __init__(self, server, folder: Path) -> None:
         self.server = server
@@ -148,7 +148,7 @@ def killed_again_and_again(many: Many, journal: Path):
 
 
 def break_all(many: Many) -> None:
-    """Each of them, but for what the next rows bring."""
+    """Break each subscription, apart from those that the next rows break."""
     journals = {name: many.journal(name) for name in ("control_file", "no_folder")}
     wait_until(lambda: dropped(many, "slot_dropped"), "the slot to be dropped")
     many.publish("DROP PUBLICATION publication_dropped")
@@ -166,7 +166,7 @@ def break_all(many: Many) -> None:
 
 
 def dropped(many: Many, slot: str) -> bool:
-    """Its receiver may be faster."""
+    """Drop the slot; returns whether that succeeded, because its receiver may connect first."""
     with contextlib.suppress(psycopg.errors.ObjectInUse):
         many.publish(f"SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE slot_name = '{slot}'")
         many.publish(f"SELECT pg_drop_replication_slot('{slot}')")
@@ -203,7 +203,7 @@ def test_subscriptions_that_are_broken_in_every_way_leave_the_others_alone(many)
     mend(many)
     many.wait_for((*HEALTHY, *GO_ON), [1, 10, 11, 12])
     many.wait_for(("no_table",), [10, 11, 12])
-    assert runner.interrupt() == 1  # some are stopped for good
+    assert runner.interrupt() == 1  # some subscriptions stay stopped
     wait_until(lambda: not runner.processes(), f"all processes to end: {runner.processes()}", 30)
     said = runner.said()
     assert "Traceback" not in said

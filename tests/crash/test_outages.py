@@ -44,7 +44,7 @@ def load(replication):
 
 @pytest.fixture
 def supervisor(replication, load):
-    """The supervisor, which must survive the test."""
+    """The supervisor's process ID; the supervisor must survive the test."""
     process = replication.runner.process
     yield process
     assert replication.runner.process is process
@@ -57,14 +57,14 @@ def confirmed(server):
 
 
 def log_grows_by(runner, text):
-    """Wait until the run says ``text`` once more than now; gives the waiter to call afterwards."""
+    """Return a function that waits until the run has logged ``text`` once more than now."""
     before = runner.said().count(text)
     return lambda: wait_until(lambda: runner.said().count(text) > before, f"the log to say: {text}")
 
 
 @contextlib.contextmanager
 def kept_full(folder):
-    """No space in ``folder``'s file system: what is free, and what becomes free, goes into a file.
+    """Keep the file system of ``folder`` full: a file takes all space that is free or becomes free.
 
     Written page by page, not allocated by what statvfs tells: the receiver takes from the same
     space meanwhile, and gives back what it trims.
@@ -78,7 +78,7 @@ def kept_full(folder):
                 try:
                     file.write(page)
                 except OSError:
-                    ending.wait(0.001)  # full, for now
+                    ending.wait(0.001)  # full for now
 
     thread = threading.Thread(target=fill)
     thread.start()
@@ -92,7 +92,7 @@ def kept_full(folder):
 
 @contextlib.contextmanager
 def filled(folder):
-    """A file takes what is free in ``folder``'s file system, to the last byte; what becomes free
+    """Fill the file system of ``folder`` to the last byte with a file; space that becomes free
     later stays free.
     """
     filler = folder / "filler"
@@ -107,10 +107,10 @@ def filled(folder):
 
 
 def journal_bytes(folder):
-    """Of all segments below."""
+    """The size of all segments below a folder."""
     total = 0
     for path in folder.glob("*/*.arrow"):
-        with contextlib.suppress(FileNotFoundError):  # trimmed meanwhile
+        with contextlib.suppress(FileNotFoundError):  # trimmed at the same time
             total += path.stat().st_size
     return total
 
@@ -122,7 +122,9 @@ def test_a_publisher_restarted_in_mid_stream_is_followed(replication, load, supe
 
 
 def test_a_publisher_that_crashed_sends_again_what_is_applied_once(replication, load, supervisor, own_server):
-    """slot_after_disk, C32: the slot's position after a crash is older than what it confirmed"""
+    """slot_after_disk, C32: after a crash the slot's position is older than what it had
+    confirmed
+    """
     own_server.kill()
     noticed = log_grows_by(replication.runner, "trying again in")
     noticed()
@@ -139,7 +141,7 @@ def test_a_publisher_session_that_is_terminated_is_made_anew(replication, load, 
 
 
 def test_while_the_target_is_locked_the_journal_goes_on_and_apply_comes_back(replication, load, supervisor, own_server):
-    """C35, slot_after_disk: a target that is away does not hold back the publisher"""
+    """C35, slot_after_disk: a target that is not available does not delay the publisher"""
     unavailable = log_grows_by(replication.runner, "is not available (SQLITE_BUSY)")
     with Locked(replication.database):
         with load.paused():
@@ -150,7 +152,7 @@ def test_while_the_target_is_locked_the_journal_goes_on_and_apply_comes_back(rep
 
 
 def test_a_disk_that_is_full_for_a_moment_is_written_again_when_room_was_made(replication, load, supervisor):
-    """slot_after_disk: what could not be written is not confirmed"""
+    """slot_after_disk: changes that could not be written are not confirmed"""
     replication.failpoints.unlock("journal.sync.before")
     wait_until(lambda: replication.failpoints.fired("journal.sync.before"), "a segment to find no space")
     replication.settle(load)
@@ -158,12 +160,12 @@ def test_a_disk_that_is_full_for_a_moment_is_written_again_when_room_was_made(re
 
 @pytest.mark.long
 def test_a_file_system_that_is_full_stops_the_receiver_until_there_is_space(replication, load, supervisor, own_server):
-    """slot_after_disk: with nothing simulated"""
+    """slot_after_disk: with a real full file system"""
     if not replication.journal_is_small:
         pytest.skip("mounting a tmpfs is not allowed here")
     runner, complaint = replication.runner, "could not write the journal"
-    # What is not applied is not trimmed: so the space that trimming can free ends, and the receiver
-    # stands still.
+    # Changes that are not applied are not trimmed. So trimming can free no more space, and the
+    # receiver stops.
     with Locked(replication.database), kept_full(runner.journal):
         for _ in range(2):
             log_grows_by(runner, complaint)()
@@ -175,8 +177,8 @@ def test_a_file_system_that_is_full_stops_the_receiver_until_there_is_space(repl
 
 
 def test_what_the_target_applies_makes_room_on_a_disk_without_a_free_byte(replication, load, supervisor, own_server):
-    """slot_after_disk: nobody frees anything, and neither the target's position nor the control
-    file finds space of its own
+    """slot_after_disk: nothing else frees space, and neither the target's position nor the control
+    file finds free space
     """
     if not replication.journal_is_small:
         pytest.skip("mounting a tmpfs is not allowed here")
@@ -197,16 +199,16 @@ def test_what_the_target_applies_makes_room_on_a_disk_without_a_free_byte(replic
 
 
 def test_a_second_run_on_the_same_target_says_so_and_leaves(replication, load, supervisor):
-    """progress_with_data: two runners started by mistake"""
+    """progress_with_data: a second run is started by mistake"""
     answer = replication.runner.call("run")
     assert answer.returncode == 1
-    assert f'another "subscriber run" is at work on {replication.database}' in answer.stderr
+    assert f'another "subscriber run" is already running for {replication.database}' in answer.stderr
     assert "Traceback" not in answer.stderr
     replication.settle(load)
 
 
 def test_nothing_in_all_of_this_was_a_bug(replication, load):
-    """Every failure was foreseen: no traceback in the log, and no value either."""
+    """No failure was unexpected: the log has no traceback, and no values."""
     said = replication.runner.said()
     assert "Traceback" not in said
     assert "customer " not in said
@@ -222,8 +224,8 @@ def test_ctrl_c_ends_every_process_in_order(replication, load):
 
 
 def test_a_killed_supervisor_leaves_no_process_behind(replication, load, own_server):
-    """The walreceiver hears the end of its pipe, the JVM too; what is in the journal and not in the
-    target stays there.
+    """The walreceiver and the JVM notice the end of their pipes; changes that are not in the target
+    stay in the journal.
     """
     runner = replication.runner
     runner.start()
@@ -238,7 +240,7 @@ def test_a_killed_supervisor_leaves_no_process_behind(replication, load, own_ser
 
 @pytest.mark.long
 def test_a_lost_journal_with_changes_that_the_target_lacks_is_refused(replication, load, own_server):
-    """slot_after_disk: no gap is ever skipped; with the journal back, everything is there"""
+    """slot_after_disk: a gap is never skipped; with the restored journal, everything is applied"""
     runner, journal = replication.runner, replication.runner.journal
     away = runner.folder / "away"
     away.mkdir()

@@ -1,5 +1,5 @@
-"""Killed around an ALTER TABLE of ours while a load runs: the column, and its value in the rows
-that were there, come exactly once.
+"""The process is killed around an ALTER TABLE of the program under load: the column is added once,
+and existing rows get their values once.
 """
 
 from __future__ import annotations

@@ -21,7 +21,9 @@ ROWS = 50
 
 
 class HandedOn:
-    """A subscription that has received ROWS rows and applied none: the first one is in the way."""
+    """A subscription that has received ROWS rows and applied none, because a conflict stops the
+    first one.
+    """
 
     def __init__(self, publisher: Database, folder: Path) -> None:
         self.publisher = publisher
@@ -29,7 +31,7 @@ class HandedOn:
         self.runner = self.runner_of("first")
 
     def runner_of(self, name: str, journal: Path | None = None) -> Runner:
-        """A target of its own with an empty table."""
+        """A separate target with an empty table."""
         file = self.folder / f"{name}.db"
         with contextlib.closing(sqlite3.connect(file)) as connection:
             connection.execute("CREATE TABLE t (id INTEGER PRIMARY KEY, v TEXT)")
@@ -74,7 +76,7 @@ class HandedOn:
         assert runner.interrupt() == 0
 
     def let_go(self) -> str:
-        """Everything that DISABLE, SET (slot_name = NONE) and DROP said."""
+        """Run DISABLE, SET (slot_name = NONE) and DROP; returns their messages."""
         return "".join(
             self.sql(self.runner, statement)
             for statement in (
@@ -127,7 +129,7 @@ def test_a_subscription_of_another_target_goes_on_where_the_old_one_had_applied(
         answer = second.once()
         assert answer.returncode == 0, answer.stderr
         assert handed_on.keys(second) == list(range(1, ROWS + 1))
-        # Nobody holds the journal back any more but the new one.
+        # Only the new subscription still needs the journal.
         assert len(handed_on.consumers()) == 1
 
 
@@ -140,12 +142,12 @@ def test_where_the_journal_is_elsewhere_the_slot_is_refused_with_both_positions(
     assert answer.returncode == 1
     assert f'replication slot "{handed_on.slot}" is confirmed up to' in answer.stderr
     assert "but its changes were applied up to" in answer.stderr
-    assert "no journal of this slot is here" in answer.stderr
+    assert "there is no journal of this slot here" in answer.stderr
 
 
 @pytest.mark.long
 def test_a_slot_that_is_taken_back_needs_its_journal(handed_on):
-    """SET (slot_name = NONE), and back again, but the run is started on another machine."""
+    """SET (slot_name = NONE) and back again, but the run is started on another machine."""
     runner = handed_on.runner
     for statement in (
         "ALTER SUBSCRIPTION s DISABLE",
@@ -158,7 +160,7 @@ def test_a_slot_that_is_taken_back_needs_its_journal(handed_on):
     elsewhere = str(handed_on.folder / "another machine")
     answer = runner.call("run", "--once", "--master", "local[2]", SUBSCRIBER_JOURNAL=elsewhere)
     assert answer.returncode == 1
-    assert "no journal of this slot is here" in answer.stderr
+    assert "there is no journal of this slot here" in answer.stderr
     assert handed_on.keys(runner) == []
     answer = runner.once()
     assert answer.returncode == 0, answer.stderr

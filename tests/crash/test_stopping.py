@@ -1,5 +1,5 @@
-"""SIGTERM, whatever the run is doing: it ends in order, nothing of the batch is in the target, and
-the next run completes it.
+"""SIGTERM stops a run during any kind of work: nothing of the batch is in the target, and the next
+run completes it.
 
 A batch that takes long is a large one on DuckDB, one with a slow trigger on SQLite, and one that
 waits for a lock on the servers.
@@ -31,7 +31,7 @@ CREATE TRIGGER slow AFTER INSERT ON t BEGIN
     SELECT count(*) FROM (WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < (SELECT rows FROM slowness)) SELECT i FROM n);
 END;
 """
-"""Some 20 ms a row, and a row can be interrupted; a minute for 3,000 of them."""
+"""Each row takes some 20 ms and can be interrupted, so 3,000 rows take a minute."""
 
 LONG = pytest.mark.long
 everybody = pytest.mark.parametrize("everybody", [False, True], ids=["the process", "everybody"])
@@ -116,7 +116,7 @@ def on_sqlite(server: PostgreSQLServer, folder: Path, name: str) -> Iterator[Slo
             connection.executescript(script)
 
     execute(f"{CREATE_TABLE}; {SLOW_TRIGGER}")
-    journal = Path(f"{database}-journal")  # there while a transaction has written
+    journal = Path(f"{database}-journal")  # the file exists while a transaction has written
     with slow(
         server,
         folder,
@@ -143,7 +143,7 @@ def on_duckdb(server: PostgreSQLServer, folder: Path, name: str) -> Iterator[Slo
 
 @contextlib.contextmanager
 def holding(url: str, lock: str, is_waited_for: str) -> Iterator[dict[str, Callable[[], Any]]]:
-    """A session that may hold a lock, as arguments of :class:`Slow`."""
+    """A session that can hold a lock, as arguments of :class:`Slow`."""
     engine = sa.create_engine(open_target(url).engine.url, isolation_level="AUTOCOMMIT")
     holder, watcher = engine.connect(), engine.connect()
     holder.exec_driver_sql(CREATE_TABLE)
@@ -209,8 +209,8 @@ def replication(request, own_server, tmp_path) -> Iterator[Slow]:
 
 @process_first
 def test_a_batch_in_progress_is_rolled_back_and_comes_again(replication, everybody):
-    """any_crash, progress_with_data: nothing of it is in the target, and all of it after the next
-    run
+    """any_crash, progress_with_data: nothing of the batch is in the target, and all of it after the
+    next run
     """
     replication.subscribe()
     replication.start()
@@ -271,7 +271,7 @@ def test_a_wait_for_the_next_attempt_is_cut_short(on_a_file, everybody):
 
 
 def test_status_is_told_while_a_batch_holds_the_target(own_server, tmp_path):
-    """DuckDB lets nobody else open the file meanwhile."""
+    """DuckDB does not let another process open the file at that time."""
     with on_duckdb(own_server, tmp_path, "stopping_status") as replication:
         replication.subscribe()
         replication.start()
@@ -282,7 +282,9 @@ def test_status_is_told_while_a_batch_holds_the_target(own_server, tmp_path):
         status = replication.runner.status()["s"]
         assert status["as_of"] is not None
         assert status["enabled"] is True
-        assert "while `subscriber run` holds the target" in replication.runner.call("status").stdout
+        assert (
+            "while a batch or a copy of `subscriber run` locks the target" in replication.runner.call("status").stdout
+        )
         replication.ends_in_order(everybody=False)
         assert not file.exists()
         assert replication.runner.status()["s"]["as_of"] is None

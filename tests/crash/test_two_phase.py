@@ -1,5 +1,5 @@
-"""Killed at every failpoint around prepared transactions, each time it is passed, and started again
-(rules C50, C50a).
+"""The process is killed at every failpoint around prepared transactions, each time that it is
+reached, and started again (rules C50, C50a).
 
 The applier alone, in a process of its own: what happens between a PREPARE and its progress is
 decided by the target's rows only.
@@ -46,7 +46,7 @@ ENTRIES: dict[int, list[m.Message]] = {
     560: [*prepare(480, insert(4), xid=734), *commit_prepared(560, xid=734)],
     600: commit_prepared(600, xid=733),
 }
-"""Entries of a journal by where they end."""
+"""The entries of a journal by their end LSNs."""
 BATCHES = (100, 250, 350, 560, 600)
 ROWS = [1, 3, 4, 10, 11, 12]
 POINTS = sorted(name for name in FAILPOINTS if name.startswith("target.") and not name.startswith("target.alter"))
@@ -59,7 +59,7 @@ def frames(start: int, end: int, *, text: bool) -> Iterator[Frame]:
 
 
 def apply_everything(url: str, armed: str) -> None:
-    """What a process does until it is killed."""
+    """Apply everything, in a process that the failpoints kill."""
     failpoints.arm({failpoints.ENVIRONMENT: armed})
     with open_target(url) as target:
         applier = ExactApplier(target, subscription="sub", subid=1)

@@ -221,7 +221,7 @@ def run_terminated(soak: Soak) -> Steps:
     soak.note(f"it ended with {code}")
     # Killed by a failpoint meanwhile, or before it could hear signals; on a busy machine it ends in
     # time, if not in order.
-    late = code == 1 and "not everything has ended within" in soak.replication.runner.said()
+    late = code == 1 and "some workers have not ended within" in soak.replication.runner.said()
     assert late or code in {0, -signal.SIGKILL, -signal.SIGTERM}, soak.replication.runner.said()[-3000:]
     soak.replication.start_with(full_disk=soak.random.random() < 0.5)
     yield soak.random.uniform(2, 20)

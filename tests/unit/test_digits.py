@@ -1,5 +1,5 @@
-"""Integers of any length (issue 14, item 12): what a user writes is never too long for Python, but
-out of range, in PostgreSQL's words.
+"""Integers of any length: a number with many digits is out of range with PostgreSQL's message, and
+never too long for Python (issue 14, item 12).
 """
 
 from __future__ import annotations
@@ -84,13 +84,13 @@ FILTERS = {
 
 
 @pytest.mark.parametrize("text", FILTERS)
-def test_a_filter_with_a_number_of_many_digits_is_taken_or_refused_as_the_server_does(text):
+def test_a_filter_with_a_number_of_many_digits_is_accepted_or_refused_as_by_the_server(text):
     assert outcome(lambda: check_filter(text.format(MANY), T, KNOWN)) == FILTERS[text]
 
 
 @pytest.mark.parametrize("name", [option.name for option in fields(SubscriptionOptions)])
 @pytest.mark.parametrize("value", [MANY, "-" + MANY, f"'{MANY}'", "0x" + "f" * 5000, MANY + ".5", "1e" + MANY])
-def test_an_option_with_a_number_of_many_digits_is_taken_or_refused_in_postgresqls_words(name, value):
+def test_an_option_with_a_number_of_many_digits_is_accepted_or_refused_with_postgresqls_message(name, value):
     sql = f"CREATE SUBSCRIPTION s CONNECTION '' PUBLICATION p WITH ({name} = {value})"
     assert outcome(lambda: parse(sql)) in {"taken", "42601", "22023", "42622"}
 
@@ -119,6 +119,6 @@ def test_a_command_with_a_number_of_many_digits_is_parsed_or_a_syntax_error(sql,
         lambda: parse_lsn(f"{MANY}/0"),
     ],
 )
-def test_settings_failpoints_and_lsns_that_are_none_are_refused(read):
+def test_numbers_of_many_digits_in_settings_failpoints_and_lsns_are_refused(read):
     with pytest.raises(UsageError):
         read()

@@ -24,7 +24,7 @@ CLASSES = [cls for cls in _tree(SubscriberError) if cls.__module__ == errors.__n
 
 
 @pytest.mark.parametrize("cls", CLASSES)
-def test_every_class_is_drawn_in_the_tree_and_described(cls):
+def test_every_class_is_in_the_drawing_with_a_description(cls):
     assert re.search(rf"\b{cls.__name__}\b", TREE)
     assert cls.__doc__
 
@@ -35,7 +35,7 @@ def test_every_class_has_a_sqlstate(cls):
 
 
 @pytest.mark.parametrize("cls", CLASSES)
-def test_the_drawing_says_which_errors_are_transient_and_their_sqlstate(cls):
+def test_the_drawing_has_the_sqlstate_and_the_mark_transient_of_every_class(cls):
     line = next(
         line for line in TREE.splitlines() if re.search(rf"─ {cls.__name__}\b", line) or line.strip() == cls.__name__
     )
@@ -49,14 +49,14 @@ def test_a_sqlstate_can_be_given():
     assert UsageError("x").sqlstate == "22023"
 
 
-def test_a_report_has_a_line_for_each_part_that_is_there():
+def test_a_report_has_a_line_for_each_part_that_is_set():
     error = ConflictError("m", detail="d", hint="h", context="c", relation="public.t", lsn=1)
     assert error.report() == "ERROR:  m\nDETAIL:  d\nHINT:  h\nCONTEXT:  c"
     assert PublisherUnavailable("m").report() == "ERROR:  m"
 
 
 @pytest.mark.parametrize("cls", CLASSES)
-def test_an_error_survives_pickling_with_all_it_carries(cls):
+def test_an_error_survives_pickling_with_all_its_attributes(cls):
     """Spark brings an executor's error to the driver as a pickle."""
     error = cls("m", sqlstate="42P01", detail="d", hint="h", relation="s.t", column="c", lsn=7, context="x")
     copy = pickle.loads(pickle.dumps(error))
@@ -65,7 +65,7 @@ def test_an_error_survives_pickling_with_all_it_carries(cls):
     assert str(copy) == "m"
 
 
-def test_a_copy_has_other_attributes_and_the_frames_and_leaves_the_error_as_it_was():
+def test_a_copy_has_other_attributes_and_the_traceback_and_does_not_change_the_original():
     error = ProtocolError("m", offset=3, lsn=7)
     with pytest.raises(ProtocolError):
         raise error
@@ -86,7 +86,7 @@ def test_a_copy_has_other_attributes_and_the_frames_and_leaves_the_error_as_it_w
         ({"offset": 3, "context": "given"}, "given"),
     ],
 )
-def test_a_protocol_error_says_where_it_stopped(where, context):
+def test_a_protocol_error_contains_the_place_in_the_stream(where, context):
     assert ProtocolError("m", **where).context == context
 
 
@@ -112,7 +112,7 @@ def _changes(scope: ast.AST, name: str) -> Iterator[int]:
                         yield node.lineno
 
 
-def test_no_error_is_changed_once_it_is_raised():
+def test_the_code_does_not_change_an_error_after_it_is_raised():
     package = Path(errors.__file__).parent
     changed = [
         f"{path.relative_to(package)}:{line}"

@@ -1,4 +1,4 @@
-"""subscriber.failpoints: armed by a closed list of names, and nothing at all otherwise."""
+"""Failpoints do nothing unless they are armed, and only known names can be armed."""
 
 import errno
 import os
@@ -36,20 +36,20 @@ def test_a_failpoint_that_is_not_armed_does_nothing(armed):
         ("feedback.after=kill,nope=kill", 'unknown failpoint "nope"'),
     ],
 )
-def test_a_typo_is_an_error_and_not_a_test_that_cannot_fail(text, message):
+def test_an_unknown_failpoint_or_action_is_an_error(text, message):
     with pytest.raises(UsageError) as caught:
         failpoints.parse(text)
     assert caught.value.message == message
 
 
-def test_enospc_is_a_full_disk(armed):
+def test_the_action_enospc_raises_the_error_of_a_full_disk(armed):
     armed("journal.sync.before=enospc")
     with pytest.raises(OSError, match="No space left") as caught:
         failpoints.hit("journal.sync.before")
     assert caught.value.errno == errno.ENOSPC
 
 
-def test_a_failpoint_can_wait_for_its_nth_pass(armed):
+def test_a_failpoint_can_fire_when_it_is_passed_for_the_nth_time(armed):
     armed("journal.sync.before=enospc@3, feedback.before=enospc")
     failpoints.hit("journal.sync.before")
     failpoints.hit("journal.sync.before")
@@ -66,7 +66,7 @@ def test_a_failpoint_with_a_file_fires_once(armed, tmp_path):
     failpoints.hit("feedback.after")
 
 
-def test_kill_is_sigkill_in_a_process_armed_by_its_environment():
+def test_the_action_kill_sends_sigkill_to_a_process_armed_by_its_environment():
     """Invariant any_crash: nothing runs after a kill, no handler and no finally."""
     code = (
         "from subscriber import failpoints\n"

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from typing import Final
 
 import pytest
 import yaml
@@ -171,8 +172,10 @@ def test_ci_checks_then_tests_and_ends_with_pytests_line():
     recipe = (ROOT / "Makefile").read_text().split("\ntest:")[1].split("\n\n")[0]
     everything, scenarios = recipe.splitlines()[-2:]
     dealt = "$(PYTEST) -n 3 --dist loadfile --no-loadscope-reorder"
-    assert everything.endswith(f'{dealt} -m "not long" tests --ignore=$(SCENARIOS)')
+    assert everything.endswith(f'{dealt} -m "not fast and not long" tests --ignore=$(SCENARIOS)')
     assert scenarios.endswith('$(PYTEST) -n 3 -m "not long" $(SCENARIOS)')
+    checked = (ROOT / "Makefile").read_text().split("\ncheck:")[1].split("\n\n")[0]
+    assert checked.splitlines()[-1].endswith("tests/unit tests/property -m fast")
     assert os.access(ROOT / ".ci" / "run", os.X_OK)
 
 
@@ -278,3 +281,45 @@ def test_docstrings_and_comments_stay_within_a_hundred_columns(folder):
         if len(line) > PROSE_COLUMNS and not DRAWN.search(line)
     ]
     assert not long
+
+
+# --- where tests are ------------------------------------------------------------------------------
+
+_ONLY_DECLARES: Final = frozenset({
+    "apply/applier", "apply/batch_rules", "catalog/conflict_kinds", "catalog/subscription_options",
+    "commands/subscription_statements", "filters/parse/syntax", "pipeline/on_spark", "publisher/sql_connection",
+    "receive/contracts", "runtime/subscription_status", "scenario/nodes/session_database", "schema/attributes",
+    "schema/published_table", "targets/capabilities", "types/datetimes/words", "types/equality",
+})  # fmt: skip
+"""Modules of Protocols, dataclasses and constants, without a decision of their own."""
+
+_PROVEN_BY_SERVERS: Final = {
+    "scenario/nodes/mirror": "conformance/test_target_node.py",
+    "scenario/nodes/own_database": "conformance/test_own_database.py",
+    "scenario/nodes/target_node": "conformance/test_target_node.py",
+    "scenario/servers/mariadb_server": "conformance/test_servers.py",
+    "scenario/servers/postgresql_server": "conformance/test_servers.py",
+}
+"""Modules that only talk to a server, and the tests that prove them."""
+
+
+def _modules() -> list[str]:
+    package = ROOT / "subscriber"
+    paths = (
+        path.relative_to(package).with_suffix("") for path in package.rglob("*.py") if path.stem.strip("_") == path.stem
+    )
+    return sorted(path.as_posix() for path in paths)
+
+
+def test_every_module_has_its_unit_test_where_a_reader_looks_for_it():
+    """``subscriber/a/b.py`` has ``tests/unit/a/test_b.py``."""
+    mirror = [ROOT / "tests" / "unit" / Path(name).parent / f"test_{Path(name).name}.py" for name in _modules()]
+    missing = {name for name, path in zip(_modules(), mirror, strict=True) if not path.exists()}
+    exempt = _ONLY_DECLARES | set(_PROVEN_BY_SERVERS)
+    assert {name for name in missing if not name.startswith("targets/roles/")} == exempt
+
+
+@pytest.mark.parametrize(("module", "proof"), _PROVEN_BY_SERVERS.items())
+def test_a_module_that_only_talks_to_a_server_is_proven_by_tests_that_exist(module, proof):
+    assert (ROOT / "subscriber" / f"{module}.py").exists()
+    assert "def test_" in (ROOT / "tests" / proof).read_text()

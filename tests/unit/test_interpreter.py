@@ -1,6 +1,4 @@
-"""interpreter: children find this package, and nothing that somebody has put into the current
-directory.
-"""
+"""Child processes import this package, and nothing from the current directory."""
 
 from __future__ import annotations
 
@@ -18,7 +16,7 @@ ROOT = Path(interpreter.__file__).resolve().parents[1]
 
 
 @pytest.mark.parametrize("inherited", [None, "", os.pathsep, f"{os.pathsep}/a{os.pathsep}{os.pathsep}/b"])
-def test_the_current_directory_is_no_place_to_look(inherited, tmp_path):
+def test_a_child_process_does_not_import_from_the_current_directory(inherited, tmp_path):
     """`python -m` would look there first, and so does an empty entry of PYTHONPATH"""
     (tmp_path / "json.py").write_text("raise SystemExit('not ours')")
     (tmp_path / "subscriber.py").write_text("raise SystemExit('not ours')")
@@ -37,11 +35,11 @@ def test_the_current_directory_is_no_place_to_look(inherited, tmp_path):
     assert (answer.returncode, answer.stderr) == (0, "")
 
 
-def test_a_checkout_is_looked_in_before_what_is_installed():
+def test_a_checkout_is_searched_before_the_installed_packages():
     places = search_path({"PYTHONPATH": f"/a{os.pathsep}{ROOT}"})["PYTHONPATH"].split(os.pathsep)
     assert places == [str(ROOT), "/a"]
 
 
-def test_an_installed_package_is_found_without_its_neighbours_going_before_the_standard_library(monkeypatch):
+def test_the_folder_of_an_installed_package_is_not_searched_before_the_standard_library(monkeypatch):
     monkeypatch.setattr(interpreter, "__file__", "/lib/python3/site-packages/subscriber/interpreter.py")
     assert search_path({"PYTHONPATH": "/a"})["PYTHONPATH"] == "/a"

@@ -17,7 +17,7 @@ from subscriber.lsn import INVALID_LSN, MAX_LSN, format_lsn, parse_lsn
         ("FFFFFFFF/FFFFFFFF", MAX_LSN),
     ],
 )
-def test_an_lsn_is_read_padded_or_not(text, value):
+def test_an_lsn_is_read_with_and_without_leading_zeros(text, value):
     """A19a: 19 prints %X/%08X, before it was %X/%X."""
     assert parse_lsn(text) == value
 
@@ -42,7 +42,7 @@ def test_an_lsn_is_read_padded_or_not(text, value):
         "٣/0",
     ],
 )
-def test_what_is_no_lsn_is_refused_in_postgresqls_words(text):
+def test_a_text_that_is_not_an_lsn_is_refused_with_postgresqls_message(text):
     with pytest.raises(UsageError) as caught:
         parse_lsn(text)
     assert caught.value.message == f'invalid input syntax for type pg_lsn: "{text}"'
@@ -50,9 +50,9 @@ def test_what_is_no_lsn_is_refused_in_postgresqls_words(text):
 
 
 @pytest.mark.parametrize("value", [0, 1, 0xFFFF_FFFF, 1 << 32, MAX_LSN])
-def test_what_was_written_is_read_back(value):
+def test_every_lsn_is_read_as_it_was_written(value):
     assert parse_lsn(format_lsn(value)) == value
 
 
-def test_an_lsn_is_written_without_padding():
+def test_an_lsn_is_written_without_leading_zeros():
     assert format_lsn((1 << 32) + 0x16B3778) == "1/16B3778"

@@ -66,7 +66,7 @@ def docstrings(path: Path) -> Iterator[str]:
 
 @cache
 def all_prose() -> dict[str, str]:
-    return {str(path.relative_to(ROOT)): prose(path) for path in cited_files() if path.is_file() and prose(path)}
+    return {str(path.relative_to(ROOT)): text for path in cited_files() if path.is_file() and (text := prose(path))}
 
 
 def rules() -> dict[str, str]:

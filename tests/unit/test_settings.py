@@ -68,7 +68,7 @@ def test_a_duration_is_written_as_in_postgresql(text, seconds):
     assert Settings.from_environment(environment).wal_receiver_timeout == pytest.approx(seconds)
 
 
-def test_a_bare_number_has_the_unit_it_has_in_postgresql():
+def test_a_number_without_a_unit_has_the_unit_of_postgresqls_setting():
     """wal_receiver_timeout is in milliseconds there, wal_receiver_status_interval in seconds."""
     environment = HOME | {
         "SUBSCRIBER_WAL_RECEIVER_TIMEOUT": "20000",
@@ -113,7 +113,7 @@ def test_a_size_is_written_as_in_postgresql(text, size):
         ("SUBSCRIBER_MAX_BATCH_BYTES", "٣"),
     ],
 )
-def test_what_cannot_be_read_is_refused_with_the_variable_and_the_units(variable, text):
+def test_an_invalid_value_is_refused_with_the_variable_and_the_units(variable, text):
     with pytest.raises(UsageError) as caught:
         Settings.from_environment(HOME | {variable: text})
     assert caught.value.message == f'invalid value for parameter "{variable}": "{text}"'
@@ -131,7 +131,7 @@ def test_what_cannot_be_read_is_refused_with_the_variable_and_the_units(variable
         ("SUBSCRIBER_SEGMENT_BYTES", "1.5GB"),
     ],
 )
-def test_what_is_out_of_range_is_refused_with_the_range(variable, text):
+def test_a_value_out_of_range_is_refused_with_the_range(variable, text):
     with pytest.raises(UsageError, match=r"outside the valid range") as caught:
         Settings.from_environment(HOME | {variable: text})
     assert f'{text} is outside the valid range for parameter "{variable}" (' in caught.value.message
@@ -147,11 +147,11 @@ def test_what_is_out_of_range_is_refused_with_the_range(variable, text):
         (HOME | {"XDG_DATA_HOME": "/data"}, "darwin", "/home/ann/Library/Application Support/subscriber/journal"),
     ],
 )
-def test_the_journal_lives_in_the_users_data_folder(environment, platform, journal):
+def test_the_journal_is_in_the_data_folder_of_the_user(environment, platform, journal):
     assert default_journal(environment, platform) == journal
 
 
-def test_without_a_home_the_journal_is_still_no_temporary_folder():
+def test_without_a_home_folder_the_journal_is_not_in_a_temporary_folder():
     """Invariant slot_after_disk: what the slot has confirmed exists nowhere else."""
     journal = Path(default_journal({}, "linux"))
     assert journal.is_absolute()
@@ -201,5 +201,5 @@ def test_a_connection_string_is_shown_without_its_secrets(conninfo, shown):
         "postgresql://h/d?secret",
     ],
 )
-def test_a_connection_string_that_libpq_could_not_read_is_not_shown_at_all(conninfo):
+def test_a_connection_string_that_libpq_cannot_read_is_not_shown(conninfo):
     assert redact_conninfo(conninfo) == UNREADABLE_CONNINFO

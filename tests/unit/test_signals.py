@@ -1,4 +1,4 @@
-"""An event that signals set, whatever the main thread is doing when they come."""
+"""An event that signals set, whatever the main thread is doing when they arrive."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ def said(set_up: str, seconds: float = 60) -> str:
     ).stdout
 
 
-def test_a_signal_in_the_middle_of_a_look_at_the_event_sets_it():
-    """A run that was told to end hung for ever, once in some hundred times on a busy machine, and
-    so did what ends a run in time.
+def test_a_signal_sets_the_event_while_the_main_thread_holds_its_lock():
+    """A run that was told to stop waited forever, once in about a hundred times on a busy
+    machine.
     """
     assert said("set_by_signals(event, [signal.SIGTERM])") == "True\n"
 
 
-def test_a_handler_that_sets_the_event_itself_waits_for_ever():
-    """Why there is a module for this."""
+def test_a_handler_that_sets_the_event_itself_waits_forever():
+    """This is the reason for the module."""
     with pytest.raises(subprocess.TimeoutExpired):
         said("signal.signal(signal.SIGTERM, lambda *_: event.set())", 3)
 
 
-def test_a_second_signal_is_told_at_once():
+def test_every_signal_after_the_first_is_reported_at_once():
     code = """
 import signal, threading
 from subscriber.signals import set_by_signals

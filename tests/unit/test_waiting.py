@@ -1,5 +1,5 @@
-"""Saying for whom something waits: after a moment, once for each answer, and never in the way of
-what waits.
+"""The report of the sessions that an operation waits for: after a moment, once for each answer, and
+without an effect on the operation.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def wait_until(condition: Callable[[], object]) -> None:
         time.sleep(0.002)
 
 
-def test_a_command_is_told_for_whom_it_waits_once_and_again_when_that_is_another():
+def test_a_command_reports_the_session_it_waits_for_and_again_when_it_is_another():
     told: list[str] = []
     answers = ["process 1", "process 1", "process 1", "process 2"]
     asked: list[str] = []
@@ -44,12 +44,12 @@ def test_a_command_is_told_for_whom_it_waits_once_and_again_when_that_is_another
     assert told == ["the command waits for process 1", "the command waits for process 2"]
 
 
-def test_in_a_run_it_is_a_line_of_the_log(caplog):
+def test_a_run_logs_the_sessions_it_waits_for(caplog):
     with caplog.at_level(logging.INFO), watched("the run", lambda: ["process 1", "process 2"]):
         wait_until(lambda: "the run waits for process 1; process 2" in caplog.text)
 
 
-def test_what_ends_soon_or_waits_for_nobody_says_nothing(monkeypatch):
+def test_an_operation_that_ends_soon_or_waits_for_no_session_reports_nothing(monkeypatch):
     told: list[str] = []
     asked = threading.Event()
 
@@ -66,7 +66,7 @@ def test_what_ends_soon_or_waits_for_nobody_says_nothing(monkeypatch):
     assert told == []
 
 
-def test_a_question_that_fails_is_nothing_to_what_waits(caplog):
+def test_an_error_of_the_question_does_not_reach_the_operation_that_waits(caplog):
     asked: list[int] = []
 
     def ask() -> list[str]:
@@ -79,14 +79,14 @@ def test_a_question_that_fails_is_nothing_to_what_waits(caplog):
     assert "customer 17" not in caplog.text
 
 
-def test_of_many_the_first_are_named():
+def test_of_many_sessions_the_first_five_are_named():
     told: list[str] = []
     with told_by(told.append), watched("it", lambda: [f"process {number}" for number in range(7)]):
         wait_until(lambda: told)
     assert told == ["it waits for process 0; process 1; process 2; process 3; process 4 and 2 more"]
 
 
-def test_what_is_not_known_of_a_session_is_left_out():
+def test_an_unknown_property_of_a_session_is_omitted():
     assert session(7, None, None, None) == "process 7"
     assert session(7, "app", "noon", "idle in transaction", database="d", name="psql") == (
         'process 7 (user "app", database "d", application "psql", idle in transaction, since noon)'

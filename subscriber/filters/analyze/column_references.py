@@ -90,8 +90,7 @@ class Columns:
                 if part is None:
                     raise UsageError('row expansion via "*" is not supported here', sqlstate="0A000")
                 if found is None:
-                    message = f'column "{part}" not found in data type {self._table.name}'
-                    raise UsageError(message, sqlstate="42703")
+                    raise UsageError(f"column {self._table.name}.{part} does not exist", sqlstate="42703")
                 made = found
             else:
                 name = self._types.name(made.type_oid)

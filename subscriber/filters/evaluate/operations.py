@@ -441,7 +441,7 @@ def _relabel(node: tree.Relabel, around: _Around) -> Operation:
         return _reinterpreted(numbers, node.argument.type_oid)
 
     if {source, target} != {pa.int32(), pa.int64()}:
-        raise NotSupportedError(f"a row filter cannot take {source} for {target}")
+        raise NotSupportedError(f"a row filter cannot read {source} for {target}")
     return Operation(evaluate, argument.raises)
 
 

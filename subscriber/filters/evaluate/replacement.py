@@ -5,8 +5,8 @@ Only the replacements that have a visible effect are made here.
 
 The planner replaces an SQL function by its body. ``interval + date`` becomes ``date + interval``,
 so that the date is computed first and its error is reported. ``(a, b) OVERLAPS (c, d)`` with an
-interval as an end computes the end by an addition. If one operand of that addition is a constant
-NULL, the addition does not evaluate the other operand.
+interval b becomes ``(a, a + b) OVERLAPS (c, d)``, and likewise for d. If one operand of such an
+addition is a constant NULL, the sum is NULL, and the other operand is not evaluated.
 
 A length conversion that has no effect, because the type modifier of its argument is at least as
 strict, is replaced by its first argument. Its other arguments are not evaluated.
@@ -69,9 +69,11 @@ def replacement(call: tree.Call) -> tree.Expression | None:
 
 
 def _overlaps(call: tree.Call) -> tree.Expression | None:
-    """Return ``(start, length) OVERLAPS …`` with computed ends.
+    """Return an OVERLAPS whose intervals are replaced by the ends that they give.
 
-    ``"overlaps"(a, b, c, d)`` with an interval b becomes ``"overlaps"(a, a + b, c, d)``.
+    ``"overlaps"(a, b, c, d)`` with an interval b becomes ``"overlaps"(a, a + b, c, d)``. The result
+    is None if the addition is not among :data:`_OVERLAPS`, or if a start has more than
+    :data:`_CHEAP` calls.
     """
     types = call.function.partition("(")[2].rstrip(")").split(",")
     plus = _OVERLAPS.get(types[0])

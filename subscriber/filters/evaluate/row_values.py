@@ -70,7 +70,7 @@ class Rows:
         """Return the values of a column in the form of its type.
 
         Raises:
-            RowFilterError: a text is not a value of the type.
+            DataException: a text is not a value of the type.
             ProtocolError: a value is not valid, for a type that frames store decoded.
             NotSupportedError: the subscriber does not compute with the type.
         """
@@ -101,7 +101,7 @@ def read_column(array: pa.Array, type_oid: int) -> Value:
 
     Raises:
         NotSupportedError: the subscriber does not compute with the type.
-        RowFilterError: a value cannot be read.
+        DataException: a value cannot be read.
     """
     form = required_form(type_oid)
     is_text = pa.types.is_string(array.type)

@@ -209,6 +209,12 @@ def _check_subscript(subscript: int) -> int:
     return subscript
 
 
+def _check_bounds(sizes: tuple[int, ...], lower_bounds: tuple[int, ...]) -> None:
+    """Check that the subscripts of a new array are integers (``ArrayCheckBounds``)."""
+    if any(bound + size > _LAST_SUBSCRIPT for bound, size in zip(lower_bounds, sizes, strict=True)):
+        raise RowFilterError("array lower bound is too large", sqlstate="54000")
+
+
 def _extended(array: Array | None, *, front: tuple[Any, ...] = (), back: tuple[Any, ...] = ()) -> Array:
     if array is None or not array.dimensions:
         return _of_elements((*front, *back))
@@ -216,7 +222,10 @@ def _extended(array: Array | None, *, front: tuple[Any, ...] = (), back: tuple[A
         raise RowFilterError("argument must be empty or one-dimensional array", sqlstate="22000")
     lower = array.lower_bounds[0]
     _check_subscript(lower - 1 if front else lower + len(array.elements))
-    return _of_elements((*front, *array.elements, *back), lower)
+    elements = (*front, *array.elements, *back)
+    if back:
+        _check_bounds((len(elements),), (lower,))
+    return _of_elements(elements, lower)
 
 
 @FUNCTIONS.elementwise("array_append(anycompatiblearray,anycompatible)", strict=False)
@@ -248,7 +257,9 @@ def _concatenate(left: Array | None, right: Array | None) -> Array | None:
     elements = (*left.elements, *right.elements)
     if len(elements) > MOST_ELEMENTS:
         raise too_large()
-    return Array((parts[0][0] + parts[1][0], *outer.dimensions[1:]), outer.lower_bounds, elements)
+    sizes = (parts[0][0] + parts[1][0], *outer.dimensions[1:])
+    _check_bounds(sizes, outer.lower_bounds)
+    return Array(sizes, outer.lower_bounds, elements)
 
 
 def _as_deep(array: Array, depth: int) -> Any:
@@ -342,8 +353,7 @@ def _filled(value: Any, dimensions: Array | None, lower_bounds: Array | int | No
     count = products[-1]
     if any(size < 0 for size in sizes) or max(products) >= 2**31 or count > MOST_ELEMENTS:
         raise too_large()
-    if any(bound + size > _LAST_SUBSCRIPT for bound, size in zip(bounds, sizes, strict=True)):
-        raise RowFilterError("array lower bound is too large", sqlstate="54000")
+    _check_bounds(sizes, bounds)
     if not count or not sizes:
         return EMPTY
     return Array(sizes, bounds, (value,) * count)

@@ -267,7 +267,9 @@ def _character_of(code: int) -> str:
         raise RowFilterError("character number must be positive", sqlstate="22023")
     if code == 0:
         raise RowFilterError("null character not permitted", sqlstate="54000")
-    if code > 0x10FFFF or 0xD800 <= code <= 0xDFFF:
+    if code > 0x10FFFF:
+        raise RowFilterError("requested character too large for encoding", sqlstate="54000")
+    if 0xD800 <= code <= 0xDFFF:
         raise RowFilterError("requested character not valid for encoding", sqlstate="54000")
     return chr(code)
 

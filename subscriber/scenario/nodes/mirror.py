@@ -254,8 +254,8 @@ class Mirror:
             if rows[oid] != self._in_mirror.get(oid, Counter()):
                 raise NotSupportedError(
                     f'changing rows of partition "{shape.qualified_name}" is not supported on this subscriber',
-                    detail="Here a partitioned table and its partitions are plain tables side by side: what is written into one "
-                    "could not be found by a change that is replicated into the other.",
+                    detail="On this subscriber a partitioned table and its partitions are separate ordinary tables: a change that is "
+                    "replicated into one would not find the rows that were written into the other.",
                 )
 
     def _write(self, after: _Catalog, rows: Mapping[int, Bag]) -> dict[int, Bag]:
@@ -333,7 +333,7 @@ class Mirror:
         if self._target.shapes.reflect(connection, schema, name) is not None:
             raise UsageError(
                 f'the target has a table "{schema}.{name}" already',
-                hint="A session makes its own tables, and drops them at its end; use a database without them.",
+                hint="A session creates its tables, and drops them at its end; use a database without these tables.",
             )
         place, _ = self._target.ddl.place(schema, name)
         if place is not None and place not in sa.inspect(connection).get_schema_names():

@@ -124,5 +124,5 @@ def refusal(what: str) -> NotSupportedError:
     """The error for a statement that is refused."""
     return NotSupportedError(
         f"{what} is not supported on this subscriber",
-        detail="The PostgreSQL database that a session's statements run in is not what replicates here.",
+        detail="The session's statements run in a PostgreSQL database that is not the subscriber here.",
     )

@@ -103,8 +103,8 @@ def _query(statement: Statement) -> Query:
     executes = bool(statement.command)
     if executes and (not statement.sql or statement.command.rstrip() != r"\gexec"):
         raise NotSupportedError(
-            "a backslash command behind a statement is not supported in a scenario",
-            hint="Give it a prompt of its own; statements end with a semicolon.",
+            "a backslash command after a statement is not supported in a scenario",
+            hint="Write it at a separate prompt; statements end with a semicolon.",
         )
     parts = _parts(statement)
     return Query(

@@ -369,7 +369,7 @@ class _Reader:
             raise self._error("there is output before the first prompt", hint="A comment starts with -- and a blank.")
         self._check(typed)
         if typed.is_empty():
-            raise self._error("there is output, and nothing was typed at the prompt")
+            raise self._error("there is output, but no statement at the prompt")
         typed.expected.append(text)
 
     def _finish(self) -> None:

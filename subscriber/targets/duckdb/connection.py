@@ -50,18 +50,21 @@ POSIX locks.
 _opening: Final = threading.Lock()
 
 
-def open_file(path: str, connect: Callable[[], Any]) -> Any:
-    """Open the file; wait while another process has it open.
+def open_file(path: str, connect: Callable[[], Any], patience: float = BUSY_TIMEOUT) -> Any:
+    """Open the file; wait while another process has it open or changes it.
 
     Args:
         path: the path of the file.
         connect: the function that opens the file.
+        patience: the number of seconds to wait for other processes.
 
     Raises:
         duckdb.Error: ``connect`` raised it. The error for a file that another process has open is
-            raised after :data:`BUSY_TIMEOUT`.
+            raised after ``patience``.
+        duckdb.IOException: other processes changed the file in every attempt until ``patience`` had
+            passed.
     """
-    deadline = time.monotonic() + BUSY_TIMEOUT
+    deadline = time.monotonic() + patience
     with watched("opening the target's file (DuckDB)", lambda: holders(path)):
         while True:
             try:
@@ -72,6 +75,8 @@ def open_file(path: str, connect: Callable[[], Any]) -> Any:
             else:
                 if connection is not None:
                     return connection
+                if time.monotonic() > deadline:
+                    raise duckdb.IOException(f"other processes changed {path} whenever it was opened")
             time.sleep(_BUSY_PAUSE)
 
 

@@ -71,19 +71,19 @@ def _translate(kind: str, text: str, database: str) -> SubscriberError:
         return TargetUnavailable(
             f"DuckDB has reached its memory limit with the database {database}",
             sqlstate="53200",
-            hint="Let it have more, such as duckdb:///….duckdb?memory_limit=8GB; the change will be tried again.",
+            hint="Raise the limit in the target URL, such as duckdb:///….duckdb?memory_limit=8GB; the change will be tried again.",
         )
     if kind == "CatalogException" and "already exists" in text:
         return TargetError(
             "DuckDB has a table or a column of this name already",
             sqlstate="42P07",
-            hint="Letters of both cases are the same in its names. A table gets another name here with the option map.",
+            hint='Its names do not distinguish upper and lower case. Option "map" replicates a table into a table of another name.',
         )
     if kind in _UNAVAILABLE:
         if "not a valid DuckDB database file" in text:
             return TargetError(
                 f"{database} is not a DuckDB database",
-                hint="Name another file in the target's URL; this one stays as it is.",
+                hint="Name another file in the target URL; this file has not been changed.",
             )
         found = obstacle(database) if kind == "IOException" else None
         return TargetUnavailable(
@@ -95,7 +95,7 @@ def _translate(kind: str, text: str, database: str) -> SubscriberError:
     if kind == "CatalogException" and (unknown := _UNKNOWN_OPTION.search(text)):
         return TargetError(
             f'DuckDB does not know the option "{unknown[1]}" of the target URL',
-            hint="An option is a setting of DuckDB's, such as duckdb:///….duckdb?memory_limit=2GB.",
+            hint="The options are DuckDB's settings, such as duckdb:///….duckdb?memory_limit=2GB.",
         )
     if kind == "CatalogException":
         # The error is about something that does not exist, or that exists already. Its first line

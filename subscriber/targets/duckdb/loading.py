@@ -47,9 +47,9 @@ class DuckDBLoading(GenericLoading):
         with self._errors.reporting():
             if connection.exec_driver_sql(_BLOCK_TABLE).first() is not None:
                 raise TargetRelationError(
-                    'the name "subscriber_block" is taken',
+                    'the name "subscriber_block" is already in use',
                     sqlstate="42P07",
-                    hint="Blocks of a copy go by it: rename the table or view of that name.",
+                    hint="The initial copy uses this name for its blocks: rename the table or view.",
                 )
         driver: Any = connection.connection.driver_connection
         insert = self._insert_from_block(table, [one.column for one in columns])

@@ -31,7 +31,8 @@ class DuckDBWriting(GenericWriting):
     def truncate(self, connection: sa.Connection, tables: Sequence[TargetTable], *, restart_identity: bool) -> None:
         """See :meth:`Writing.truncate`.
 
-        Sequences restart from their MINVALUE immediately, even if the transaction is rolled back.
+        Sequences restart immediately, even if the transaction is rolled back: from their MINVALUE,
+        or from their MAXVALUE if they count down.
         """
         with self._errors.reporting():
             for table in tables:

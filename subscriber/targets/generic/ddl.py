@@ -46,7 +46,8 @@ class GenericDDL:
                 return str(int(value))
             case float() if math.isfinite(value):
                 return repr(value)
-            case str() if "\\" not in value:  # a backslash is an escape character in some databases
+            # A backslash is an escape character in some databases; a zero byte ends a statement.
+            case str() if not {"\\", "\0"}.intersection(value):
                 return "'" + value.replace("'", "''") + "'"
             case _:
                 return None

@@ -38,7 +38,7 @@ class GenericValues:
     def refused_binary(self, type_oid: int, column: TargetColumn, number: int | None = None) -> UnsupportedValue | None:
         """See :meth:`Values.refused_binary`; always None.
 
-        The column does not have a PostgreSQL type, so values in binary form are converted like
+        The column does not have a PostgreSQL type, so values in binary format are converted like
         others.
         """
         del type_oid, column, number

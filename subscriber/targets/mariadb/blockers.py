@@ -41,6 +41,6 @@ def blockers(connection: sa.Connection, session: int) -> list[str]:
 
 def _described(row: Any) -> str:
     if not row.id:
-        return f"a prepared transaction (since {row.since}; XA RECOVER lists those that there are)"
+        return f"a prepared transaction (since {row.since}; XA RECOVER lists the prepared transactions)"
     state = "idle in transaction" if row.command == "Sleep" else row.command
     return describe(row.id, row.user, row.since, state, database=row.db)

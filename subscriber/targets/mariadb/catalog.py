@@ -106,7 +106,7 @@ def _answer(connection: sa.Connection, query: sa.TextClause, place: Mapping[str,
         warning.Code == _SKIPPED for warning in connection.exec_driver_sql("SHOW WARNINGS")
     ):
         raise TargetUnavailable(
-            f'a table is being altered, and what is known of table "{place["name"]}" is not complete',
+            f'the definition of table "{place["name"]}" cannot be read while a table is being altered',
             hint="It is retried; SHOW PROCESSLIST in the target shows which session alters the table, and what that session waits for.",
         )
     return rows

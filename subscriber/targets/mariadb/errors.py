@@ -79,13 +79,13 @@ _DISK_FULL: Final = "Got error 28 "
 """The beginning of the text of error 1030 if the disk is full. Error 1030 stands for any failure of
 a storage engine.
 """
-_OTHER_NAME: Final = "Give the table another name here with the option map."
+_OTHER_NAME: Final = "Use option map to replicate the table into a table of another name."
 _HINTS: Final = {
     1059: f"MariaDB's names have 64 letters, and a schema is part of a name. {_OTHER_NAME}",
     1103: f"MariaDB's names have 64 letters, and a schema is part of a name. {_OTHER_NAME}",
     1300: f"MariaDB's names have no characters beyond U+FFFF. {_OTHER_NAME}",
-    1071: "Make the table yourself, with shorter columns in its keys.",
-    1118: "Make the table yourself, with LONGTEXT in the place of long VARCHARs.",
+    1071: "Create the table yourself, with shorter columns in its keys.",
+    1118: "Create the table yourself, with LONGTEXT instead of long VARCHARs.",
     1665: "Changes are applied row by row: set binlog_format to ROW or MIXED.",
 }
 
@@ -139,8 +139,8 @@ def translate_number(number: int, text: str) -> SubscriberError:
             f"MariaDB is not available ({known})",
             detail="Another transaction holds a lock on a row that the change needs.",
             hint="A prepared transaction holds its locks until COMMIT PREPARED (XA RECOVER lists them); if the publisher has finished it"
-            " since, XA COMMIT or XA ROLLBACK it here likewise. A row of a table without a key is found by reading the table, past every"
-            " lock on it: give the table a primary key.",
+            " since, run XA COMMIT or XA ROLLBACK in the target, too. A row of a table without a key is found by reading the table, which"
+            " waits for each of its locks: give the table a primary key.",
         )
     if number in _CONNECTING:
         return TargetUnavailable(
@@ -188,8 +188,8 @@ def _denied(text: str, known: str) -> TargetError:
         if needed is None
         else f"permission denied: {needed[1]} is needed ({known})",
         sqlstate="42501",
-        hint="GRANT the user of the target's URL what it takes: SELECT, INSERT, UPDATE and DELETE, and CREATE and ALTER where"
-        " subscriber makes tables.",
+        hint="Grant the user of the target URL SELECT, INSERT, UPDATE and DELETE, and also CREATE and ALTER if subscriber"
+        " creates or alters tables.",
     )
 
 

@@ -122,7 +122,7 @@ def _check_nulls(block: bytes, number: int, column: str) -> None:
             f'null value in column "{column}" violates not-null constraint',
             sqlstate="23502",
             column=column,
-            detail="The target would put a generated value in the place of the null.",
+            detail="The target would replace the null with a generated value.",
         )
 
 

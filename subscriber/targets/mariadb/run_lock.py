@@ -36,7 +36,7 @@ class MariaDBRunLock:
             connection.exec_driver_sql(f"SET SESSION wait_timeout = {_LONG_WAIT}")
             if connection.execute(sa.select(sa.func.get_lock(name, 0))).scalar_one() != 1:
                 raise AlreadyRunning(
-                    f'another "subscriber run" is at work on database "{self._database}"',
+                    f'another "subscriber run" is already running for database "{self._database}"',
                     hint="Stop it first; one process runs all subscriptions of a target.",
                 )
             try:

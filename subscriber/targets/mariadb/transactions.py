@@ -41,7 +41,7 @@ class MariaDBTransactions(GenericTransactions):
             DurabilityWarning(
                 f"the target may lose committed changes in a crash: its innodb_flush_log_at_trx_commit is {flushed}",
                 "Run SET GLOBAL innodb_flush_log_at_trx_commit = 1 there, and set it in the server's configuration file. The journal"
-                " does not keep what is committed.",
+                " does not keep committed changes.",
             ),
         )
 

@@ -162,8 +162,8 @@ def check_column(type_oid: int, column: TargetColumn) -> None:
     # The other texts that CHAR can store have letters of only one case.
     if storage != column.storage and (storage in TEXTS or type_oid == _BPCHAR):
         raise TargetRelationError(
-            f'key column "{column.name}" takes letters of both cases for the same',
-            detail="Rows are found by it, and PostgreSQL tells them apart.",
+            f'key column "{column.name}" does not distinguish upper and lower case',
+            detail="Rows are found by this column, and PostgreSQL distinguishes such values.",
             hint="Give the column a binary collation, such as COLLATE utf8mb4_nopad_bin.",
             column=column.name,
         )

@@ -1,4 +1,4 @@
-"""Values that arrived in binary form, for columns that have PostgreSQL's types (rules C5, D7).
+"""Values that arrived in binary format, for columns that have PostgreSQL's types (rules C5, D7).
 
 PostgreSQL's subscriber accepts such a value only if the column's type can read the bytes. A
 PostgreSQL target follows the same rule, although this program sends the value to it as text.
@@ -13,7 +13,7 @@ from subscriber.types.binary_forms import reads_form, refusal
 
 
 def refused_binary(type_oid: int, column: PostgreSQLColumn, number: int | None = None) -> UnsupportedValue | None:
-    """The error to raise for a value in binary form that the column does not read.
+    """The error to raise for a value in binary format that the column does not read.
 
     None if the column reads it. NULL is always accepted.
 
@@ -30,7 +30,7 @@ def refused_binary(type_oid: int, column: PostgreSQLColumn, number: int | None =
         message,
         sqlstate=sqlstate,
         column=column.name,
-        detail=f'Values of type {type_name(type_oid)} came in binary form, which column "{column.name}" of type'
+        detail=f'Values of type {type_name(type_oid)} came in binary format, which column "{column.name}" of type'
         f" {column.declared_type} does not read.",
         hint="Give the column the publisher's type, or use ALTER SUBSCRIPTION ... SET (binary = false).",
     )

@@ -53,7 +53,7 @@ _RELATION: Final = sa.text(
 _COLUMNS: Final = sa.text(
     "SELECT a.attname, format_type(a.atttypid, a.atttypmod), NOT a.attnotnull, a.attgenerated <> '', a.attidentity = 'a',"
     " format_type(b.oid, b.modifier), o.operator,"
-    # The type whose binary form the column reads. A domain reads that of its base type. Enums and
+    # The type whose binary format the column reads. A domain reads that of its base type. Enums and
     # text types of extensions read text (subscriber.types.binary_forms).
     " CASE WHEN a.atttypid < 10000 THEN a.atttypid::int8 ELSE (WITH RECURSIVE d (oid, base, receive) AS ("
     "   SELECT oid, typbasetype, typreceive FROM pg_type WHERE oid = a.atttypid"
@@ -174,7 +174,7 @@ class PostgreSQLColumn(TargetColumn):
     """A column of a PostgreSQL table.
 
     Attributes:
-        binary_form: the type whose binary form the column reads
+        binary_form: the type whose binary format the column reads
             (:mod:`subscriber.types.binary_forms`).
         compared_as: the SQL type to which a value is cast before it is compared with the column;
             None if no cast is needed.

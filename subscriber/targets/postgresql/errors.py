@@ -108,7 +108,7 @@ def translate_sqlstate(sqlstate: str, diag: Any) -> SubscriberError:
             return TargetUnavailable(
                 f"PostgreSQL is not available ({reason}SQLSTATE {sqlstate})",
                 sqlstate=sqlstate,
-                hint=_HINTS.get(sqlstate, "It is tried again while `subscriber run` runs."),
+                hint=_HINTS.get(sqlstate, "`subscriber run` tries again."),
             )
         case "P0":
             return ConflictError("a trigger of the target refused the change", sqlstate=sqlstate)
@@ -134,9 +134,9 @@ def rule_error(rule: str, table: str) -> TargetRelationError:
     return TargetRelationError(
         f'cannot replicate into relation "{table}" while its rule "{rule}" acts on replicated changes',
         sqlstate="0A000",
-        detail="Changes are applied as statements here, and the rule would put others in their place.",
-        hint=f'Use ALTER TABLE ... DISABLE RULE "{rule}"; with ENABLE RULE it acts on changes of others only'
-        " if our role may set session_replication_role.",
+        detail="Changes are applied as SQL statements, and the rule would replace them with other statements.",
+        hint=f'Use ALTER TABLE ... DISABLE RULE "{rule}". If the target\'s role may set session_replication_role,'
+        " ENABLE RULE is sufficient: the rule then acts on other changes only.",
     )
 
 

@@ -21,7 +21,7 @@ from subscriber.types import type_name
 _SAME_IN_BINARY: Final = frozenset(
     {16, 17, 20, 21, 23, 25, 114, 700, 701, 1043, 1082, 1083, 1114, 1184, 1700, 2950, 3802}
 )
-"""Types whose binary form is the same in all versions, with the same checks when it is read. A
+"""Types whose binary format is the same in all versions, with the same checks when it is read. A
 receive function also applies the column's length and scale. interval is not in this list: a server
 before version 17 reads the infinity of a newer server as a number of years.
 """

@@ -120,7 +120,7 @@ class PostgreSQLOrigins:
             if getattr(error.orig, "sqlstate", None) not in _NOT_ALLOWED:
                 raise
             logger.warning(
-                "the target's role may not use replication origins: what is applied is not marked as replicated"
+                "the target's role may not use replication origins: applied changes are not marked as replicated"
             )
             return None
         return made

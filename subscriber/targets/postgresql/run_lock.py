@@ -15,7 +15,7 @@ from subscriber.errors import (
 from subscriber.targets.roles.errors import Errors
 
 RUN_LOCK_KEY: Final = int.from_bytes(b"subscrib")
-"""The key of the advisory lock that a runner holds: eight letters that no other program should use.
+"""The key of the advisory lock that a run holds: eight letters that no other program should use.
 """
 _RUN_LOCKED: Final = sa.text(
     "SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND granted AND classid::int8 = :high AND objid::int8 = :low"
@@ -38,7 +38,7 @@ class PostgreSQLRunLock:
         with self._errors.reporting(), autocommit.connect() as connection:
             if not connection.execute(sa.select(sa.func.pg_try_advisory_lock(RUN_LOCK_KEY))).scalar_one():
                 raise AlreadyRunning(
-                    f'another "subscriber run" is at work on database "{self._engine.url.database}"',
+                    f'another "subscriber run" is already running for database "{self._engine.url.database}"',
                     hint="Stop it first; one process runs all subscriptions of a target.",
                 )
             try:

@@ -113,7 +113,7 @@ class PostgreSQLTransactions(GenericTransactions):
         return (
             DurabilityWarning(
                 "the target may lose committed changes, and all others, when its machine fails: its fsync is off",
-                "Run ALTER SYSTEM SET fsync = on and SELECT pg_reload_conf() there. The journal does not keep what is committed.",
+                "Run ALTER SYSTEM SET fsync = on and SELECT pg_reload_conf() there. The journal does not keep committed changes.",
             ),
         )
 

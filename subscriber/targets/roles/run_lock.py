@@ -17,10 +17,10 @@ class RunLock(Protocol):
         """Hold the run lock while the block runs.
 
         Raises:
-            AlreadyRunning: another runner holds the run lock.
+            AlreadyRunning: another run holds the run lock.
         """
         ...
 
     def is_held(self, connection: sa.Connection) -> bool | None:
-        """Whether a runner holds the run lock now; None if this cannot be determined."""
+        """Whether a run holds the run lock now; None if this cannot be determined."""
         ...

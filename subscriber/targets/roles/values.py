@@ -36,7 +36,7 @@ class Values(Protocol):
         ...
 
     def refused_binary(self, type_oid: int, column: TargetColumn, number: int | None = None) -> UnsupportedValue | None:
-        """The error to raise for a value in binary form that the column does not read (rules C5,
+        """The error to raise for a value in binary format that the column does not read (rules C5,
         D7).
 
         None if the column reads it. NULL is always accepted.

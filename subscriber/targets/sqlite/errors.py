@@ -97,7 +97,7 @@ def _translate(name: str, text: str, database: str) -> SubscriberError:
     if name == "SQLITE_NOTADB":
         return TargetError(
             f"{database} is not a SQLite database ({name})",
-            hint="Name another file in the target's URL; this one stays as it is.",
+            hint="Name another file in the target URL; this file has not been changed.",
         )
     if name == "SQLITE_ERROR" and _ABOUT_NAMES.fullmatch(text):
         return TargetError(text, sqlstate="42000")

@@ -5,7 +5,7 @@ The result is text, because Arrow has no infinity, no BC and no 24:00:00.
 The text is that of a session with ``datestyle`` ISO, ``TimeZone`` UTC and ``intervalstyle``
 postgres, which the receiver requests. Other styles are refused: ``02/03/2024`` is February 3 or
 March 2, depending on the style, and a target that stores text could store the wrong date. The
-binary form counts days or microseconds since 2000-01-01. It is converted to the text that such a
+binary format counts days or microseconds since 2000-01-01. It is converted to the text that such a
 session would write.
 
 Arrow formats a column if all its years are ordinary (1 to 9999). Otherwise the values are formatted

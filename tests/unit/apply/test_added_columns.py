@@ -8,7 +8,7 @@ import pytest
 
 from subscriber.apply.added_columns import moved, next_baseline, older_rows, renames
 from subscriber.schema.attributes import Attribute, TableAttributes
-from subscriber.schema.kept_shape import Baseline, KeptColumn, columns_of, first_baseline
+from subscriber.schema.kept_shape import Baseline, KeptColumn
 from tests.frames import OIDS, relation
 
 
@@ -45,7 +45,7 @@ def test_what_may_have_been_renamed_has_the_same_type_and_the_same_place(before,
         ("abc", "cbx", ("b", "c")),
     ],
 )
-def test_columns_that_stand_in_another_order_have_moved(before, now, found):
+def test_columns_in_another_order_have_moved(before, now, found):
     assert moved(columns(before), columns(now)) == found
 
 
@@ -81,14 +81,14 @@ def test_a_missing_value_is_that_of_older_rows_and_none_is_null():
         (BASELINE, attributes((1, "a"), (3, "d"), (4, "c")), "altered again"),
         (BASELINE, attributes((3, "c"), (4, "a")), "altered again"),
         (None, NEW, "not known"),
-        (Baseline(3, {}), NEW, "had it before"),
+        (Baseline(3, {}), NEW, "had the column before"),
         (BASELINE, attributes((1, "a"), (3, "c"), whole=False), "column list"),
         (BASELINE, attributes((1, "a"), (3, "c"), files={9: 10}), "rewritten"),
         (Baseline(2, {9: 8}), attributes((1, "a"), (3, "c"), files={9: 10}), "rewritten"),
         (BASELINE, attributes((1, "a"), (3, "c"), missing=frozenset("56")), "partitions"),
     ],
 )
-def test_what_is_not_known_has_its_reason(baseline, now, why):
+def test_an_unknown_value_has_a_reason(baseline, now, why):
     found = older_rows(COLUMN, MESSAGE, baseline, now)
     assert why in str(found.unknown)
 
@@ -98,8 +98,8 @@ def test_a_table_that_was_rewritten_before_the_baseline_is_known():
     assert older_rows(COLUMN, MESSAGE, Baseline(2, files), attributes((1, "a"), (3, "c"), files=files)).unknown is None
 
 
-def test_columns_that_came_later_are_no_obstacle():
-    """The publisher may be further than the stream"""
+def test_columns_that_were_added_later_do_not_matter():
+    """The publisher may already have columns that the stream does not have yet."""
     later = attributes((1, "a"), (3, "c"), (4, "d"), missing=frozenset("5"))
     assert older_rows(COLUMN, MESSAGE, BASELINE, later).value == "5"
 
@@ -110,14 +110,3 @@ def test_a_baseline_moves_with_what_is_applied_and_takes_files_only_where_no_lat
     assert next_baseline(MESSAGE, None, attributes((1, "a"), (3, "c"), (4, "d"))) is None
     assert next_baseline(MESSAGE, BASELINE, None) == BASELINE
     assert next_baseline(MESSAGE, None, attributes((1, "a"), (3, "c"), whole=False)) is None
-
-
-def test_a_baseline_comes_back_from_the_catalog_as_it_was():
-    baseline = first_baseline(attributes((1, "a"), (3, "c"), last=7, files={9: 10}))
-    assert baseline is not None
-    assert Baseline.from_json(baseline.to_json()) == baseline == Baseline(7, {9: 10})
-    assert first_baseline(attributes((1, "a"), whole=False)) is None
-
-
-def test_flags_of_the_key_are_no_part_of_a_shape():
-    assert columns_of(MESSAGE) == columns_of(relation("public.t", {"a": "int4", "c": "int4"}))

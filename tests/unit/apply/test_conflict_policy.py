@@ -1,4 +1,4 @@
-"""The seam at which conflicts are decided: PostgreSQL's policy, and another one."""
+"""The policy that decides about conflicts: PostgreSQL's, and another one."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from subscriber.apply.exact import ExactApplier
 from subscriber.catalog import ConflictKind
 from subscriber.errors import ConflictError, NotSupportedError
 from subscriber.lsn import LSN
-from subscriber.protocol import messages as m
+from tests.changes import delete, insert
 from tests.failures import applied_before, conflict_kind
-from tests.frames import frame, relation, transaction, values
+from tests.frames import frame, relation, transaction
 
 T = relation("public.t", {"a": "int4"}, ["a"])
 PLACE = ChangePlace(731, LSN(192), 0)
 
 
 class Table:
-    """Decides by kind, and where that is not in the table as PostgreSQL does."""
+    """Decides by the kind of a conflict, and as PostgreSQL for a kind that is not in the table."""
 
     def __init__(self, resolutions: Mapping[ConflictKind, Resolution]) -> None:
         self._resolutions = resolutions
@@ -42,16 +42,8 @@ def run(target, execute):
     return call
 
 
-def insert(key):
-    return m.Insert(16384, values(key))
-
-
-def delete(key):
-    return m.Delete(16384, "K", values(key))
-
-
 @pytest.mark.parametrize("kind", ConflictKind)
-def test_postgresql_stops_at_what_exists_and_at_nothing_else(kind):
+def test_postgresql_stops_only_at_a_key_that_already_exists(kind):
     """C18-C22"""
     error = stopped_by(Conflict(kind, "public.t", PLACE), POSTGRESQL_POLICY)
     exists = {ConflictKind.INSERT_EXISTS, ConflictKind.UPDATE_EXISTS, ConflictKind.MULTIPLE_UNIQUE_CONFLICTS}
@@ -59,7 +51,7 @@ def test_postgresql_stops_at_what_exists_and_at_nothing_else(kind):
 
 
 def test_a_policy_may_stop_at_a_missing_row(run, execute, stored):
-    """C35: as at every conflict what comes before is committed"""
+    """C35: the transactions before it are committed."""
     policy = Table({ConflictKind.DELETE_MISSING: Resolution.ERROR})
     good = transaction(200, insert("1"))
     with pytest.raises(ConflictError) as raised:
@@ -76,7 +68,7 @@ def test_a_policy_may_stop_at_a_missing_row(run, execute, stored):
     assert execute("SELECT count(*) FROM subscriber_conflict") == [(0,)]
 
 
-def test_what_no_writer_can_do_is_refused(run, execute):
+def test_a_resolution_that_is_not_supported_is_refused(run, execute):
     """refuse_not_guess"""
     policy = Table({ConflictKind.INSERT_EXISTS: Resolution.SKIP})
     execute("INSERT INTO t VALUES (1)")

@@ -39,7 +39,7 @@ def test_the_local_key_is_used_under_full_too():
 
 
 def test_without_a_local_key_full_compares_the_whole_row():
-    """C13-C15: with the target's own columns, without generated ones"""
+    """C13-C15: the target's own columns belong to it, generated columns do not."""
     extra = (TargetColumn("x", "", "BLOB"), TargetColumn("g", "", "BLOB", generated=True))
     identity = row_identity(local(relation("t", AB, identity="f"), extra=extra))
     assert identity == RowIdentity(("a", "b", "x"), whole_row=True)

@@ -42,7 +42,7 @@ def test_a_missing_table_is_named(open_relation):
 
 
 def test_a_table_of_another_spelling_is_another_table(execute, open_relation):
-    """C1: exact names, though SQLite itself would find it"""
+    """C1: names are compared exactly, although SQLite ignores case."""
     execute('CREATE TABLE "T" (a INT, b TEXT)')
     assert "does not exist" in refused(open_relation, relation("public.t", AB)).message
 
@@ -70,14 +70,14 @@ def test_missing_columns_are_named_in_remote_order_before_generated_ones(execute
 
 
 def test_missing_columns_are_named_with_both_shapes_and_what_to_run(execute, open_relation):
-    """C3: the error is PostgreSQL's; how to go on is ours. Beside B there is no place for b."""
+    """C3: the message is PostgreSQL's, the hint is not. SQLite has no place for b beside B."""
     execute('CREATE TABLE "s.t" (a INTEGER, "B" TEXT)')
     error = refused(open_relation, relation("s.t", {"a": "int4", "b": "text", "m": "text", "n": "numeric"}))
     assert error.detail == ("The publisher has (a integer, b text, m text, n numeric), the target (a INTEGER, B TEXT).")
     assert error.hint == (
         'Use ALTER TABLE main."s.t" ADD COLUMN m TEXT; ALTER TABLE main."s.t" ADD COLUMN n NUMERIC_TEXT in the target,'
-        ' or ALTER SUBSCRIPTION ... SET (schema_changes = \'add_columns\'). SQLite takes "b" and "B" for one name, PostgreSQL'
-        ' for two: rename the target\'s column to "b", or publish the table without one of them.'
+        ' or ALTER SUBSCRIPTION ... SET (schema_changes = \'add_columns\'). SQLite treats "b" and "B" as the same name, and'
+        ' PostgreSQL does not: rename the target\'s column to "b", or publish the table without one of them.'
     )
 
 
@@ -164,7 +164,7 @@ def test_errors_name_the_targets_relation(execute, target, made, message):
 # columns that are added ---------------------------------------------------------------------------
 
 
-def test_a_relation_whose_changes_are_ignored_is_looked_up_as_far_as_postgresql_would(execute, target):
+def test_a_relation_whose_changes_are_ignored_is_looked_up_as_postgresql_does(execute, target):
     """C4: a missing column stops it; a column's type is nobody's matter, and is ours only where
     values are written
     """
@@ -197,7 +197,7 @@ def test_a_column_that_the_target_refuses_stops_with_the_reason(execute, target)
     assert "schema_changes" not in str(error.hint)
 
 
-def test_where_ddl_commits_a_table_is_altered_in_a_transaction_of_its_own(execute, target, monkeypatch):
+def test_where_ddl_commits_a_table_is_altered_in_a_separate_transaction(execute, target, monkeypatch):
     """MariaDB's way, without one: what the batch has done so far must not be committed."""
     monkeypatch.setattr(target, "capabilities", replace(target.capabilities, transactional_ddl=False))
     execute("CREATE TABLE t (a INT)")
@@ -209,13 +209,13 @@ def test_where_ddl_commits_a_table_is_altered_in_a_transaction_of_its_own(execut
     assert [column.name for column in local.columns] == ["a", "b"]
 
 
-def test_our_own_state_is_no_target(execute, target, open_relation):
+def test_a_table_of_the_catalog_cannot_be_a_target(execute, target, open_relation):
     """B1: that of a publisher which is a target, too, comes with FOR ALL TABLES; it is ignored, and
     never written
     """
     remote = relation("public.subscriber_subscription", {"subid": "int4", "anything": "text"})
     error = refused(open_relation, remote)
-    assert (error.sqlstate, "keep their state" in str(error.detail)) == ("42809", True)
+    assert (error.sqlstate, "catalog tables" in str(error.detail)) == ("42809", True)
     execute('CREATE TABLE "archive.mine" (subid INT, anything TEXT)')
     with target.begin() as connection:
         RelationMap(target, connection).look_up(remote)

@@ -30,7 +30,7 @@ def heard() -> list[ReceivedMessage]:
 
 @pytest.fixture
 def apply(target, heard):
-    """Applies messages for a listener, by default one that notes what it hears."""
+    """Applies messages for a listener; the default one appends them to ``heard``."""
 
     def call(*messages, on_message=heard.append, start=100, end=1000, **more):
         applier = ExactApplier(target, subscription="sub", subid=1, on_message=on_message, **more)
@@ -47,7 +47,7 @@ def insert(a: int) -> m.Insert:
     return m.Insert(16384, values(str(a)))
 
 
-def test_a_message_is_heard_with_its_transaction(apply, heard):
+def test_a_message_is_delivered_with_its_transaction(apply, heard):
     apply(*transaction(200, said(150, "hello"), xid=77, timestamp=1_500_000))
     assert heard == [
         ReceivedMessage("sub", LSN(150), "app", b"hello", True, 77, datetime(2000, 1, 1, 0, 0, 1, 500_000, tzinfo=UTC))
@@ -55,7 +55,7 @@ def test_a_message_is_heard_with_its_transaction(apply, heard):
     assert "hello" not in repr(heard[0])
 
 
-def test_messages_are_heard_in_commit_order(apply, heard):
+def test_messages_are_delivered_in_commit_order(apply, heard):
     apply(
         *transaction(200, said(130, "first"), said(140, "second")),
         said(250, "third", transactional=False),
@@ -76,13 +76,13 @@ def test_a_listener_finds_the_changes_in_the_target(apply, execute):
 
 
 def test_a_prepared_transactions_messages_come_in_the_order_of_its_commit(apply, heard):
-    """C50: it was prepared before the message between was written"""
+    """C50: it was prepared before the other message was written."""
     apply(said(240, "first", transactional=False), *prepared(400, said(210, "second"), xid=9), end=1000)
     assert [(message.content, message.xid) for message in heard] == [(b"first", None), (b"second", 9)]
     assert heard[1].commit_time == datetime(2000, 1, 1, 0, 0, 0, 2, tzinfo=UTC)
 
 
-def test_old_messages_and_those_of_skipped_transactions_are_not_heard(apply, heard, execute):
+def test_old_messages_and_those_of_skipped_transactions_are_not_delivered(apply, heard, execute):
     """C40"""
     execute("UPDATE subscriber_replication_origin_status SET remote_lsn = '0/12C'")  # 300
     apply(
@@ -96,19 +96,19 @@ def test_old_messages_and_those_of_skipped_transactions_are_not_heard(apply, hea
     assert [message.content for message in heard] == [b"new"]
 
 
-def test_our_own_marks_are_not_heard(apply, heard):
-    """Publisher.write_barrier"""
+def test_the_messages_of_the_program_itself_are_not_delivered(apply, heard):
+    """Publisher.write_barrier writes them."""
     apply(*transaction(200, said(150, "", prefix="subscriber"), said(160, "x", prefix="subscriber")))
     assert [message.content for message in heard] == [b"x"]
 
 
-def test_without_a_listener_nothing_is_kept(apply, execute):
+def test_without_a_listener_no_message_is_stored(apply, execute):
     apply(*transaction(200, said(150, "x")), on_message=None)
     assert execute("SELECT count(*) FROM subscriber_logical_message") == [(0,)]
 
 
-def test_messages_of_a_transaction_that_fails_are_not_heard(apply, heard, execute):
-    """C35: nor are those behind it"""
+def test_messages_of_a_transaction_that_fails_are_not_delivered(apply, heard, execute):
+    """C35: messages after it are not delivered either."""
     execute("INSERT INTO t VALUES (1)")
     with pytest.raises(ConflictError):
         apply(*transaction(200, said(150, "x"), insert(1)), said(250, "y", transactional=False))
@@ -116,7 +116,7 @@ def test_messages_of_a_transaction_that_fails_are_not_heard(apply, heard, execut
     assert execute("SELECT count(*) FROM subscriber_logical_message") == [(0,)]
 
 
-def test_a_listener_that_fails_is_named_and_hears_the_message_again(apply, heard, target, execute):
+def test_a_listener_that_fails_is_named_and_gets_the_message_again(apply, heard, target, execute):
     def listener(message):
         if message.content == b"second":
             raise ValueError(message.content)
@@ -138,8 +138,8 @@ def test_a_listener_that_fails_is_named_and_hears_the_message_again(apply, heard
     assert [message.content for message in heard] == [b"first", b"second", b"third", b"fourth"]
 
 
-def test_a_message_whose_call_did_not_come_back_is_heard_again(apply, heard, execute, monkeypatch):
-    """At least once: the process died after the target's commit"""
+def test_a_message_that_was_not_delivered_before_a_crash_is_delivered_after_it(apply, heard, execute, monkeypatch):
+    """A message is delivered at least once. The process ends after the target's commit."""
     monkeypatch.setenv(failpoints.ENVIRONMENT, "target.commit.after=enospc")
     failpoints.arm(os.environ)
     with pytest.raises(OSError, match="space"):
@@ -152,6 +152,6 @@ def test_a_message_whose_call_did_not_come_back_is_heard_again(apply, heard, exe
     assert execute("SELECT count(*) FROM subscriber_logical_message") == [(0,)]
 
 
-def test_more_messages_than_are_read_at_once_are_all_heard(apply, heard):
+def test_more_messages_than_are_read_at_once_are_all_delivered(apply, heard):
     apply(*transaction(2000, *(said(200 + number, str(number)) for number in range(250))), end=2000)
     assert [message.content for message in heard] == [str(number).encode() for number in range(250)]

@@ -1,4 +1,6 @@
-"""What a table of SQLite's may say that no table of PostgreSQL's can."""
+"""Properties of SQLite's tables that PostgreSQL's tables do not have: conflict clauses and
+collations.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +10,11 @@ from subscriber.errors import ConflictError
 from subscriber.lsn import LSN
 from subscriber.protocol import messages as m
 from subscriber.targets.loader import LoadColumn, insert_statement
+from tests.changes import insert
 from tests.frames import frame, relation, transaction, values
 
 START, END = LSN(100), LSN(1000)
 KEYED = relation("public.t", {"a": "int4", "b": "text"}, ["a"])
-
-
-def insert(*texts: str | None) -> m.Insert:
-    return m.Insert(16384, values(*texts))
 
 
 @pytest.fixture
@@ -41,7 +40,7 @@ CLAUSES = {
 
 @pytest.mark.parametrize("name", CLAUSES)
 def test_on_conflict_of_a_constraint_does_not_hide_a_conflict(run, execute, name):
-    """C22: every violation stops the transaction"""
+    """C22: every violation stops the transaction."""
     columns, change = CLAUSES[name]
     execute(f"CREATE TABLE t ({columns})")
     execute("INSERT INTO t VALUES (7, 'local'), (8, 'x')")
@@ -61,8 +60,8 @@ def test_copied_rows_do_not_replace_others_either(target, execute):
     assert [statement.partition(" INTO ")[0] for statement in sql] == ["INSERT OR ABORT", "INSERT"]
 
 
-def test_a_row_is_found_by_its_letters_whatever_the_collation_of_a_column(run, execute):
-    """C14: rows that the publisher tells apart"""
+def test_texts_of_a_whole_row_are_compared_exactly_whatever_the_collation(run, execute):
+    """C14: these rows differ at the publisher."""
     execute("CREATE TABLE t (a INTEGER, b TEXT COLLATE NOCASE)")
     shape = relation("public.t", {"a": "int4", "b": "text"}, identity="f")
     update = m.Update(16384, "O", values("1", "x"), values("2", "x"))
@@ -70,8 +69,8 @@ def test_a_row_is_found_by_its_letters_whatever_the_collation_of_a_column(run, e
     assert execute("SELECT * FROM t") == [(1, "X"), (2, "x"), (1, "x ")]
 
 
-def test_a_key_finds_what_its_index_calls_equal(run, execute):
-    """C13: which may be less than what the column calls so"""
+def test_a_key_is_compared_with_the_collation_of_its_index(run, execute):
+    """C13: it may differ from the collation of the column."""
     execute("CREATE TABLE t (a INTEGER, b TEXT COLLATE NOCASE, PRIMARY KEY (b COLLATE BINARY))")
     shape = relation("public.t", {"a": "int4", "b": "text"}, ["b"])
     update = m.Update(16384, None, None, values("2", "x"))
@@ -80,8 +79,8 @@ def test_a_key_finds_what_its_index_calls_equal(run, execute):
     assert execute("SELECT * FROM t") == [(2, "x")]
 
 
-def test_a_key_that_takes_letters_for_equal_finds_its_row_by_them(run, execute):
-    """C13: as citext would, and by the key's index"""
+def test_a_key_that_ignores_case_finds_its_row_in_another_case(run, execute):
+    """C13: as with citext."""
     execute("CREATE TABLE t (a INTEGER, b TEXT COLLATE NOCASE PRIMARY KEY)")
     shape = relation("public.t", {"a": "int4", "b": "text"}, ["b"])
     assert run(shape, insert("1", "X"), m.Update(16384, None, None, values("2", "x"))) == {}

@@ -1,4 +1,4 @@
-"""apply.statements: what SET names of the key (rules C9, C14)."""
+"""The columns of the key that SET names (rules C9, C14)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TABLE = "CREATE TABLE t (a integer, k text, b integer, PRIMARY KEY (a, k))"
 
 
 def set_clause(target, change: m.Update, shape: m.Relation = DEFAULT) -> str:
-    """What an UPDATE says between SET and WHERE, without the table's name and schema."""
+    """The part of an UPDATE between SET and WHERE, without the table's name and schema."""
     (group,) = frame([shape], transaction(200, change)).groups
     with target.begin() as connection:
         local = RelationMap(target, connection).open(shape)
@@ -49,7 +49,7 @@ def update(
     ],
     ids=["no old tuple", "key changed", "full", "full, key changed", "nothing to set", "only the key"],
 )
-def test_set_leaves_out_what_of_the_key_is_as_it_was(target, execute, change, shape, expected):
+def test_set_leaves_out_unchanged_key_columns(target, execute, change, shape, expected):
     execute(TABLE)
     assert set_clause(target, change, shape) == expected
 
@@ -77,26 +77,26 @@ def test_the_targets_table_decides_what_is_exact(target, execute, table, expecte
     ids=["a column of the target's own", "nothing but the key"],
 )
 def test_where_nothing_is_left_a_column_is_set_to_itself(target, execute, table, expected):
-    """C18: the row must be there"""
+    """C18: the row must exist."""
     execute(f"CREATE TABLE t {table}")
     shape = relation("public.t", {"a": "int4", "k": "text"}, ["a", "k"])
     assert set_clause(target, update(("1", "x")), shape) == expected
 
 
-def test_rows_that_are_found_whole_are_written_whole(target, execute):
+def test_no_column_is_left_out_where_the_whole_row_is_compared(target, execute):
     execute("CREATE TABLE t (a integer, k text, b integer)")
     assert set_clause(target, update(("1", "x", "2"), ("1", "x", "1")), FULL) == "a=?, k=?, b=?"
 
 
-def test_a_table_with_triggers_has_its_key_written(target, execute):
-    """One that is UPDATE OF the key fires, as with PostgreSQL's worker"""
+def test_the_key_of_a_table_with_triggers_is_always_set(target, execute):
+    """A trigger with UPDATE OF the key fires, as with PostgreSQL's worker."""
     execute(TABLE)
     execute("CREATE TRIGGER r AFTER UPDATE OF a ON T BEGIN SELECT 1; END")
     assert set_clause(target, update(("1", "x", "2"))) == "a=?, k=?, b=?"
 
 
-def test_a_statement_is_not_kept_for_changes_of_another_key(target, execute, applier):
-    """fast_equals_exact: two frames of one shape, of which the second changes the key"""
+def test_a_cached_statement_is_not_used_where_the_key_changes(target, execute, applier):
+    """Two frames have one shape, and the second one changes the key."""
     execute(TABLE)
     execute("INSERT INTO t VALUES (1, 'x', 0)")
     same, other = update(("1", "x", "1"), ("1", "x", "0")), update(("2", "x", "2"), ("1", "x", "1"))

@@ -14,7 +14,7 @@ PREPARE = m.Prepare(LSN(150), LSN(160), 0, 731, "g")
 
 
 @pytest.mark.parametrize(("applied", "skip"), [(100, False), (191, False), (200, True), (300, True)])
-def test_what_finished_at_or_below_the_progress_is_read_past(applied, skip):
+def test_a_transaction_that_finished_at_or_before_the_progress_is_not_applied(applied, skip):
     """progress_with_data, C34"""
     transaction = RemoteTransaction.begin(BEGIN, LSN(applied))
     assert transaction.skip is skip
@@ -59,7 +59,7 @@ def test_an_origin_after_a_change_is_out_of_order():
 
 
 def test_a_prepared_transaction_finishes_with_its_commit_prepared():
-    """C50: progress after K is K's end"""
+    """C50: the progress is then the end of COMMIT PREPARED."""
     transaction = RemoteTransaction.begin_prepare(BEGIN_PREPARE, LSN(300), LSN(299))
     assert not transaction.skip
     transaction.change("I", 3)
@@ -68,14 +68,14 @@ def test_a_prepared_transaction_finishes_with_its_commit_prepared():
     assert transaction.changes == 3
 
 
-def test_a_prepared_transaction_is_old_when_where_it_finishes_is_applied():
+def test_a_prepared_transaction_is_not_applied_again_after_its_finish_lsn():
     """C50a"""
     assert RemoteTransaction.begin_prepare(BEGIN_PREPARE, LSN(300), LSN(300)).skip
 
 
-def test_a_prepared_transaction_of_which_nobody_says_where_it_finishes_is_refused():
-    """progress_with_data: it could be old or new"""
-    with pytest.raises(ProtocolError, match="does not say where"):
+def test_a_prepared_transaction_without_an_end_lsn_is_refused():
+    """progress_with_data: it may be applied already or not."""
+    with pytest.raises(ProtocolError, match="no end LSN"):
         RemoteTransaction.begin_prepare(BEGIN_PREPARE, LSN(0), LSN(0))
 
 

@@ -39,7 +39,7 @@ def test_a_run_never_spans_two_transactions():
     assert walked(*two) == ["B", "u+1", "C", "B", "u+1", "C"]
 
 
-def test_runs_continue_where_the_group_was_left():
+def test_a_later_run_continues_its_group():
     made = frame([T, U], [insert(16384), insert(2), insert(16384), insert(16384)])
     runs = [step for step in steps(made) if isinstance(step, Run) and step.group == 0]
     assert runs == [Run(0, 0, 1), Run(0, 1, 3)]
@@ -49,7 +49,7 @@ def test_an_empty_frame_has_no_steps():
     assert list(steps(Frame((), ()))) == []
 
 
-def test_controls_come_by_position_however_they_are_listed():
+def test_controls_are_ordered_by_position():
     controls = (Control(2, b"C"), Control(0, b"B"))
     assert [step.message for step in steps(Frame((), controls)) if isinstance(step, Control)] == [b"B", b"C"]
 

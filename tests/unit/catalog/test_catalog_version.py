@@ -1,5 +1,5 @@
-"""subscription.catalog.version: tables' states and publications are read again exactly when they
-were written.
+"""The versions of the catalog: table states and publications are read again exactly when they were
+written.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from subscriber.publication.definition import Publication, TableEntry
 from subscriber.publication.publishing import Publishing
 from subscriber.runtime.catalog_rules import BatchRules
 from subscriber.schema.publisher_tables import PublisherTables
-from subscriber.targets import Target, open_target
+from subscriber.targets import Target
 from tests.frames import relation
 
 TABLES = [("public", f"t{number}") for number in range(5)]
@@ -29,12 +29,10 @@ T0 = relation("public.t0", {"a": "int4"}, ["a"])
 
 
 @pytest.fixture
-def target(tmp_path):
-    with open_target(f"sqlite:///{tmp_path / 'target.db'}") as opened:
-        catalog.ensure_catalog(opened.engine)
-        with opened.begin() as connection:
-            make(connection)
-        yield opened
+def target(target):
+    """The subscription "s" with its tables."""
+    in_transaction(target, make)
+    return target
 
 
 def make(connection: sa.Connection) -> None:
@@ -62,7 +60,7 @@ def in_transaction(target: Target, write: Callable[[sa.Connection], Any]) -> Non
 
 
 class Statements:
-    """How often a table was read since somebody last asked."""
+    """Counts the queries of a table."""
 
     def __init__(self, engine: sa.Engine) -> None:
         self._texts: list[str] = []
@@ -102,8 +100,8 @@ def test_every_write_gives_the_subscription_a_version_that_it_has_never_had(targ
     assert len(set(versions)) == len(versions)
 
 
-def test_what_nobody_keeps_does_not_change_the_version(target):
-    """So that a catch-up, whose transactions are long, does not hold the subscription's row."""
+def test_values_that_are_not_cached_do_not_change_the_version(target):
+    """A catch-up has long transactions, so it must not lock the subscription's row."""
     with target.begin() as connection:
         catalog.set_relation_state(connection, 1, "public", "t0", RelationState.FINISHEDCOPY, LSN(10))
         relation = first(connection)
@@ -148,8 +146,8 @@ def test_a_batch_reads_the_tables_only_when_the_subscription_has_changed(target)
     assert [batch() for _ in range(2)] == [(1, True), (0, True)]
 
 
-def test_a_batch_does_not_read_what_is_kept_of_the_publishers_tables(target):
-    """A text as long as the publisher has tables."""
+def test_a_batch_does_not_read_the_stored_tables_of_the_publisher(target):
+    """The size of that text depends on the number of tables."""
     in_transaction(target, lambda inside: catalog.set_publisher_tables(inside, 1, "{}"))
     texts: list[str] = []
     sa.event.listen(target.engine, "before_cursor_execute", lambda *arguments: texts.append(arguments[2]))
@@ -160,7 +158,7 @@ def test_a_batch_does_not_read_what_is_kept_of_the_publishers_tables(target):
     assert not any("subpublishertables" in text for text in texts)
 
 
-def test_a_set_of_tables_is_kept_for_each_subscription(target):
+def test_the_tables_of_each_subscription_are_cached(target):
     in_transaction(
         target, lambda inside: catalog.insert_subscription(inside, "u", "", ["p"], SubscriptionOptions(slot_name="u"))
     )
@@ -204,7 +202,7 @@ def test_definitions_are_compared_only_when_a_publication_has_changed(target):
 
 
 @pytest.mark.parametrize("gone", [catalog.delete_publication, lambda inside, _: rename(inside)])
-def test_a_publication_that_is_gone_is_missed(target, gone):
+def test_a_publication_that_was_dropped_or_renamed_is_noticed(target, gone):
     with target.begin() as connection:
         catalog.insert_publication(connection, Publication("p"), "postgres")
         rules = BatchRules(catalog.get_subscription(connection, "s"))

@@ -1,8 +1,7 @@
-"""Emulated publications at work: what is kept with a subscription, and what holds for a batch."""
+"""Emulated publications: what is stored with a subscription, and what a batch uses."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -16,7 +15,6 @@ from subscriber.lsn import LSN
 from subscriber.publication.definition import Publication
 from subscriber.publication.publishing import Publishing
 from subscriber.runtime.catalog_rules import BatchRules, CatchUpRules
-from subscriber.targets import Target, open_target
 from tests.publications import as_sent, entry, table, tables
 
 T = table("public.t", {"a": "int4", "b": "text"}, key=["a"], oid=1)
@@ -24,18 +22,11 @@ SYSTEM = replace(table("pg_catalog.pg_class", {}, oid=2), is_system=True)
 P = Publication("p", tables=(entry(T, "(a > 1)"),))
 
 
-@pytest.fixture
-def target(tmp_path) -> Iterator[Target]:
-    with open_target(f"sqlite:///{tmp_path / 't.db'}") as opened:
-        catalog.ensure_catalog(opened.engine)
-        yield opened
-
-
 def subscribed(connection: Any, carrier: str | None = "c") -> catalog.Subscription:
     return catalog.insert_subscription(connection, "s", "", ("p",), SubscriptionOptions(carrier=carrier))
 
 
-def test_what_is_kept_is_read_back_without_the_systems_own_tables(target):
+def test_publications_and_tables_are_read_back_without_system_tables(target):
     settled = frozenset({as_sent(T)})
     with target.begin() as connection:
         subscription = subscribed(connection)
@@ -49,8 +40,8 @@ def test_a_subscription_without_a_carrier_publishes_nothing_itself(target):
         assert read_publishing(connection, subscribed(connection, carrier=None)) is None
 
 
-def test_a_dropped_publication_is_waited_for(target):
-    """It may be made again; what was received meanwhile is not lost."""
+def test_a_dropped_publication_is_a_transient_error(target):
+    """It may be created again; the changes that were received meanwhile are not lost."""
     with target.begin() as connection:
         subscription = subscribed(connection)
         keep_publishing(connection, subscription.subid, Publishing((P,), tables(T)))
@@ -59,14 +50,14 @@ def test_a_dropped_publication_is_waited_for(target):
     assert (caught.value.transient, caught.value.sqlstate) == (True, "42704")
 
 
-def test_a_subscription_whose_tables_were_never_read_says_what_reads_them(target):
+def test_tables_that_were_never_read_are_an_error_with_a_hint(target):
     with target.begin() as connection, pytest.raises(UsageError, match="have not been read yet") as caught:
         read_publishing(connection, subscribed(connection))
     assert "REFRESH PUBLICATION" in str(caught.value.hint)
 
 
 def test_a_batch_that_was_filtered_by_other_definitions_is_filtered_again(target):
-    """B7, as far as a subscriber can: ALTER PUBLICATION holds from the next batch on."""
+    """B7: here, ALTER PUBLICATION takes effect with the next batch."""
     with target.begin() as connection:
         subscription = subscribed(connection)
         catalog.insert_publication(connection, P, "postgres")

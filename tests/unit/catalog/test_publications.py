@@ -1,4 +1,4 @@
-"""subscription.catalog.publications: what is stored is read back, in every database."""
+"""Publications in the catalog: what is stored is read back, in every database."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_a_publication_is_renamed_and_deleted(connection):
     assert catalog.get_publication(connection, "p") == Publication("p")
 
 
-def test_a_name_is_there_once(connection):
+def test_a_name_is_unique(connection):
     catalog.insert_publication(connection, PUBLICATION, "ann")
     catalog.insert_publication(connection, replace(EVERYTHING, name='p "q"'), "ann")
     for refused in (
@@ -74,7 +74,7 @@ def test_a_name_is_there_once(connection):
         assert (caught.value.sqlstate, caught.value.message) == ("42710", 'publication "P "q"" already exists')
 
 
-def test_what_is_not_there_cannot_be_changed(connection):
+def test_an_unknown_publication_cannot_be_changed(connection):
     for missing in (
         lambda: catalog.get_publication(connection, "p"),
         lambda: catalog.replace_publication(connection, Publication("p")),

@@ -1,4 +1,4 @@
-"""Numbers of rows that grow with time."""
+"""Row numbers that grow with time."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from subscriber.catalog.row_numbers import RowNumbers
 
 
-def test_numbers_grow_where_the_clock_stands_or_goes_back(monkeypatch):
+def test_numbers_grow_when_the_clock_stands_still_or_is_set_back(monkeypatch):
     moments = iter([100, 100, 50, 200])
     monkeypatch.setattr("subscriber.catalog.row_numbers.time.time_ns", lambda: next(moments))
     numbers = RowNumbers()

@@ -1,4 +1,4 @@
-"""subscription.catalog.relations: the steps of a table's state, each from the state it leaves."""
+"""The states of tables: each step names the state that it leaves."""
 
 from __future__ import annotations
 
@@ -8,20 +8,6 @@ from subscriber import catalog
 from subscriber.catalog import CatchUpProgress, RelationState, SubscriptionRelation
 from subscriber.errors import ProgressConflict
 from subscriber.lsn import INVALID_LSN, LSN
-from subscriber.targets import open_target
-
-
-@pytest.fixture
-def target(tmp_path):
-    with open_target(f"sqlite:///{tmp_path / 'target.db'}") as opened:
-        catalog.ensure_catalog(opened.engine)
-        yield opened
-
-
-@pytest.fixture
-def connection(target):
-    with target.begin() as opened:
-        yield opened
 
 
 def add(connection, name="t", state=RelationState.INIT, lsn=None) -> SubscriptionRelation:
@@ -29,7 +15,24 @@ def add(connection, name="t", state=RelationState.INIT, lsn=None) -> Subscriptio
     return next(one for one in catalog.relations_of(connection, 1) if one.name == name)
 
 
-def test_each_step_leaves_the_state_it_was_read_in_and_forgets_the_error(connection):
+def test_the_states_are_those_of_the_catalog():
+    """D1: w and c exist in a worker's memory only."""
+    assert [state.value for state in RelationState] == ["i", "d", "f", "s", "r"]
+
+
+def test_table_states_are_kept_with_their_lsn(connection):
+    """D1"""
+    catalog.set_relation_state(connection, 1, "public", "b", RelationState.INIT)
+    catalog.set_relation_state(connection, 1, "public", "a", RelationState.READY)
+    catalog.set_relation_state(connection, 1, "public", "b", RelationState.SYNCDONE, LSN(0x16B3778))
+    catalog.set_relation_state(connection, 2, "public", "b", RelationState.DATASYNC)
+    assert catalog.relations_of(connection, 1) == [
+        SubscriptionRelation("public", "a", RelationState.READY, None),
+        SubscriptionRelation("public", "b", RelationState.SYNCDONE, LSN(0x16B3778)),
+    ]
+
+
+def test_each_step_leaves_the_state_that_was_read_and_deletes_the_error(connection):
     """D1"""
     relation = add(connection)
     catalog.record_relation_error(connection, 1, "public", "t", "ERROR:  no")
@@ -46,7 +49,7 @@ def test_each_step_leaves_the_state_it_was_read_in_and_forgets_the_error(connect
 
 
 @pytest.mark.parametrize("gone", [True, False])
-def test_a_table_that_a_command_removed_or_renewed_meanwhile_is_left_alone(connection, gone):
+def test_a_table_that_a_command_removed_or_reset_meanwhile_is_left_alone(connection, gone):
     """D11"""
     relation = add(connection, state=RelationState.DATASYNC)
     catalog.delete_relations(connection, 1, [("public", "t")])
@@ -102,3 +105,30 @@ def test_a_catch_up_ends_with_the_state_f(connection):
     for step in (progress.read, lambda inside: progress.lock(inside, LSN(10))):
         with pytest.raises(ProgressConflict, match=r'origin "pg_1_public\.t" is not catching up'):
             step(connection)
+
+
+def test_tables_that_were_handed_over_become_ready_together(connection):
+    handed_over = [add(connection, name, RelationState.SYNCDONE, LSN(20)) for name in "tu"]
+    catalog.make_ready(connection, 1, handed_over)
+    assert [(one.state, one.lsn) for one in catalog.relations_of(connection, 1)] == [(RelationState.READY, LSN(20))] * 2
+    with pytest.raises(ProgressConflict, match=r'table "public\.t" is not in state s any more'):
+        catalog.make_ready(connection, 1, handed_over)
+
+
+def test_the_states_for_caching_have_no_value_that_changes_more_often(connection):
+    add(connection, "copied", RelationState.FINISHEDCOPY, LSN(10))
+    add(connection, "handed_over", RelationState.SYNCDONE, LSN(20))
+    add(connection, "ready", RelationState.READY, LSN(20))
+    catalog.record_relation_error(connection, 1, "public", "copied", "ERROR:  no")
+    states = catalog.read_states(connection, 1)
+    assert list(states) == [
+        SubscriptionRelation("public", "copied", RelationState.FINISHEDCOPY, None),
+        SubscriptionRelation("public", "handed_over", RelationState.SYNCDONE, LSN(20)),
+        SubscriptionRelation("public", "ready", RelationState.READY, LSN(20)),
+    ]
+    assert [one.name for one in states.unfinished] == ["copied", "handed_over"]
+    assert states.begins == {
+        ("public", "copied"): None,
+        ("public", "handed_over"): 20,
+        ("public", "ready"): INVALID_LSN,
+    }

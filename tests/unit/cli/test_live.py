@@ -4,46 +4,41 @@ from __future__ import annotations
 
 import io
 import logging
-import sqlite3
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-import sqlalchemy as sa
 from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from subscriber.catalog import Subscription
-from subscriber.catalog.subscription_options import SubscriptionOptions
 from subscriber.cli.live import live_table, worker_table, worker_view
-from subscriber.cli.options import log_to_stderr, warn_on_stderr
+from subscriber.cli.options import log_to_stderr
 from subscriber.lsn import LSN
 from subscriber.runtime.copy_progress import CopyStatus
 from subscriber.runtime.worker_snapshot import WorkerSnapshot
+from tests.subscriptions import SUBSCRIPTION
 
 
 def copy(name: str, rows: int = 1_234_567) -> CopyStatus:
-    return CopyStatus("public", name, rows, 234_567_890, 30_000_000, 4_567_890_123, 123_456.7, "2026-01-02T03:04:05Z")
+    return CopyStatus(
+        schema="public",
+        name=name,
+        rows=rows,
+        bytes=234_567_890,
+        estimated_rows=30_000_000,
+        estimated_bytes=4_567_890_123,
+        rows_per_second=123_456.7,
+        started_at="2026-01-02T03:04:05Z",
+    )
 
 
 def worker(*copies: CopyStatus) -> WorkerSnapshot:
     """A worker with a backlog larger than most."""
     end = LSN(0xFF_016B3778)
-    subscription = Subscription(
-        1,
-        "subscriber",
-        "",
-        ("p",),
-        SubscriptionOptions(),
-        enabled=True,
-        slot_name="s",
-        skip_lsn=LSN(0),
-        system_identifier="1",
-    )
     return WorkerSnapshot(
-        subscription,
+        replace(SUBSCRIPTION, name="subscriber"),
         receives=True,
         applies=True,
         received=end,
@@ -58,14 +53,6 @@ def worker(*copies: CopyStatus) -> WorkerSnapshot:
 @pytest.fixture
 def console():
     return Console(file=io.StringIO(), force_terminal=True, width=80)
-
-
-@pytest.fixture
-def logging_before():
-    root = logging.getLogger()
-    before = root.level, root.handlers
-    yield
-    root.level, root.handlers = before
 
 
 @pytest.fixture
@@ -119,30 +106,3 @@ def test_a_line_that_is_logged_stands_above_the_table_and_not_in_it(console, log
         assert "the publisher is away" in after
         assert after.index("the publisher is away") < after.index("streaming")
         assert show is not None
-
-
-@pytest.mark.parametrize("log", [log_to_stderr, warn_on_stderr])
-def test_a_connection_that_the_target_has_ended_leaves_no_traceback_in_the_log(capsys, logging_before, log):
-    logging.getLogger().handlers = []  # pytest's
-    log()
-
-    class Endable(sqlite3.Connection):
-        ended = False
-
-        def rollback(self):
-            if self.ended:
-                raise sqlite3.OperationalError("Lost connection")
-
-    ours = sqlite3.connect(":memory:", factory=Endable)
-    engine = sa.create_engine("sqlite://", creator=lambda: ours)
-    with engine.connect():
-        ours.ended = True
-    assert capsys.readouterr().err == ""
-
-
-def test_a_warning_of_a_short_command_begins_as_psqls(capsys, logging_before):
-    logging.getLogger().handlers = []  # pytest's
-    warn_on_stderr()
-    logging.getLogger("subscriber").warning("the publisher is away")
-    logging.getLogger("py4j.clientserver").error("an error of ours, with its traceback")
-    assert capsys.readouterr().err == "WARNING:  the publisher is away\n"

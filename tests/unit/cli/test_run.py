@@ -4,6 +4,8 @@ told to.
 
 from __future__ import annotations
 
+import json
+import signal
 import subprocess
 import sys
 import threading
@@ -12,9 +14,10 @@ from typing import Any
 import pytest
 
 from subscriber.cli import run
-from subscriber.cli.run import ending_in_time
-from subscriber.errors import PipelineError
+from subscriber.cli.run import ending_in_time, message_listener, stop_on_signals, warn_of_open_journals
+from subscriber.errors import PipelineError, UsageError
 from subscriber.settings import Settings
+from tests.journals import writing
 
 HANGS = """
 import threading
@@ -112,6 +115,62 @@ def test_an_interrupted_run_that_was_to_catch_up_is_no_success(spark_that_ends, 
     stop = threading.Event()
     stop.set()
     assert not spark_that_ends(stop, once=True)
-    assert "the run was told to end before everything had caught up" in caplog.text
+    assert "the run was stopped before every subscription had caught up" in caplog.text
     answer = ended("stop.set(); threading.Event().wait()", options=", once=True")
     assert answer.returncode == 1
+
+
+# Signals and journals -----------------------------------------------------------------------------
+
+
+def test_run_warns_of_journals_that_others_may_read_and_says_how_to_close_them(tmp_path, caplog):
+    settings = Settings(str(tmp_path))
+    journal = tmp_path / "1_s"
+    with writing(journal):
+        pass
+    journal.chmod(0o700)
+    with caplog.at_level("WARNING"):
+        warn_of_open_journals(settings)
+        assert caplog.messages == []
+        journal.chmod(0o750)
+        warn_of_open_journals(settings)
+    assert len(caplog.messages) == 1
+    assert f"chmod -R go= {journal}" in caplog.messages[0]
+
+
+@pytest.mark.parametrize("ignored", [False, True])
+def test_the_end_of_the_terminal_stops_in_order(ignored):
+    """Both the terminal and its shell send SIGHUP, and neither is a second Ctrl-C; what nohup
+    ignores stays ignored.
+    """
+    given = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    try:
+        signal.signal(signal.SIGHUP, signal.SIG_IGN if ignored else signal.SIG_DFL)
+        stop = stop_on_signals()
+        if not ignored:
+            signal.raise_signal(signal.SIGHUP)
+        signal.raise_signal(signal.SIGHUP)
+        assert stop.wait(0.2 if ignored else 30) is not ignored
+        stop.set()
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+    finally:
+        for number, handler in given.items():
+            signal.signal(number, handler)
+
+
+# Message listeners --------------------------------------------------------------------------------
+
+
+def test_a_listener_is_named_as_python_finds_it(tmp_path, monkeypatch):
+    (tmp_path / "somebodys.py").write_text("class Here:\n    @staticmethod\n    def hear(message): return message\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert message_listener("json:dumps") is json.dumps
+    assert message_listener("somebodys:Here.hear")("x") == "x"  # type: ignore[arg-type]  # any message will do
+
+
+@pytest.mark.parametrize("place", ["nowhere.to.be.found:f", "json:absent", "json", "json:", ":dumps", "json:__name__"])
+def test_what_cannot_be_called_is_refused(place):
+    with pytest.raises(UsageError) as raised:
+        message_listener(place)
+    assert f'message listener "{place}"' in raised.value.message

@@ -104,13 +104,21 @@ def test_a_publisher_that_has_less_than_was_received_is_named(monkeypatch, tmp_p
     monkeypatch.setattr("subscriber.cli.status.subscription_statuses", lambda *_: [diverged])
     shown = CliRunner().invoke(command, ["--target", f"sqlite:///{tmp_path / 't.db'}"])
     assert (
-        "WARNING:  the publisher of shop has WAL up to 0/1F0 only, and changes up to 0/200 were received"
+        "WARNING:  the publisher of shop has WAL only up to 0/1F0, but changes up to 0/200 were received"
         in shown.output
     )
     assert "? B" in shown.output
 
 
-RUNNER = RunnerStatus(True, "db1", 4711, "2026-11-21T10:00:00+00:00", "2026-11-21T10:20:00+00:00", None, None)
+RUNNER = RunnerStatus(
+    alive=True,
+    host="db1",
+    process_id=4711,
+    started_at="2026-11-21T10:00:00+00:00",
+    heartbeat_at="2026-11-21T10:20:00+00:00",
+    busy_since=None,
+    ended_at=None,
+)
 
 
 @pytest.mark.parametrize(
@@ -120,7 +128,7 @@ RUNNER = RunnerStatus(True, "db1", 4711, "2026-11-21T10:00:00+00:00", "2026-11-2
         (
             RUNNER,
             (
-                "`subscriber run` is running since 2026-11-21T10:00:00+00:00 on host db1, process 4711, last heard of at"
+                "`subscriber run` has been running since 2026-11-21T10:00:00+00:00 on host db1, process 4711, last heartbeat at"
                 " 2026-11-21T10:20:00+00:00"
             ),
         ),
@@ -128,8 +136,8 @@ RUNNER = RunnerStatus(True, "db1", 4711, "2026-11-21T10:00:00+00:00", "2026-11-2
         (
             replace(RUNNER, alive=False),
             (
-                "WARNING:  `subscriber run` is not running; the last one (on host db1, process 4711) did not end in order, and was last"
-                " heard of at 2026-11-21T10:20:00+00:00"
+                "WARNING:  `subscriber run` is not running; the last one (on host db1, process 4711) did not end normally, and wrote its"
+                " last heartbeat at 2026-11-21T10:20:00+00:00"
             ),
         ),
         (
@@ -220,7 +228,7 @@ def test_what_a_run_has_left_is_shown_while_its_batch_holds_the_target(monkeypat
     monkeypatch.setattr("subscriber.cli.status.subscription_statuses", lambda *_: pytest.fail("it would wait"))
     target = ["--target", f"sqlite:///{tmp_path}/t.db"]
     text = CliRunner().invoke(command, target, catch_exceptions=False).output
-    assert text.startswith(f"as of {as_of}, while `subscriber run` holds the target")
+    assert text.startswith(f"as of {as_of}, while a batch or a copy of `subscriber run` locks the target")
     (status,) = json.loads(CliRunner().invoke(command, [*target, "--json"], catch_exceptions=False).output)
     assert (status["name"], status["as_of"]) == ("shop", as_of)
 
@@ -237,3 +245,10 @@ def test_what_a_run_has_left_long_ago_is_shown_only_where_the_target_cannot_be_r
 
     monkeypatch.setattr("subscriber.cli.status.subscription_statuses", held)
     assert "as of 2026-01-01" in CliRunner().invoke(command, target, catch_exceptions=False).output
+
+
+def test_status_of_a_target_without_subscriptions_says_what_to_do(run, target):
+    code, out, _ = run("status", "--target", target)
+    assert code == 0
+    assert "CREATE SUBSCRIPTION" in out
+    assert json.loads(run("status", "--target", target, "--json")[1]) == []

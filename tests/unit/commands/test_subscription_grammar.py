@@ -274,4 +274,7 @@ def test_commands_of_publications_are_read_by_their_own_grammar(sql):
 def test_everything_else_is_refused_with_what_is_understood(sql):
     with pytest.raises(NotSupportedError) as caught:
         parse(sql)
-    assert caught.value.hint == "Understood are CREATE, ALTER and DROP of SUBSCRIPTION and PUBLICATION, and SELECT."
+    assert (
+        caught.value.hint
+        == "The supported commands are CREATE, ALTER and DROP of SUBSCRIPTION and PUBLICATION, and SELECT."
+    )

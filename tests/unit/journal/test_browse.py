@@ -1,4 +1,4 @@
-"""Looking into a journal: every message in words, values only when asked for."""
+"""Journals as people see them: each message in words, values only on request."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_every_message_is_described_in_words(message, words):
 
 
 def test_values_are_shown_only_when_asked_for():
-    """Invariant names_are_data: what is printed is kept somewhere."""
+    """Invariant names_are_data: printed values may be stored by a terminal or a log."""
     change = m.Update(16384, "O", values("17", "it's"), (m.BinaryValue(b"\0\xff"), m.NULL))
     shown = describe(change, {T.relation_id: T}, show_values=True)
     assert shown == "UPDATE old row (a: '17', b: 'it's') (a: \\x00ff, b: null)"
@@ -62,12 +62,12 @@ def test_a_journal_is_listed_with_its_entries_and_size(tmp_path):
 
 
 @pytest.mark.parametrize("prefix", ["", "file://"])
-def test_a_journal_may_be_named_itself(tmp_path, prefix):
+def test_the_url_of_a_single_journal_lists_this_journal(tmp_path, prefix):
     three_transactions(tmp_path)
     assert [summary.control.slot for summary in list_journals(f"{prefix}{tmp_path}")] == ["s"]
 
 
-def test_where_there_is_nothing_nothing_is_listed(tmp_path):
+def test_an_empty_place_has_no_journals(tmp_path):
     assert list_journals(str(tmp_path / "nowhere")) == []
     assert list_journals("mock:///bucket") == []
 
@@ -85,12 +85,12 @@ def test_messages_come_in_commit_order_with_their_transaction(tmp_path):
     assert lines[2].description == "INSERT (a: 1 bytes, b: 1 bytes)"
 
 
-def test_a_range_may_be_asked_for(tmp_path):
+def test_a_range_of_lsns_is_shown(tmp_path):
     three_transactions(tmp_path)
     lines = browse(str(tmp_path), LSN(0x200), LSN(0x300), show_values=True)
     assert [line.description for line in lines if line.action == "I"] == ["INSERT (a: '2', b: 'x')"]
 
 
-def test_where_there_is_no_journal_browsing_says_so(tmp_path):
+def test_browsing_a_missing_journal_is_an_error(tmp_path):
     with pytest.raises(JournalGap, match="there is no journal"):
         list(browse(str(tmp_path), INVALID_LSN, MAX_LSN, show_values=False))

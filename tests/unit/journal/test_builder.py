@@ -1,4 +1,6 @@
-"""Frames on their way into segments: checked, cut, spilled, self-contained."""
+"""The builder of segments: messages are checked, cut and spilled, and each segment can be read
+alone.
+"""
 
 from __future__ import annotations
 
@@ -76,7 +78,7 @@ def test_a_position_beyond_four_gigabytes_keeps_all_its_bytes(storage):
 
 
 def test_messages_of_a_stream_block_lose_their_transaction_id(storage):
-    """Rule A3: the journal knows one form only."""
+    """Rule A3: the journal has messages without it only."""
     change = m.Update(T.relation_id, "K", values("1", None), values("2", "y"), XID)
     sent: list[m.Type | m.Relation | m.Insert | m.Update | m.Delete | m.Truncate | m.LogicalMessage] = [
         m.Type(99, "public", "mood", XID), replace(T, xid=XID), insert(1, xid=XID), change,
@@ -87,15 +89,15 @@ def test_messages_of_a_stream_block_lose_their_transaction_id(storage):
     assert messages_of(storage, [segment]) == [replace(message, xid=None) for message in sent]
 
 
-def test_what_a_stream_is_wrapped_in_keeps_its_bytes(storage):
-    """Begin and Commit have no transaction id in front, inside a stream's entry as everywhere."""
+def test_begin_and_commit_of_a_streamed_transaction_keep_their_bytes(storage):
+    """Begin and Commit never have a transaction ID."""
     builder = builder_with(storage, [replace(T, xid=XID), insert(1, xid=XID)], in_stream=True)
     builder.prepend(frame(m.Begin(LSN(0x1F8), 5, XID)))
     builder.append(frame(m.Commit(LSN(0x1F8), LSN(0x200), 5)))
     assert messages_of(storage, publish(builder)) == transaction(0x200, T, insert(1), xid=XID, timestamp=5)
 
 
-def test_a_begin_is_put_before_what_is_on_disk_already(storage):
+def test_a_begin_is_put_before_parts_that_are_already_on_disk(storage):
     builder = builder_with(storage, [replace(T, xid=XID), insert(1, xid=XID)], in_stream=True)
     builder.spill()
     builder.prepend(frame(m.Begin(LSN(0x1F8), 5, XID)))
@@ -117,7 +119,7 @@ def test_a_description_inside_the_segment_is_not_repeated(storage):
     assert described_by(storage, segment) == []
 
 
-def test_a_description_that_comes_after_a_change_does_not_spare_the_one_before(storage):
+def test_a_description_after_a_change_does_not_replace_the_one_before_it(storage):
     wider = relation("public.t", {"a": "int4", "b": "text", "c": "text"}, key=["a"])
     sent = transaction(0x200, insert(1), wider, m.Insert(T.relation_id, values("2", "y", "z")))
     builder = builder_with(storage, sent, {T.relation_id: T})
@@ -186,7 +188,7 @@ def test_a_full_disk_makes_nothing_visible(storage):
 @pytest.mark.parametrize("spilled_after", [(), (1,), (2,), (3,), (4,), (1, 2, 3, 4)])
 @pytest.mark.parametrize("position", [0, 1, 2, 3, 4])
 def test_truncate_keeps_exactly_what_came_before(storage, position, spilled_after):
-    """Rule C43, wherever the parts end."""
+    """Rule C43: wherever a part ends."""
     sent: list[m.Message] = [T, insert(1), insert(2), insert(3)]
     builder = SegmentBuilder(storage, {}, in_stream=False)
     for count, message in enumerate(sent, start=1):
@@ -247,8 +249,8 @@ def measured(builder: SegmentBuilder) -> tuple[int, int]:
 
 
 @pytest.mark.parametrize("spilled", [False, True])
-def test_the_size_of_what_is_unwritten_follows_every_change(storage, spilled):
-    """Invariant bounded_memory: the receiver never counts frames itself."""
+def test_the_size_of_unwritten_messages_is_always_known(storage, spilled):
+    """Invariant bounded_memory: the receiver relies on this size."""
     one = len(frame(insert(1)))
     builder = builder_with(storage, [T, insert(1), insert(2)])
     before = measured(builder)
@@ -282,8 +284,8 @@ def test_a_published_builder_is_empty_and_takes_the_next_entry(storage):
     assert described_by(storage, segment) == [T]
 
 
-def test_what_is_split_off_is_not_published(storage):
-    """The beginning of a transaction that is still open, behind those that have finished."""
+def test_a_part_that_is_split_off_is_not_published(storage):
+    """It is the beginning of a transaction that is still open, after transactions that finished."""
     finished = transaction(0x200, T, insert(1))
     builder = builder_with(storage, [*finished, m.Begin(LSN(0x2F8), 5, 8), insert(2)])
     rest = builder.split(len(finished))

@@ -1,4 +1,4 @@
-"""The control file: whose journal it is, and positions that only move forward."""
+"""The control file: the publisher and slot of a journal, and positions that never move back."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ def storage(tmp_path):
     return LocalStorage(tmp_path / "journal")
 
 
-def test_what_was_written_is_read(storage):
+def test_a_control_file_is_read_back(storage):
     write_control(storage, CONTROL)
     assert read_control(storage) == CONTROL
 
 
-def test_where_nothing_was_written_there_is_no_journal(storage):
+def test_without_a_control_file_there_is_no_journal(storage):
     assert read_control(storage) is None
 
 
-def test_it_is_replaced_whole_and_leaves_no_temporary_file(storage):
+def test_a_control_file_is_replaced_without_a_temporary_file_left(storage):
     write_control(storage, CONTROL)
     write_control(storage, CONTROL.moved(begin=LSN(0x200)))
     assert [name for name, _ in storage.names()] == [CONTROL_FILE]
     assert read_control(storage) == CONTROL.moved(begin=LSN(0x200))
 
 
-def test_positions_are_text_that_a_person_reads(storage):
+def test_positions_are_stored_as_text(storage):
     write_control(storage, CONTROL)
     fields = json.loads(storage.read(CONTROL_FILE))
     assert fields == {
@@ -92,5 +92,5 @@ def test_a_journal_of_another_publisher_or_slot_is_refused_by_both_names(system,
         assert word in caught.value.message
 
 
-def test_one_s_own_journal_is_accepted():
+def test_a_journal_of_the_same_publisher_and_slot_is_accepted():
     check_identity(CONTROL, system_identifier="7300", slot="s", url="/j")

@@ -69,7 +69,7 @@ def test_a_consumer_is_written_from_the_reserve(storage):
         assert storage.read(RESERVE_FILE) is None
 
 
-def test_what_a_consumer_passed_is_trimmed_and_the_reserve_made_again(storage):
+def test_applied_entries_are_trimmed_and_the_reserve_is_created_again(storage):
     """The control file is written first, on a disk without a byte."""
     three_large(storage)
     with writing(storage) as journal:
@@ -90,7 +90,7 @@ def test_an_idle_position_is_written_from_the_reserve(storage):
         assert journal.durable_lsn == 0x900
 
 
-def test_a_segment_finds_the_room_that_trimming_makes(storage):
+def test_a_segment_uses_the_space_that_trimming_frees(storage):
     three_large(storage)
     with writing(storage) as journal:
         with full(storage):
@@ -100,7 +100,7 @@ def test_a_segment_finds_the_room_that_trimming_makes(storage):
 
 
 @pytest.mark.parametrize("parts", [1, 3])
-def test_without_room_nothing_of_an_entry_is_visible_and_it_can_come_again(storage, parts):
+def test_an_entry_that_finds_no_space_is_invisible_and_can_be_written_again(storage, parts):
     """slot_after_disk: what is not durable is not confirmed."""
     three_large(storage)
     with writing(storage) as journal:
@@ -122,7 +122,7 @@ def test_a_receiver_that_starts_on_a_full_disk_trims_before_it_streams(storage):
     assert keys_of(storage, 0x300) == [3, 4]
 
 
-def test_a_position_that_finds_no_room_at_all_is_written_when_there_is_some(storage):
+def test_a_position_that_finds_no_space_is_written_when_there_is_some(storage):
     """The reserve is gone as well: the target's commit stands, and nothing fails."""
     three_large(storage)
     consumers = JournalConsumers(storage.url, consumer().target, 1, subscription="s", place="")
@@ -140,7 +140,7 @@ def test_a_position_that_finds_no_room_at_all_is_written_when_there_is_some(stor
     assert keys_of(storage, 0x400) == [4]
 
 
-def test_a_spool_that_finds_no_room_leaves_no_file(storage):
+def test_a_spool_that_finds_no_space_leaves_no_file(storage):
     with writing(storage) as journal:
         with full(storage), pytest.raises(JournalUnavailable):
             filled(journal, [large(1)[:2], large(1)[2:]])

@@ -1,4 +1,4 @@
-"""Planning by names, reading segment by segment."""
+"""The reader plans by names, and reads one segment after another."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ def columns(folder, *names: str) -> list[tuple[object, ...]]:
 # Planning -----------------------------------------------------------------------------------------
 
 
-def test_where_there_is_no_journal_a_reader_is_told_who_makes_it(tmp_path):
+def test_a_missing_journal_is_an_error_that_names_its_writer(tmp_path):
     with pytest.raises(JournalGap, match="there is no journal") as caught:
         JournalReader(LocalStorage(tmp_path)).latest(INVALID_LSN)
     assert "subscriber run" in str(caught.value.hint)
 
 
-def test_the_latest_position_is_an_entry_s_end_and_stays_put_without_one(tmp_path):
+def test_the_latest_position_is_the_end_of_an_entry_or_the_start(tmp_path):
     three_transactions(tmp_path)
     reader = JournalReader(LocalStorage(tmp_path))
     assert reader.latest(LSN(0x100)) == 0x400
@@ -60,7 +60,7 @@ def test_the_latest_position_is_an_entry_s_end_and_stays_put_without_one(tmp_pat
     assert reader.latest(LSN(0x900)) == 0x900
 
 
-def test_a_limit_in_bytes_cuts_between_entries_and_admits_at_least_one(tmp_path):
+def test_a_limit_in_bytes_ends_between_entries_and_allows_at_least_one(tmp_path):
     three_transactions(tmp_path)
     reader = JournalReader(LocalStorage(tmp_path))
     size = max(entry.size for entry in journal_entries(reader.storage))
@@ -76,7 +76,7 @@ def test_a_plan_takes_entries_after_the_start_up_to_the_end(tmp_path):
 
 
 @pytest.mark.parametrize("missing", [0, 1])
-def test_a_missing_segment_is_refused_with_both_lsns_by_whoever_reads(tmp_path, missing):
+def test_a_missing_segment_is_a_gap_with_both_lsns(tmp_path, missing):
     three_transactions(tmp_path)
     segment_files(tmp_path)[missing].unlink()
     reader = JournalReader(LocalStorage(tmp_path))
@@ -87,10 +87,8 @@ def test_a_missing_segment_is_refused_with_both_lsns_by_whoever_reads(tmp_path, 
         reader.plan(LSN(0x100), LSN(0x400))
 
 
-def test_a_batch_whose_end_is_gone_is_refused(tmp_path):
-    """It was planned when the segment was there; applying the rest of it would skip the end for
-    ever.
-    """
+def test_a_batch_whose_last_entry_is_missing_is_refused(tmp_path):
+    """The batch was planned when the segment existed. Applying the rest would skip the end."""
     three_transactions(tmp_path)
     segment_files(tmp_path)[-1].unlink()
     reader = JournalReader(LocalStorage(tmp_path))
@@ -100,8 +98,8 @@ def test_a_batch_whose_end_is_gone_is_refused(tmp_path):
     assert caught.value.lsn == 0x400
 
 
-def test_a_batch_that_every_consumer_has_applied_needs_nothing(tmp_path):
-    """Spark plans its last batch again after a crash, when the journal may have been trimmed."""
+def test_a_batch_that_every_consumer_has_applied_needs_no_entries(tmp_path):
+    """After a crash Spark plans its last batch again, and the journal may have been trimmed."""
     three_transactions(tmp_path)
     with writing(tmp_path) as journal:
         passed(LocalStorage(tmp_path), 0x400)
@@ -111,8 +109,8 @@ def test_a_batch_that_every_consumer_has_applied_needs_nothing(tmp_path):
     assert reader.plan(LSN(0x200), LSN(0x400)) == []
 
 
-def test_with_two_phase_every_entry_is_read_where_it_stands(tmp_path):
-    """C49, C50: a verdict needs no changes beside it"""
+def test_with_two_phase_each_entry_is_read_at_its_own_place(tmp_path):
+    """C49, C50: COMMIT PREPARED and ROLLBACK PREPARED are read without the changes."""
     with writing(tmp_path) as journal:
         publish(journal, 0x180, prepare(0x180, T, insert(1), xid=7), kind="p", xid=7)
         publish(journal, 0x200, transaction(0x200, T, insert(2)))
@@ -130,7 +128,7 @@ def test_with_two_phase_every_entry_is_read_where_it_stands(tmp_path):
     assert plan(0x200, two_phase=True) == [("k", 0x240), ("p", 0x250), ("r", 0x260)]
 
 
-def test_asking_for_what_was_trimmed_is_refused_with_both_lsns(tmp_path):
+def test_a_start_that_was_trimmed_is_a_gap_with_both_lsns(tmp_path):
     three_transactions(tmp_path)
     with writing(tmp_path) as journal:
         passed(LocalStorage(tmp_path), 0x300)
@@ -139,7 +137,7 @@ def test_asking_for_what_was_trimmed_is_refused_with_both_lsns(tmp_path):
         JournalReader(LocalStorage(tmp_path)).latest(LSN(0x200))
 
 
-def test_trimming_beside_a_reader_is_no_gap(tmp_path, monkeypatch):
+def test_trimming_during_a_reading_is_no_gap(tmp_path, monkeypatch):
     """The files go after the control file has moved on: a listing without them needs a control file
     read after it.
     """
@@ -159,7 +157,7 @@ def test_trimming_beside_a_reader_is_no_gap(tmp_path, monkeypatch):
     assert JournalReader(storage).latest(LSN(0x300)) == 0x400
 
 
-def test_a_listing_that_missed_a_file_is_taken_again_before_a_gap_is_believed(tmp_path, monkeypatch):
+def test_a_folder_is_listed_again_before_a_gap_is_reported(tmp_path, monkeypatch):
     """A folder may show a later file and not an earlier one when both get their names while it is
     listed.
     """
@@ -171,8 +169,8 @@ def test_a_listing_that_missed_a_file_is_taken_again_before_a_gap_is_believed(tm
     assert JournalReader(storage).latest(LSN(0x100)) == 0x400
 
 
-def test_the_second_listing_is_held_against_the_first_one_s_end_only(tmp_path, monkeypatch):
-    """It may be torn at its own end; what is beyond comes with the next look."""
+def test_the_second_listing_counts_up_to_the_end_of_the_first_one(tmp_path, monkeypatch):
+    """The second listing may miss files too, beyond that end. The next one has them."""
     three_transactions(tmp_path)
     storage = LocalStorage(tmp_path)
     whole = storage.names()
@@ -192,7 +190,7 @@ def test_the_second_listing_is_held_against_the_first_one_s_end_only(tmp_path, m
 # Prepared transactions ----------------------------------------------------------------------------
 
 
-def test_a_prepared_transaction_is_read_where_its_commit_stands(tmp_path):
+def test_a_prepared_transaction_is_read_at_its_commit_prepared(tmp_path):
     """Rules C50, C51."""
     with writing(tmp_path) as journal:
         publish(journal, 0x200, prepare(0x200, T, insert(1), xid=7), kind="p", xid=7)
@@ -205,7 +203,7 @@ def test_a_prepared_transaction_is_read_where_its_commit_stands(tmp_path):
     assert keys_of(tmp_path, 0x100, 0x400) == [2]
 
 
-def test_a_commit_of_what_is_not_there_is_refused(tmp_path):
+def test_a_commit_prepared_without_its_prepare_is_a_gap(tmp_path):
     with writing(tmp_path) as journal:
         publish(journal, 0x200, commit_prepared(0x200, xid=7), kind="k", xid=7)
     with pytest.raises(JournalGap, match="transaction 7 was committed at 0/200") as caught:
@@ -225,8 +223,8 @@ def test_rows_have_the_published_schema(tmp_path):
             batch.validate(full=True)
 
 
-def test_each_row_of_a_shared_segment_says_its_own_transaction(tmp_path):
-    """Several transactions in one segment: commit order, xid and time are each one's own."""
+def test_each_row_of_a_shared_segment_has_its_own_transaction(tmp_path):
+    """It has the commit order, the number and the time of its transaction."""
     first = transaction(0x180, T, insert(1), xid=701, timestamp=1_000_000)
     message = m.LogicalMessage(False, LSN(0x1A0), "p", b"x")
     second = transaction(0x200, m.Truncate((T.relation_id,), False, False), xid=702, timestamp=2_000_000)
@@ -241,13 +239,13 @@ def test_each_row_of_a_shared_segment_says_its_own_transaction(tmp_path):
     ]  # fmt: skip
 
 
-def test_the_position_of_a_change_is_its_own(tmp_path):
+def test_each_change_has_its_own_lsn(tmp_path):
     with writing(tmp_path) as journal:
         publish(journal, 0x200, transaction(0x200, T, insert(1)))
     assert columns(tmp_path, "lsn") == [(0x10,), (0x11,), (0x12,), (0x13,)]
 
 
-def test_every_part_of_a_large_transaction_says_how_it_finished(tmp_path):
+def test_every_part_of_a_large_transaction_has_its_finish(tmp_path):
     begin, *changes, commit = transaction(0x200, T, insert(1), insert(2), xid=7, timestamp=3)
     with writing(tmp_path) as journal:
         publish(journal, 0x200, [begin, *changes[:2]], [changes[2]], [commit], xid=7)
@@ -290,7 +288,7 @@ def test_each_segment_can_be_read_alone(tmp_path):
     assert seen[3] == [("C", None)]
 
 
-def test_a_relation_that_is_renamed_in_the_middle_is_named_as_it_was_at_each_row(tmp_path):
+def test_each_row_has_the_name_that_its_relation_had_then(tmp_path):
     renamed = relation("public.renamed", {"a": "int4", "b": "text"}, key=["a"])
     with writing(tmp_path) as journal:
         publish(journal, 0x200, transaction(0x200, T, insert(1), renamed, insert(2), T, insert(3)))
@@ -298,7 +296,7 @@ def test_a_relation_that_is_renamed_in_the_middle_is_named_as_it_was_at_each_row
     assert named == ["public.t", "public.renamed", "public.t"]
 
 
-def test_long_segments_come_in_batches_that_agree(tmp_path, monkeypatch):
+def test_a_long_segment_is_read_in_several_batches(tmp_path, monkeypatch):
     changes = [insert(number) for number in range(10)]
     with writing(tmp_path) as journal:
         publish(journal, 0x300, [*transaction(0x200, T, *changes, xid=1), *transaction(0x300, *changes, xid=2)])
@@ -351,7 +349,7 @@ def test_a_damaged_segment_is_corrupt(tmp_path, damage, part):
 
 
 @pytest.mark.parametrize("part", [0, 1])
-def test_a_segment_that_went_away_after_planning_is_corrupt(tmp_path, part):
+def test_a_segment_that_was_removed_after_planning_is_corrupt(tmp_path, part):
     large_transaction(tmp_path)
     reader = JournalReader(LocalStorage(tmp_path))
     readings = reader.plan(INVALID_LSN, MAX_LSN)
@@ -360,7 +358,7 @@ def test_a_segment_that_went_away_after_planning_is_corrupt(tmp_path, part):
         list(read(reader, readings[part]))
 
 
-def test_any_flipped_byte_is_corrupt_or_changes_no_row(tmp_path):
+def test_a_flipped_byte_is_reported_or_changes_no_row(tmp_path):
     """Arrow has no checksums and follows offsets blindly: no flip may end in other values, or in an
     error not ours.
     """
@@ -381,7 +379,7 @@ def test_any_flipped_byte_is_corrupt_or_changes_no_row(tmp_path):
     assert refused > 500
 
 
-def test_a_storage_that_does_not_answer_is_transient(tmp_path, monkeypatch):
+def test_a_storage_that_does_not_answer_is_a_transient_error(tmp_path, monkeypatch):
     three_transactions(tmp_path)
     reader = JournalReader(LocalStorage(tmp_path))
     (first, *_) = reader.plan(INVALID_LSN, MAX_LSN)

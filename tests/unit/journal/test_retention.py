@@ -1,4 +1,4 @@
-"""What may be removed, and what must wait."""
+"""The entries that may be trimmed, and those that a consumer still needs."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ def test_the_slowest_of_several_consumers_counts(storage):
     assert read_consumer(storage, A) == 0x300
 
 
-def test_without_a_consumer_nothing_was_passed(storage):
+def test_without_a_consumer_no_position_is_passed(storage):
     assert slowest(storage) == INVALID_LSN
     assert read_consumer(storage, A) == INVALID_LSN
 
 
-def test_a_consumer_that_has_begun_holds_everything(storage):
+def test_a_consumer_at_its_beginning_keeps_everything(storage):
     passed(storage, 0x300, A)
     passed(storage, 0, B)
     assert slowest(storage) == INVALID_LSN
@@ -64,7 +64,7 @@ def test_only_consumers_files_are_read(storage):
     assert consumer_files(storage, storage.names()) == {"consumer-a.lsn"}
 
 
-def test_a_known_consumer_that_a_listing_missed_still_counts_until_its_file_is_gone(storage):
+def test_a_known_consumer_that_a_listing_misses_counts_until_its_file_is_gone(storage):
     """A file that is replaced while its folder is listed need not be in the list."""
     passed(storage, 0x300, A)
     passed(storage, 0x200, B)
@@ -75,40 +75,40 @@ def test_a_known_consumer_that_a_listing_missed_still_counts_until_its_file_is_g
     assert consumer_files(storage, without_b, known) == {A.file}
 
 
-def test_a_consumer_whose_file_is_gone_holds_everything_until_it_is_forgotten(storage):
+def test_a_consumer_without_a_file_keeps_everything(storage):
     passed(storage, 0x300, A)
     assert slowest_consumer(storage, [A.file, B.file]) == INVALID_LSN
 
 
-def test_an_entry_may_go_once_it_was_passed_to_its_end():
+def test_an_entry_may_be_trimmed_when_its_end_is_passed():
     entries = [entry(0x200), entry(0x300), entry(0x400)]
     assert ends(trimmable(entries, LSN(0x3FF))) == [0x200, 0x300]
     assert trimmable(entries, INVALID_LSN) == []
 
 
 @pytest.mark.parametrize(("keep", "going"), [(0, [0x200, 0x300, 0x400]), (10, [0x200, 0x300]), (29, [0x200]), (30, [])])
-def test_the_newest_are_kept_as_far_as_they_fit(keep, going):
+def test_the_newest_entries_are_kept_up_to_a_size(keep, going):
     entries = [Entry((Segment(LSN(end - 0x100), LSN(end), Kind("t"), 0, size=10),)) for end in (0x200, 0x300, 0x400)]
     assert ends(without_kept(entries, keep)) == going
 
 
-def test_a_prepared_transaction_stays_until_its_verdict_may_go():
+def test_a_prepared_transaction_stays_until_its_commit_prepared_may_be_trimmed():
     entries = [entry(0x200, "p", 7), entry(0x300), entry(0x400, "k", 7)]
     assert ends(trimmable(entries, LSN(0x300))) == [0x300]
     assert ends(trimmable(entries, LSN(0x400))) == [0x200, 0x300, 0x400]
 
 
-def test_a_rollback_is_a_verdict_too():
+def test_a_prepared_transaction_stays_until_its_rollback_prepared_may_be_trimmed():
     assert ends(trimmable([entry(0x200, "p", 7), entry(0x300, "r", 7)], LSN(0x300))) == [0x200, 0x300]
 
 
-def test_a_verdict_on_another_transaction_releases_nothing():
+def test_the_commit_prepared_of_another_transaction_does_not_matter():
     entries = [entry(0x200, "p", 7), entry(0x300, "p", 8), entry(0x400, "k", 8)]
     assert ends(trimmable(entries, LSN(0x400))) == [0x300, 0x400]
 
 
-def test_a_prepared_transaction_is_undecided_until_its_verdict_stands_behind_it():
-    """C52: an xid is given again after the verdict."""
+def test_a_prepared_transaction_is_undecided_until_a_commit_or_rollback_follows():
+    """C52: the number may be used again after COMMIT PREPARED or ROLLBACK PREPARED."""
     entries = [
         entry(10, Kind.PREPARED, 7),
         entry(20, Kind.PREPARED, 8),
@@ -121,7 +121,7 @@ def test_a_prepared_transaction_is_undecided_until_its_verdict_stands_behind_it(
     assert undecided(entries[:1] + entries[2:3]) == []
 
 
-def test_a_forgotten_consumer_holds_nothing(storage):
+def test_a_forgotten_consumer_keeps_nothing(storage):
     passed(storage, 10, A)
     passed(storage, 20, B)
     remove_consumer(storage, A)
@@ -133,7 +133,7 @@ def test_a_forgotten_consumer_holds_nothing(storage):
 # What a file says ---------------------------------------------------------------------------------
 
 
-def test_a_consumer_s_file_tells_whose_it_is_and_where_the_target_is(storage):
+def test_a_consumers_file_has_its_subscription_and_its_target(storage):
     passed(storage, 0x300, consumer(7, "sync"))
     assert list_consumers(storage) == [
         ConsumerPosition(consumer(7, "sync").file, consumer(7, "sync"), LSN(0x300), "s", "sqlite:////srv/app.db")
@@ -143,7 +143,7 @@ def test_a_consumer_s_file_tells_whose_it_is_and_where_the_target_is(storage):
 @pytest.mark.parametrize(
     ("file", "purpose"), [("consumer-a b.lsn", "apply"), ("consumer-a b (table sync).lsn", "sync")]
 )
-def test_a_file_of_an_earlier_version_counts_and_is_nobody_s_yet(storage, file, purpose):
+def test_a_file_of_an_earlier_version_counts_without_a_consumer(storage, file, purpose):
     (storage.folder / file).write_bytes(b"0/200")
     (found,) = list_consumers(storage)
     assert (found.consumer, found.subscription, found.purpose, found.lsn) == (None, "a b", purpose, 0x200)
@@ -153,8 +153,8 @@ def test_a_file_of_an_earlier_version_counts_and_is_nobody_s_yet(storage, file, 
 @pytest.mark.parametrize(
     "content", [b"", b'{"lsn": "0/2', b'{"lsn": 7, "subscription": "s", "place": ""}', b"\xff", b"zz"]
 )
-def test_a_file_that_a_crash_has_torn_lets_nothing_go_and_still_tells_whose_it_is(storage, content):
-    """It is not synced, so a power failure may leave it empty; its name is whole."""
+def test_a_file_that_a_crash_has_damaged_keeps_everything(storage, content):
+    """It is not synced, so a power failure may leave it empty. Its name still has the consumer."""
     passed(storage, 0x300, A)
     (storage.folder / B.file).write_bytes(content)
     assert [(one.consumer, one.lsn) for one in list_consumers(storage)] == [(A, 0x300), (B, INVALID_LSN)]

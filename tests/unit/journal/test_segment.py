@@ -1,4 +1,4 @@
-"""Names, entries and their chain: what a planner knows without opening a file."""
+"""Names of segments, entries and their chain, without opening a file."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ def parts(begin: int, end: int, count: int) -> list[Segment]:
     return [Segment(LSN(begin), LSN(end), Kind.TRANSACTIONS, 7, number, count) for number in range(1, count + 1)]
 
 
-def test_a_name_says_range_kind_transaction_and_part():
+def test_a_name_has_range_kind_transaction_and_part():
     segment = Segment(LSN(0x1A2B3C4), LSN(0x1A2C000), Kind.PREPARED, 731, 2, 3)
     assert segment.name == "0000000001A2B3C4-0000000001A2C000-p-000002DB-000002-of-000003.arrow"
 
 
 @given(segments)
-def test_a_name_gives_its_segment_back(segment):
+def test_a_segment_is_read_back_from_its_name(segment):
     assert parse_segment_name(segment.name) == segment
 
 
@@ -65,14 +65,14 @@ def test_other_files_are_no_segments(name):
     assert parse_segment_name(name) is None
 
 
-def test_the_size_is_not_part_of_what_a_segment_is():
+def test_segments_of_different_sizes_are_equal():
     parsed = parse_segment_name(SOME.name, 17)
     assert parsed is not None
     assert parsed == SOME
     assert parsed.size == 17
 
 
-def test_parts_come_together_in_order_whatever_the_listing_s_order():
+def test_parts_are_ordered_whatever_the_order_of_the_listing():
     whole = parts(0x100, 0x200, 3)
     entries, stray = group_entries(reversed([*whole, SOME]))
     assert entries == [Entry((SOME,)), Entry(tuple(whole))]
@@ -124,10 +124,8 @@ def test_entries_that_overlap_are_corrupt():
         check_chain(LSN(0x100), [entry(0x100, 0x200), entry(0x180, 0x300)])
 
 
-def test_what_lies_before_the_beginning_is_not_held_against_the_chain():
-    """A prepared transaction that waits for its verdict, or a file that a crash kept from being
-    deleted.
-    """
+def test_entries_before_the_beginning_do_not_belong_to_the_chain():
+    """Such as a prepared transaction, or a file that was not deleted because of a crash."""
     waiting = entry(0x40, 0x50, Kind.PREPARED, 7)
     check_chain(LSN(0x100), [waiting, entry(0x100, 0x200)])
 

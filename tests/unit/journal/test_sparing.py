@@ -1,4 +1,4 @@
-"""A remote journal is asked no more often than it is worth."""
+"""How often a remote journal is asked."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Clock:
         return self.now
 
 
-def test_a_remote_answer_holds_for_a_second_and_a_local_one_not_at_all():
+def test_a_remote_answer_is_cached_for_a_second_and_a_local_one_is_not():
     clock, asked = Clock(), iter(range(100))
     remote = Sparing(lambda: next(asked), True, clock)
     assert [remote.get() for _ in range(3)] == [0, 0, 0]
@@ -31,7 +31,7 @@ def test_a_remote_answer_holds_for_a_second_and_a_local_one_not_at_all():
     assert [local.get() for _ in range(3)] == [3, 4, 5]
 
 
-def test_a_failure_is_no_answer():
+def test_a_failure_is_not_cached():
     asked = iter([OSError(), 7])
 
     def ask() -> int:
@@ -49,7 +49,7 @@ def test_a_failure_is_no_answer():
 
 @pytest.fixture
 def requests(monkeypatch):
-    """What was asked of a remote storage."""
+    """The requests to a remote storage."""
     made: list[str] = []
 
     def count(name: str) -> None:
@@ -67,7 +67,7 @@ def requests(monkeypatch):
 
 
 def test_the_receiver_s_loop_reads_remote_consumers_once_a_second(requests):
-    """It asks for their position up to 200 times a second."""
+    """The loop asks for their position up to 200 times a second."""
     storage = open_storage("mock:///bucket/7300_s")
     with writing(storage) as journal:
         publish(journal, 0x200, transaction(0x200, T, insert(1)))

@@ -1,4 +1,4 @@
-"""Every storage does the same things; a local one does them durably."""
+"""Storages: all do the same, and a local one does it durably."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_an_empty_storage_has_no_names(storage):
     assert storage.names() == []
 
 
-def test_a_table_is_created_published_and_read_back(storage):
+def test_a_file_of_arrow_is_created_published_and_read_back(storage):
     size = storage.create("x.tmp", TABLE)
     assert storage.names() == [("x.tmp", size)]
     storage.publish([("x.tmp", "x.arrow")])
@@ -83,7 +83,7 @@ def test_a_small_file_is_replaced_whole(storage):
     assert names(storage) == {"small"}
 
 
-def test_deleting_what_is_not_there_is_no_error(storage):
+def test_deleting_a_missing_file_is_no_error(storage):
     storage.create("x.tmp", TABLE)
     storage.delete(["gone", "x.tmp", "x.tmp"])
     assert storage.names() == []
@@ -95,7 +95,7 @@ def test_a_segment_that_is_gone_is_a_file_not_found(storage):
 
 
 @pytest.mark.parametrize("point", ["journal.sync.before", "journal.sync.after"])
-def test_a_full_disk_is_transient_and_says_where(storage, point):
+def test_a_full_disk_is_a_transient_error_with_the_place(storage, point):
     with armed(f"{point}=enospc"), pytest.raises(JournalUnavailable) as caught:
         storage.create("x.tmp", TABLE)
     assert storage.url in caught.value.message
@@ -173,10 +173,8 @@ def test_a_folder_that_cannot_be_made_is_reported(tmp_path):
         pass
 
 
-def test_a_place_that_cannot_be_read_is_said_to_be_so(tmp_path):
-    """A file where the folder should be: whoever looks for journals has an answer, and no
-    traceback.
-    """
+def test_a_place_that_cannot_be_read_is_an_error(tmp_path):
+    """A file is in the place of the folder. Listing journals is an error with a message."""
     (tmp_path / "file").write_text("")
     storage = LocalStorage(tmp_path / "file")
     for look in (
@@ -212,7 +210,7 @@ def test_a_url_of_pyarrow_is_remote():
 
 
 @pytest.mark.parametrize("look", [open_storage, journal_folders])
-def test_a_url_that_nobody_handles_is_refused(look):
+def test_an_unknown_url_is_refused(look):
     with pytest.raises(UsageError, match='no file system for the journal URL "what://x"') as caught:
         look("what://x")
     assert caught.value.hint
@@ -237,8 +235,8 @@ def modes(folder: Path) -> set[int]:
 
 
 @pytest.mark.usefixtures("umask")
-def test_a_journal_is_for_its_user_alone_whatever_the_umask(tmp_path):
-    """As PostgreSQL's data directory: it holds the publisher's rows."""
+def test_a_journal_is_readable_by_its_owner_only_whatever_the_umask(tmp_path):
+    """Like PostgreSQL's data directory, because it has the publisher's rows."""
     base = tmp_path / "data" / "journals"
     storage = LocalStorage(base / "7300_s")
     with storage.lock():
@@ -253,7 +251,7 @@ def test_a_journal_is_for_its_user_alone_whatever_the_umask(tmp_path):
     assert open_to_others(str(base)) == []
 
 
-def test_a_journal_that_others_may_read_is_found_and_its_neighbours_are_not(tmp_path):
+def test_only_a_journal_that_others_may_read_is_reported(tmp_path):
     for name, folder_mode, file_mode in (("a", 0o755, 0o600), ("b", 0o700, 0o640), ("c", 0o700, 0o600)):
         LocalStorage(tmp_path / name).replace("journal.json", b"{}", durable=False)
         (tmp_path / name / "journal.json").chmod(file_mode)
@@ -294,7 +292,7 @@ class FullDisk:
         return self._opened(path)
 
 
-def test_a_small_file_gets_the_reserve_s_place_when_the_disk_is_full(tmp_path, monkeypatch):
+def test_a_small_file_uses_the_reserve_when_the_disk_is_full(tmp_path, monkeypatch):
     storage = LocalStorage(tmp_path)
     storage.make_reserve()
     assert (tmp_path / RESERVE_FILE).stat().st_blocks * 512 >= RESERVE_BYTES
@@ -312,7 +310,7 @@ def test_a_small_file_gets_the_reserve_s_place_when_the_disk_is_full(tmp_path, m
     assert names(storage) == {"small", RESERVE_FILE}
 
 
-def test_a_small_file_that_cannot_be_written_for_another_reason_costs_no_reserve(tmp_path, monkeypatch):
+def test_the_reserve_stays_where_a_small_file_fails_for_another_reason(tmp_path, monkeypatch):
     storage = LocalStorage(tmp_path)
     storage.make_reserve()
 
@@ -326,7 +324,7 @@ def test_a_small_file_that_cannot_be_written_for_another_reason_costs_no_reserve
     assert names(storage) == {RESERVE_FILE}
 
 
-def test_a_reserve_that_was_cut_short_is_made_anew(tmp_path):
+def test_a_reserve_that_is_too_short_is_created_again(tmp_path):
     (tmp_path / RESERVE_FILE).write_bytes(b"x")
     LocalStorage(tmp_path).make_reserve()
     assert (tmp_path / RESERVE_FILE).stat().st_size == RESERVE_BYTES

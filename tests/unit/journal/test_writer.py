@@ -1,5 +1,5 @@
-"""The one writer: an unbroken chain, cleaned up after crashes, refused where something is
-missing.
+"""The writer: it keeps the chain without gaps, removes the files of a crash, and refuses a journal
+with missing entries.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def test_a_new_journal_begins_at_the_target_s_position(tmp_path):
     assert read_control(LocalStorage(tmp_path)) == journal.control
 
 
-def test_a_second_writer_is_told_to_wait(tmp_path):
+def test_a_second_writer_is_refused(tmp_path):
     with writing(tmp_path), pytest.raises(SlotInUse) as caught, writing(tmp_path):
         pass
     assert str(tmp_path) in caught.value.message
@@ -75,7 +75,7 @@ def test_entries_form_a_chain_over_restarts(tmp_path):
 
 
 def test_a_lost_journal_is_refused_with_both_lsns(tmp_path):
-    """Invariant slot_after_disk: the slot was confirmed further than anything we have."""
+    """Invariant slot_after_disk: the slot is confirmed further than the journal ends."""
     with pytest.raises(JournalGap) as caught, writing(tmp_path, confirmed=0x300, applied=0x200):
         pass
     assert caught.value.message == "the slot was confirmed up to 0/300, but the journal ends at 0/200"
@@ -94,8 +94,8 @@ def test_a_lost_last_segment_is_refused(tmp_path):
         pass
 
 
-def test_a_lost_last_segment_is_refused_though_the_slot_has_idled_on(tmp_path):
-    """The received position lies beyond the segment, and would hide that it is gone."""
+def test_a_lost_last_segment_is_refused_where_the_slot_is_confirmed_further(tmp_path):
+    """The received position is after the segment, and would hide that it is missing."""
     three_transactions(tmp_path)
     with writing(tmp_path) as journal:
         journal.advance(LSN(0x900))
@@ -107,7 +107,7 @@ def test_a_lost_last_segment_is_refused_though_the_slot_has_idled_on(tmp_path):
         pass
 
 
-def test_a_lost_segment_that_the_target_has_applied_is_not_missed(tmp_path):
+def test_a_lost_segment_that_the_target_has_applied_does_not_matter(tmp_path):
     three_transactions(tmp_path)
     with writing(tmp_path) as journal:
         journal.advance(LSN(0x900))
@@ -118,7 +118,7 @@ def test_a_lost_segment_that_the_target_has_applied_is_not_missed(tmp_path):
 
 
 def test_a_segment_that_was_never_confirmed_may_be_lost(tmp_path):
-    """The publisher still has it, and sends it again."""
+    """The publisher sends it again."""
     three_transactions(tmp_path)
     segment_files(tmp_path)[-1].unlink()
     with writing(tmp_path, confirmed=0x300) as journal:
@@ -127,7 +127,7 @@ def test_a_segment_that_was_never_confirmed_may_be_lost(tmp_path):
     assert keys_of(tmp_path) == [1, 2, 3]
 
 
-def test_a_target_that_was_set_back_is_refused_with_both_lsns(tmp_path):
+def test_a_restored_target_is_refused_with_both_lsns(tmp_path):
     three_transactions(tmp_path)
     with writing(tmp_path) as journal:
         consumed(tmp_path, 0x300)
@@ -147,8 +147,8 @@ def test_a_journal_of_another_publisher_or_slot_is_not_written_to(tmp_path, syst
     assert sorted(path.name for path in tmp_path.iterdir()) == before
 
 
-def test_the_stale_journal_of_a_dropped_subscription_begins_anew(tmp_path):
-    """The target's copy has all that it held, and the slot has all that follows."""
+def test_the_journal_of_a_dropped_subscription_begins_again(tmp_path):
+    """The initial copy has the earlier changes, and the slot has the later ones."""
     three_transactions(tmp_path)
     with writing(tmp_path, confirmed=0x900, applied=0x900) as journal:
         assert (journal.control.begin, journal.durable_lsn) == (0x900, 0x900)
@@ -157,8 +157,8 @@ def test_the_stale_journal_of_a_dropped_subscription_begins_anew(tmp_path):
     assert keys_of(tmp_path, 0x900) == [9]
 
 
-def test_a_journal_that_is_merely_behind_the_slot_s_new_end_is_kept(tmp_path):
-    """The target is not ahead of it, so nothing is stale."""
+def test_a_journal_is_kept_where_the_target_is_not_ahead_of_it(tmp_path):
+    """The slot was confirmed less than the journal has."""
     three_transactions(tmp_path)
     with writing(tmp_path, confirmed=0x300, applied=0x300):
         pass
@@ -168,7 +168,7 @@ def test_a_journal_that_is_merely_behind_the_slot_s_new_end_is_kept(tmp_path):
 # Cleaning up --------------------------------------------------------------------------------------
 
 
-def test_the_next_writer_removes_what_a_crash_left(tmp_path):
+def test_the_next_writer_removes_the_temporary_files_of_a_crash(tmp_path):
     three_transactions(tmp_path)
     (tmp_path / "spool-1-1.tmp").write_bytes(b"half")
     (tmp_path / "journal.json.77.tmp").write_bytes(b"half")
@@ -195,7 +195,7 @@ def test_an_entry_without_all_of_its_parts_is_invisible_and_removed_by_the_next_
 # Publishing ---------------------------------------------------------------------------------------
 
 
-def test_an_entry_that_is_there_already_is_not_written_again(tmp_path):
+def test_an_entry_that_exists_is_not_written_again(tmp_path):
     three_transactions(tmp_path)
     with writing(tmp_path) as journal:
         for end in (0x200, 0x400):
@@ -236,7 +236,7 @@ def test_an_idle_position_is_durable_at_once_and_never_moves_back(tmp_path):
         assert JournalReader(LocalStorage(tmp_path)).control().received == 0x500
 
 
-def test_the_control_file_is_not_rewritten_for_nothing(tmp_path):
+def test_the_control_file_is_written_only_when_it_changes(tmp_path):
     with writing(tmp_path) as journal:
         journal.advance(LSN(0x500))
         before = (tmp_path / CONTROL_FILE).stat().st_ino
@@ -272,9 +272,7 @@ def test_trimming_follows_the_slowest_consumer(tmp_path):
 
 
 def test_a_consumer_that_appears_between_two_trims_keeps_what_it_needs(tmp_path):
-    """Who consumes is looked up before anything is removed, however far the consumers are that were
-    known.
-    """
+    """The consumers are listed before entries are removed."""
     three_transactions(tmp_path)
     consumed(tmp_path, 0x280, 1)
     with writing(tmp_path) as journal:
@@ -288,9 +286,7 @@ def test_a_consumer_that_appears_between_two_trims_keeps_what_it_needs(tmp_path)
 
 
 def test_the_consumers_position_is_read_without_listing_the_folder(tmp_path, monkeypatch):
-    """It is asked for in every turn of the receiver's loop, and the folder may hold thousands of
-    segments.
-    """
+    """The receiver's loop asks for it each time, and the folder may have thousands of segments."""
     consumed(tmp_path, 0x200)
     with writing(tmp_path) as journal:
         monkeypatch.setattr(LocalStorage, "names", lambda self: pytest.fail("the folder was listed"))
@@ -299,7 +295,7 @@ def test_the_consumers_position_is_read_without_listing_the_folder(tmp_path, mon
         assert journal.applied() == 0x300
 
 
-def test_a_consumer_that_is_gone_no_longer_holds_anything_back(tmp_path):
+def test_a_removed_consumer_keeps_nothing(tmp_path):
     three_transactions(tmp_path)
     consumed(tmp_path, 0x400, 1)
     consumed(tmp_path, 0x200, 2)
@@ -309,7 +305,7 @@ def test_a_consumer_that_is_gone_no_longer_holds_anything_back(tmp_path):
         assert (journal.applied(), ends(tmp_path)) == (0x400, [])
 
 
-def test_a_trimmed_journal_goes_on(tmp_path):
+def test_a_trimmed_journal_continues(tmp_path):
     three_transactions(tmp_path)
     with writing(tmp_path) as journal:
         consumed(tmp_path, 0x400)
@@ -321,8 +317,8 @@ def test_a_trimmed_journal_goes_on(tmp_path):
 
 
 @pytest.mark.parametrize("verdict", [commit_prepared, rollback_prepared])
-def test_a_prepared_transaction_outlives_what_came_after_it(tmp_path, verdict):
-    """Its changes are read where COMMIT PREPARED stands, which may be much later."""
+def test_a_prepared_transaction_stays_longer_than_later_entries(tmp_path, verdict):
+    """Its changes are read at COMMIT PREPARED, which may be much later."""
     with writing(tmp_path) as journal:
         publish(journal, 0x200, prepare(0x200, T, insert(1), xid=7), kind="p", xid=7)
         publish(journal, 0x300, transaction(0x300, T, insert(2)))
@@ -338,8 +334,8 @@ def test_a_prepared_transaction_outlives_what_came_after_it(tmp_path, verdict):
     assert ends(tmp_path) == []
 
 
-def test_the_new_beginning_is_durable_before_anything_is_removed(tmp_path, monkeypatch):
-    """A crash in between leaves files that are merely old, and a reader that sees no gap."""
+def test_the_new_beginning_is_durable_before_files_are_removed(tmp_path, monkeypatch):
+    """A crash in between leaves old files, and a reader finds no gap."""
     three_transactions(tmp_path)
     with writing(tmp_path) as journal:
         consumed(tmp_path, 0x300)
@@ -395,8 +391,8 @@ def test_a_message_between_transactions_is_an_entry(tmp_path):
     assert ends(tmp_path) == [0x180, 0x200]
 
 
-def test_a_journal_that_is_begun_anew_forgets_consumers_that_can_never_read_on(tmp_path):
-    """They would hold trimming back for ever: what they wait for is gone."""
+def test_a_journal_that_begins_again_forgets_its_consumers(tmp_path):
+    """They would prevent trimming for ever, because the entries that they need do not exist."""
     three_transactions(tmp_path)
     storage = LocalStorage(tmp_path)
     passed(storage, 0x300, consumer(1))
@@ -428,7 +424,7 @@ def copied(tmp_path):
 
 
 def test_a_copied_journal_that_the_slot_has_passed_is_refused(copied):
-    """The original received something and had it confirmed: the copy would skip it."""
+    """The original has received and confirmed changes that the copy would skip."""
     _, copy = copied
     with (
         pytest.raises(JournalGap, match="confirmed up to 0/500, but the journal ends at 0/400"),
@@ -438,15 +434,15 @@ def test_a_copied_journal_that_the_slot_has_passed_is_refused(copied):
     assert ends(copy) == [0x200, 0x300, 0x400]
 
 
-def test_a_copied_journal_goes_on_where_the_slot_has_not_moved(copied):
+def test_a_copied_journal_continues_where_the_slot_has_not_moved(copied):
     _, copy = copied
     with writing(copy, confirmed=0x400, applied=0x300) as journal:
         publish(journal, 0x500, transaction(0x500, T, insert(5)))
     assert ends(copy) == [0x200, 0x300, 0x400, 0x500]
 
 
-def test_a_copied_journal_begins_anew_where_the_target_has_all_that_the_slot_has_confirmed(copied):
-    """And the original, when it is used again after the copy has moved on, is refused likewise."""
+def test_a_copied_journal_begins_again_where_the_target_has_applied_everything_confirmed(copied):
+    """The original is refused when it is used again after the copy."""
     original, copy = copied
     with writing(copy, confirmed=0x500, applied=0x500) as journal:
         assert journal.durable_lsn == 0x500

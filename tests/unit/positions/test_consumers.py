@@ -1,6 +1,4 @@
-"""A subscription's consumers: who they are, when they are written, and who removes what nobody
-reads any more.
-"""
+"""The consumers of a subscription: their files, and when these are written and removed."""
 
 from __future__ import annotations
 
@@ -62,8 +60,8 @@ def collect(tmp_path, *subscriptions, keep=()) -> list[str]:
 # Taking over ------------------------------------------------------------------------------------
 
 
-def test_who_takes_a_slot_over_removes_what_its_last_subscription_left(storage, tmp_path):
-    """Of whatever target that is, and also what a worker wrote that was still ending."""
+def test_the_consumers_of_a_slots_last_subscription_are_removed_when_it_is_taken_over(storage, tmp_path):
+    """The last subscription may be of another target, and its worker may still have written one."""
     released, late = Consumer(ANOTHERS, 7, "released"), apply_consumer(ANOTHERS, 7)
     stranger = apply_consumer("77aa" * 8, 1)
     for who in (released, late, stranger):
@@ -77,7 +75,7 @@ def test_who_takes_a_slot_over_removes_what_its_last_subscription_left(storage, 
     assert left(storage) == {apply_consumer(OURS, 1), stranger}
 
 
-def test_a_number_that_is_given_again_does_not_keep_what_was_released_under_it(storage):
+def test_a_released_consumer_of_the_same_number_is_removed(storage):
     passed(storage, 0x200, Consumer(OURS, 1, "released"))
     ours = consumers(storage)
     ours.note_applied(LSN(0x200))
@@ -89,7 +87,7 @@ def test_a_number_that_is_given_again_does_not_keep_what_was_released_under_it(s
 # Collecting ---------------------------------------------------------------------------------------
 
 
-def test_a_subscription_that_was_dropped_elsewhere_holds_nothing_back(storage, tmp_path):
+def test_the_consumers_of_a_dropped_subscription_are_removed(storage, tmp_path):
     gone, stays = apply_consumer(OURS, 1), apply_consumer(OURS, 2)
     for who, lsn in ((gone, 0x200), (sync_consumer(OURS, 1), 0x180), (stays, 0x300)):
         passed(storage, lsn, who)
@@ -102,7 +100,7 @@ def test_a_subscription_that_was_dropped_elsewhere_holds_nothing_back(storage, t
     assert left(storage) == {stays}
 
 
-def test_a_subscription_with_another_slot_lets_go_of_its_former_journal(storage, tmp_path):
+def test_the_consumers_of_a_subscription_with_another_slot_are_removed(storage, tmp_path):
     passed(storage, 0x200, apply_consumer(OURS, 1))
     assert collect(tmp_path, subscription(1, slot="another"))
     passed(storage, 0x200, apply_consumer(OURS, 1))
@@ -112,27 +110,27 @@ def test_a_subscription_with_another_slot_lets_go_of_its_former_journal(storage,
 
 
 @pytest.mark.parametrize("system", [SYSTEM, None])
-def test_a_subscription_that_streams_from_the_slot_keeps_its_consumers(storage, tmp_path, system):
-    """One that has not asked its publisher yet may be the one."""
+def test_the_consumers_of_a_subscription_with_this_slot_stay(storage, tmp_path, system):
+    """Also where the subscription does not know its publisher's system identifier yet."""
     passed(storage, 0x200, apply_consumer(OURS, 1))
     assert collect(tmp_path, subscription(1, system=system)) == []
     assert left(storage) == {apply_consumer(OURS, 1)}
 
 
-def test_a_slot_that_waits_to_be_handed_on_keeps_what_was_not_applied(storage, tmp_path):
+def test_the_consumers_of_a_released_slot_stay(storage, tmp_path):
     passed(storage, 0x200, apply_consumer(OURS, 1))
     assert collect(tmp_path, keep=[(SYSTEM, SLOT)]) == []
     assert collect(tmp_path) == [apply_consumer(OURS, 1).file]
 
 
-def test_consumers_of_other_targets_and_of_earlier_versions_are_not_ours_to_judge(storage, tmp_path):
+def test_consumers_of_other_targets_and_of_earlier_versions_stay(storage, tmp_path):
     passed(storage, 0x200, apply_consumer(ANOTHERS, 1))
     (storage.folder / "consumer-s.lsn").write_text("0/200")
     assert collect(tmp_path) == []
     assert left(storage) == {apply_consumer(ANOTHERS, 1), None}
 
 
-def test_a_journal_that_cannot_be_read_keeps_no_other_from_being_seen_to(storage, tmp_path):
+def test_a_journal_that_cannot_be_read_does_not_prevent_collecting_in_others(storage, tmp_path):
     passed(storage, 0x200, apply_consumer(OURS, 1))
     broken = LocalStorage(tmp_path / "1_a")
     broken.replace("journal.json", b"no control file", durable=False)
@@ -145,7 +143,7 @@ def test_a_journal_that_cannot_be_read_keeps_no_other_from_being_seen_to(storage
 # Earlier versions ---------------------------------------------------------------------------------
 
 
-def test_a_worker_replaces_what_an_earlier_version_kept_under_its_name(storage):
+def test_a_worker_replaces_the_consumers_of_an_earlier_version(storage):
     (storage.folder / "consumer-s.lsn").write_text("0/200")
     (storage.folder / "consumer-s (table sync).lsn").write_text("0/180")
     (storage.folder / "consumer-S.lsn").write_text("0/250")
@@ -164,7 +162,7 @@ def test_a_replacement_that_was_interrupted_keeps_the_newer_position(storage):
 
 
 @pytest.mark.parametrize("name", ["a/b", "..", "../7300_s/journal", "x" * 63, "a\nb", "'\"", "a ", "é" * 31])
-def test_a_name_reaches_no_file(storage, tmp_path, name):
+def test_no_file_is_named_after_a_subscription(storage, tmp_path, name):
     before = {path.name for path in storage.folder.iterdir()}
     one = consumers(storage, name)
     one.replace_earlier()
@@ -179,8 +177,8 @@ def test_a_name_reaches_no_file(storage, tmp_path, name):
 # Writing ------------------------------------------------------------------------------------------
 
 
-def test_a_position_that_cannot_be_written_is_written_later_and_said_once(storage, monkeypatch, caplog):
-    """The target has committed: nothing is gained by failing."""
+def test_a_position_that_cannot_be_written_is_written_later_with_one_warning(storage, monkeypatch, caplog):
+    """The target has committed, so an error would not help."""
     one = consumers(storage)
     one.note_applied(LSN(0x200))
     written = LocalStorage.replace
@@ -200,8 +198,8 @@ def test_a_position_that_cannot_be_written_is_written_later_and_said_once(storag
     assert read_consumer(storage, apply_consumer(OURS, 1)) == 0x300
 
 
-def test_only_what_tables_need_is_written_durably(storage, monkeypatch):
-    """Without it a power failure lets the changes of a table go that has not caught up."""
+def test_only_the_position_of_table_synchronization_is_durable(storage, monkeypatch):
+    """Otherwise a power failure could remove changes that a table still needs for its catch-up."""
     durable = {}
     written = LocalStorage.replace
 
@@ -216,7 +214,7 @@ def test_only_what_tables_need_is_written_durably(storage, monkeypatch):
     assert durable == {apply_consumer(OURS, 1).file: False, sync_consumer(OURS, 1).file: True}
 
 
-def test_a_place_has_no_password(tmp_path):
+def test_the_place_of_a_target_has_no_password(tmp_path):
     with open_target(f"sqlite:///{tmp_path}/t.db") as target:
         target.url = target.url.set(username="u", password="secret", query={"x": "secret"})
         assert "secret" not in place_of(target)

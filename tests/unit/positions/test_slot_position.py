@@ -22,37 +22,37 @@ def position(confirmed: int, released: int | None = None, state: JournalState | 
     return slot_position("s", LSN(confirmed), None if released is None else LSN(released), state)
 
 
-def test_of_a_slot_that_nobody_of_ours_has_had_everything_confirmed_is_applied():
+def test_a_slot_without_a_released_position_and_without_a_journal_begins_where_it_is_confirmed():
     assert position(0x200) == 0x200
 
 
-def test_a_consumer_that_is_a_moment_behind_gives_way_to_what_the_catalog_says_was_applied():
+def test_the_released_position_counts_before_a_consumer_that_is_behind_it():
     assert position(0x200, 0x180, journal(consumer(0x150))) == 0x180
 
 
-def test_a_slot_that_another_target_has_had_meanwhile_goes_on_where_that_had_applied():
+def test_a_slot_that_another_target_has_used_since_begins_where_that_target_had_applied():
     assert position(0x200, 0x110, journal(consumer(0x180, "released"), begin=0x150)) == 0x180
 
 
-def test_a_journal_that_begins_beyond_what_was_applied_and_has_no_consumer_proves_nothing():
+def test_a_journal_without_a_consumer_that_begins_after_the_applied_position_is_a_gap():
     with pytest.raises(JournalGap):
         position(0x200, 0x110, journal(begin=0x150))
 
 
-def test_the_slowest_consumer_of_the_journal_says_what_was_applied():
+def test_without_a_released_position_the_slowest_consumer_counts():
     assert position(0x200, None, journal(consumer(0x190), consumer(0x150))) == 0x150
 
 
-def test_a_consumer_that_was_taken_off_the_slot_counts_before_others():
+def test_a_released_consumer_counts_before_others():
     assert position(0x200, None, journal(consumer(0x110), consumer(0x180, "released"))) == 0x180
 
 
-def test_a_journal_without_consumers_was_not_applied_at_all():
+def test_a_journal_without_consumers_is_applied_from_its_beginning():
     assert position(0x200, None, journal()) == 0x100
 
 
 @pytest.mark.parametrize("state", [None, journal(), journal(durable=0x150)])
-def test_what_is_applied_beyond_the_confirmed_position_needs_no_journal(state):
+def test_no_journal_is_needed_where_the_applied_position_is_after_the_confirmed_one(state):
     """A slot may be confirmed less than was applied: a publisher that crashed forgets the last
     confirmation.
     """
@@ -62,12 +62,12 @@ def test_what_is_applied_beyond_the_confirmed_position_needs_no_journal(state):
 @pytest.mark.parametrize(
     ("state", "found"),
     [
-        (None, "no journal of this slot is here"),
+        (None, "there is no journal of this slot here"),
         (journal(durable=0x1F0), "the journal ends at 0/1F0"),
         (journal(begin=0x190), "the journal begins at 0/190"),
     ],
 )
-def test_what_was_confirmed_and_not_applied_must_be_in_a_journal_here(state, found):
+def test_confirmed_changes_that_were_not_applied_must_be_in_the_journal(state, found):
     with pytest.raises(
         JournalGap, match='"s" is confirmed up to 0/200, but its changes were applied up to 0/180'
     ) as caught:
@@ -76,6 +76,6 @@ def test_what_was_confirmed_and_not_applied_must_be_in_a_journal_here(state, fou
     assert "copy_data = true" in str(caught.value.hint)
 
 
-def test_a_consumer_that_cannot_be_read_has_applied_nothing():
+def test_a_consumer_that_cannot_be_read_counts_as_having_applied_nothing():
     with pytest.raises(JournalGap):
         position(0x200, None, journal(consumer(0)))

@@ -278,7 +278,7 @@ def test_the_reader_says_what_postgresql_says(data, text, offset):
         (b"S\0\0\0\1\2", "unrecognized first_segment 2 in message"),
         (b"R\0\0\0\1s\0t\0x\0\0", "unrecognized replica identity 'x'"),
         (b"R\0\0\0\1s\0t\0d\0\1\2c\0" + bytes(8), "unrecognized flags 2 in column of relation message"),
-        (b"Y\0\0\0\1pg_catalog\0t\0", "unexpected pg_catalog: it travels as the empty string"),
+        (b"Y\0\0\0\1pg_catalog\0t\0", "unexpected namespace pg_catalog: it is sent as the empty string"),
         (b"b" + struct.pack(">QQqI", 1, 1, 0, 1) + b"g" * 200 + b"\0", "transaction identifier is too long"),
     ],
 )

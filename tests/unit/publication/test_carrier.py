@@ -6,8 +6,9 @@ import pytest
 
 from subscriber.errors import NotSupportedError
 from subscriber.publication.carrier import check_carrier
-from subscriber.publication.definition import Operation, Publication, TableEntry
+from subscriber.publication.definition import Operation, Publication
 from subscriber.schema.publisher_tables import PublisherColumn, PublisherTable, PublisherTables
+from tests.publications import entry
 
 A, B = PublisherColumn("a", 1, 23), PublisherColumn("b", 2, 25)
 TWICE = PublisherColumn("twice", 3, 23, generated="stored")
@@ -21,10 +22,6 @@ def check(carrier: Publication, *publications: Publication) -> None:
     tables = PublisherTables(180000, {one.key: one for one in (T, ROOT, LEAF)}, frozenset())
     # Every filter of these tests is about b.
     check_carrier(carrier, publications, tables, lambda where, table: frozenset("b"))
-
-
-def entry(table: PublisherTable, columns: tuple[str, ...] | None = None, where: str | None = None) -> TableEntry:
-    return TableEntry(table.schema, table.name, columns, where)
 
 
 def refused(carrier: Publication, *publications: Publication) -> tuple[str | None, str | None]:
@@ -64,19 +61,23 @@ def test_what_is_not_published_need_not_be_carried():
         (
             Publication("c", tables=(entry(T, where="a > 1"),)),
             Publication("p", tables=(entry(T),)),
-            ("public.t", "It has a row filter of its own."),
+            ("public.t", "The table has a row filter in it."),
         ),
         (
-            Publication("c", tables=(entry(T, ("a",)),)),
-            Publication("p", tables=(entry(T, ("a", "b")),)),
+            Publication("c", tables=(entry(T, columns=("a",)),)),
+            Publication("p", tables=(entry(T, columns=("a", "b")),)),
             ("public.t", 'It does not send column "b".'),
         ),
         (
-            Publication("c", tables=(entry(T, ("a",)),)),
-            Publication("p", tables=(entry(T, ("a",), "b = 'x'"),)),
+            Publication("c", tables=(entry(T, columns=("a",)),)),
+            Publication("p", tables=(entry(T, where="b = 'x'", columns=("a",)),)),
             ("public.t", 'It does not send column "b".'),
         ),
-        (ALL, Publication("p", tables=(entry(T, ("a", "twice")),)), ("public.t", 'It does not send column "twice".')),
+        (
+            ALL,
+            Publication("p", tables=(entry(T, columns=("a", "twice")),)),
+            ("public.t", 'It does not send column "twice".'),
+        ),
     ],
     ids=["table", "root", "operation", "filter", "column", "filter's column", "generated column"],
 )
@@ -95,7 +96,10 @@ def test_operations_that_nobody_publishes_need_not_be_carried():
 
 def test_a_list_that_is_sent_whole_is_enough():
     """B12a: what is neither sent nor filtered by may be missing."""
-    check(Publication("c", tables=(entry(T, ("a", "b")),)), Publication("p", tables=(entry(T, ("a",), "b = 'x'"),)))
+    check(
+        Publication("c", tables=(entry(T, columns=("a", "b")),)),
+        Publication("p", tables=(entry(T, where="b = 'x'", columns=("a",)),)),
+    )
 
 
 def test_a_generated_column_that_is_only_filtered_by_is_computed_of_what_is_sent():
@@ -109,4 +113,4 @@ def test_a_generated_column_that_is_only_filtered_by_is_computed_of_what_is_sent
 
     check_carrier(ALL, [publication], tables, filter_columns)
     with pytest.raises(NotSupportedError, match="does not carry"):
-        check_carrier(Publication("c", tables=(entry(T, ("b",)),)), [publication], tables, filter_columns)
+        check_carrier(Publication("c", tables=(entry(T, columns=("b",)),)), [publication], tables, filter_columns)

@@ -8,6 +8,7 @@ from subscriber.errors import NotSupportedError
 from subscriber.publication.definition import Publication, TableEntry
 from subscriber.publication.listed_tables import listed_tables
 from subscriber.schema.publisher_tables import PublisherColumn, PublisherTable, PublisherTables
+from tests.publications import entry
 
 A, B = PublisherColumn("a", 1, 23), PublisherColumn("b", 2, 25)
 TWICE = PublisherColumn("twice", 3, 23, generated="stored")
@@ -20,10 +21,6 @@ OTHER = PublisherTable(5, "parts", "other", "table", (A, B), parents=(ROOT.key,)
 UNLOGGED = PublisherTable(6, "public", "u", "table", (A,), persistence="unlogged")
 VIEW = PublisherTable(7, "public", "v", "view", (A,))
 TABLES = PublisherTables(180000, {one.key: one for one in (T, ROOT, MIDDLE, LEAF, OTHER, UNLOGGED, VIEW)}, frozenset())
-
-
-def entry(table: PublisherTable, columns: tuple[str, ...] | None = None, where: str | None = None) -> TableEntry:
-    return TableEntry(table.schema, table.name, columns, where)
 
 
 def names(*publications: Publication) -> list[str]:
@@ -71,8 +68,8 @@ def test_rows_are_copied_that_pass_any_filter():
     [
         (Publication("p", tables=(entry(T),)), ("a", "b")),
         (Publication("p", tables=(entry(T),), generated_columns="stored"), ("a", "b", "twice")),
-        (Publication("p", tables=(entry(T, ("twice", "a")),)), ("a", "twice")),
-        (Publication("p", tables=(entry(T, ("b",)),), generated_columns="stored"), ("b",)),
+        (Publication("p", tables=(entry(T, columns=("twice", "a")),)), ("a", "twice")),
+        (Publication("p", tables=(entry(T, columns=("b",)),), generated_columns="stored"), ("b",)),
     ],
 )
 def test_a_list_names_the_columns_else_the_option_does(publication, columns):
@@ -82,7 +79,7 @@ def test_a_list_names_the_columns_else_the_option_does(publication, columns):
 
 def test_publications_must_agree_on_the_columns():
     """B39"""
-    lists = [Publication(name, tables=(entry(T, columns),)) for name, columns in (("p", ("a",)), ("q", None))]
+    lists = [Publication(name, tables=(entry(T, columns=columns),)) for name, columns in (("p", ("a",)), ("q", None))]
     message = 'cannot use different column lists for table "public.t" in different publications'
     with pytest.raises(NotSupportedError, match=message) as caught:
         listed_tables(lists, TABLES)

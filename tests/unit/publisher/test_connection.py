@@ -9,7 +9,7 @@ import pytest
 from psycopg import OperationalError, pq
 from psycopg.conninfo import conninfo_to_dict
 
-from subscriber.errors import PublisherError, PublisherNotReady, PublisherUnavailable, SlotInUse, UsageError
+from subscriber.errors import PublisherNotReady, PublisherUnavailable, SlotInUse, UsageError
 from subscriber.publisher.connection import (
     NAP_SECONDS,
     ReplicationConnection,
@@ -18,7 +18,6 @@ from subscriber.publisher.connection import (
     server_error,
     session_conninfo,
 )
-from subscriber.publisher.publisher import connect_publisher
 
 
 def parameters(conninfo: str) -> dict[str, Any]:
@@ -119,14 +118,6 @@ def test_the_kind_of_connection_is_not_the_user_s_to_say():
     ordinary statements.
     """
     assert "replication" not in parameters("dbname=d replication=database")
-
-
-def test_a_timeout_that_is_no_number_is_an_error_of_the_connection():
-    with (
-        pytest.raises(PublisherError, match="bad value for connect_timeout"),
-        connect_publisher("host=127.0.0.1 port=1 connect_timeout=soon", "sub"),
-    ):
-        pass
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,16 @@
-"""What is told about expressions without a server."""
+"""The shapes of tables, from the rows of the server's catalogs. The server computes the values of
+constants (tests/conformance/test_shapes.py).
+"""
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from subscriber.publisher.shapes import is_constant
+from subscriber.publisher.shapes import is_constant, published_shape, read_shape
+from subscriber.schema.shape import ColumnShape, ForeignKey, TableShape, UniqueKey
+from tests.scripted_server import VERSIONS, Answer, Row, ScriptedServer
 
 
 @pytest.mark.parametrize(
@@ -33,3 +39,225 @@ from subscriber.publisher.shapes import is_constant
 )
 def test_a_constant_is_told_from_what_is_computed(expression, constant):
     assert is_constant(expression) is constant
+
+
+# Shapes -------------------------------------------------------------------------------------------
+
+OID = 16384
+
+
+def column(
+    name: str,
+    type_oid: int = 23,
+    type_name: str = "integer",
+    *,
+    nullable: bool = True,
+    identity: str = "",
+    serial: bool = False,
+    generated: bool = False,
+    expression: str | None = None,
+) -> Row:
+    """A row of pg_attribute."""
+    return {
+        "attrelid": OID, "attname": name, "atttypid": type_oid, "format_type": type_name, "nullable": nullable,
+        "attidentity": identity, "serial": serial, "generated": generated, "adbin": expression,
+    }  # fmt: skip
+
+
+def index(
+    name: str,
+    *columns: str,
+    primary: bool = False,
+    identity: bool = False,
+    deferrable: bool = False,
+    nulls_distinct: bool = True,
+    conditional: bool = False,
+) -> Row:
+    """A row of pg_index."""
+    return {
+        "indrelid": OID, "relname": name, "indisprimary": primary, "indisreplident": identity,
+        "deferrable": deferrable, "nulls_distinct": nulls_distinct, "conditional": conditional,
+        "columns": list(columns),
+    }  # fmt: skip
+
+
+def foreign_key(column_name: str, *, on_delete: str = "a", on_update: str = "a") -> Row:
+    """A row of pg_constraint for a reference to public.actor (id)."""
+    return {
+        "conrelid": OID, "columns": [column_name], "nspname": "public", "relname": "actor", "referenced": ["id"],
+        "confdeltype": on_delete, "confupdtype": on_update, "full": False, "condeferrable": True, "condeferred": False,
+        "confdelsetcols": [], "plain": True, "conname": "film_fk", "ddl": "FOREIGN KEY …",
+    }  # fmt: skip
+
+
+def server_with(
+    *columns: Row,
+    indexes: tuple[Row, ...] = (),
+    checks: tuple[Row, ...] = (),
+    foreign_keys: tuple[Row, ...] = (),
+    definitions: tuple[Row, ...] = (),
+    partitioned: bool = False,
+    version: int = 180000,
+) -> ScriptedServer:
+    answers: dict[str, Answer] = {
+        "c.relkind = 'p' FROM pg_class c": [
+            {"oid": OID, "nspname": "public", "relname": "film", "partitioned": partitioned}
+        ],
+        "a.attidentity::text": columns,
+        "i.indisreplident AND": indexes,
+        "pg_get_expr(conbin": checks,
+        "pg_get_indexdef": definitions,
+        "confdeltype": foreign_keys,
+    }
+    return ScriptedServer(answers, version=version)
+
+
+def shape(*columns: Row, **options: Any) -> TableShape:
+    found = read_shape(server_with(*columns, **options).connection, "public", "film")
+    assert found is not None
+    return found
+
+
+def test_a_table_that_does_not_exist_has_no_shape():
+    server = ScriptedServer({"c.relkind = 'p' FROM pg_class c": [], "WHERE": []})
+    assert read_shape(server.connection, "s", "it's") is None
+    (asked,) = server.statements("c.relkind = 'p'")
+    assert "n.nspname = 's' AND c.relname = 'it''s'" in asked.sql
+
+
+def test_columns_are_read_with_their_properties():
+    found = shape(
+        column("id", nullable=False, identity="a"),
+        column("at", 1184, "timestamp with time zone", expression="now()"),
+        column("double", generated=True, expression="(id * 2)"),
+    )
+    assert found.columns == (
+        ColumnShape("id", 23, "integer", nullable=False, identity="a"),
+        ColumnShape("at", 1184, "timestamp with time zone", default="now()"),
+        ColumnShape("double", 23, "integer", generated="(id * 2)"),
+    )
+    assert (found.qualified_name, found.partitioned) == ("public.film", False)
+
+
+@pytest.mark.parametrize(
+    ("expression", "serial"),
+    [
+        ("nextval('film_id_seq'::regclass)", True),
+        ("nextval('public.\"Film''s\"'::regclass)", True),
+        ("(nextval('film_id_seq'::regclass))::integer", True),
+        ("(nextval('film_id_seq'::regclass) + 1)", False),
+        ("('x'::text || nextval('film_id_seq'::regclass))", False),
+    ],
+)
+def test_a_column_is_serial_if_its_default_is_the_next_value_itself(expression, serial):
+    (found,) = shape(column("id", serial=True, expression=expression)).columns
+    assert (found.serial, found.default) == (serial, expression)
+
+
+PRIMARY = index("film_pkey", "id", primary=True)
+
+
+@pytest.mark.parametrize(
+    ("indexes", "key", "unique"),
+    [
+        ((), (), ()),
+        ((PRIMARY,), ("id",), ()),
+        ((PRIMARY, index("u", "a", "b")), ("id",), (UniqueKey(("a", "b")),)),
+        ((PRIMARY, index("u", "a", identity=True)), ("a",), (UniqueKey(("id",)),)),
+        ((index("u", "a"),), (), (UniqueKey(("a",)),)),
+        (
+            (index("film_pkey", "id", primary=True, deferrable=True),),
+            (),
+            (UniqueKey(("id",), deferrable=True),),
+        ),
+        ((index("u", "a", nulls_distinct=False),), (), (UniqueKey(("a",), nulls_distinct=False),)),
+    ],
+    ids=["none", "primary", "unique", "replica identity", "no primary", "deferrable", "nulls not distinct"],
+)
+def test_rows_are_identified_by_the_replica_identity_or_else_the_primary_key(indexes, key, unique):
+    """C11: RelationGetReplicaIndex and GetRelationIdentityOrPK."""
+    found = shape(column("id"), indexes=indexes)
+    assert (found.key, found.unique) == (key, unique)
+
+
+def test_unique_indexes_with_a_condition_are_named_only():
+    found = shape(
+        column("id"),
+        indexes=(index("film_partial", "id", conditional=True),),
+        definitions=({"indrelid": OID, "relname": "film_partial", "ddl": "CREATE UNIQUE INDEX …"},),
+    )
+    assert (found.others, found.unique) == (("film_partial",), ())
+    assert found.definitions == {"film_partial": ("film_partial", "CREATE UNIQUE INDEX …")}
+
+
+@pytest.mark.parametrize(
+    ("letter", "action"),
+    [("a", "NO ACTION"), ("r", "RESTRICT"), ("c", "CASCADE"), ("n", "SET NULL"), ("d", "SET DEFAULT")],
+)
+def test_a_foreign_key_has_its_actions(letter, action):
+    """pg_constraint.confdeltype and confupdtype."""
+    deleted = shape(column("a"), foreign_keys=(foreign_key("a", on_delete=letter),)).foreign_keys
+    updated = shape(column("a"), foreign_keys=(foreign_key("a", on_update=letter),)).foreign_keys
+    assert deleted == (ForeignKey(("a",), "public", "actor", ("id",), on_delete=action, deferrable=True),)
+    assert updated == (ForeignKey(("a",), "public", "actor", ("id",), on_update=action, deferrable=True),)
+
+
+def test_checks_are_read_with_their_ddl():
+    check = {"conrelid": OID, "conbin": "(id > 0)", "conname": "positive", "ddl": "CHECK ((id > 0))"}
+    found = shape(column("id"), checks=(check,))
+    assert (found.checks, found.definitions) == (("(id > 0)",), {"(id > 0)": ("positive", "CHECK ((id > 0))")})
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_only_what_the_servers_version_has_is_asked_for(version):
+    server = server_with(column("id"), version=version)
+    assert read_shape(server.connection, "public", "film") is not None
+    for name, since in (
+        ("indnkeyatts", 110000),
+        ("conparentid", 110000),
+        ("attgenerated", 120000),
+        ("indnullsnotdistinct", 150000),
+        ("confdelsetcols", 150000),
+        ("conenforced AND NOT conperiod", 180000),
+    ):
+        assert bool(server.statements(name)) is (version >= since)
+
+
+# Published shapes ---------------------------------------------------------------------------------
+
+FILM = TableShape(
+    "public",
+    "film",
+    (ColumnShape("id", 23, "integer"), ColumnShape("a", 23, "integer"), ColumnShape("g", 23, "integer", generated="a")),
+    key=("id",),
+    unique=(UniqueKey(("a",)), UniqueKey(("id", "a"))),
+    checks=("(a > 0)", "(id > 0)", "((id + a) > 0)", "not ( an expression"),
+    foreign_keys=(ForeignKey(("a",), "public", "actor", ("id",)),),
+)
+
+
+def test_without_a_column_list_every_column_that_is_not_generated_is_published():
+    found = published_shape(FILM, None)
+    assert [one.name for one in found.columns] == ["id", "a"]
+    assert (found.key, found.unique, found.foreign_keys) == (FILM.key, FILM.unique, FILM.foreign_keys)
+
+
+def test_a_published_generated_column_is_an_ordinary_one():
+    found = published_shape(FILM, ["id", "g"])
+    assert [(one.name, one.generated) for one in found.columns] == [("id", None), ("g", None)]
+
+
+@pytest.mark.parametrize(
+    ("columns", "key", "unique", "checks", "foreign_keys"),
+    [
+        (("id", "a"), ("id",), 2, ("(a > 0)", "(id > 0)", "((id + a) > 0)"), 1),
+        (("id",), ("id",), 0, ("(id > 0)",), 0),
+        (("a",), (), 1, ("(a > 0)",), 1),
+        ((), (), 0, (), 0),
+    ],
+    ids=["both", "key", "other", "none"],
+)
+def test_keys_and_constraints_need_all_of_their_columns(columns, key, unique, checks, foreign_keys):
+    found = published_shape(FILM, columns)
+    assert (found.key, found.checks) == (key, checks)
+    assert (len(found.unique), len(found.foreign_keys)) == (unique, foreign_keys)

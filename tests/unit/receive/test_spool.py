@@ -5,7 +5,7 @@ follow each other.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import pytest
 
@@ -15,6 +15,7 @@ from subscriber.protocol import messages as m
 from subscriber.protocol.decode import decode
 from subscriber.receive.spool import Spools, StreamedTransaction
 from tests.frames import relation, values
+from tests.memory_journal import MemoryBuilder
 from tests.streams import frame
 
 TOP = 700
@@ -22,53 +23,19 @@ T = relation("public.t", {"a": "int4"}, key=["a"])
 WIDER = relation("public.t", {"a": "int4", "b": "text"}, key=["a"])
 
 
-class Changes:
-    """A builder in memory."""
-
-    unwritten = unwritten_bytes = 0
-
-    def __init__(self) -> None:
-        self.frames: list[bytes] = []
-        self.relations: Mapping[int, m.Relation] = {}
-
-    @property
-    def position(self) -> int:
-        return len(self.frames)
-
-    @property
-    def kept(self) -> list[int]:
-        """The numbers of the changes that are left."""
-        return [int.from_bytes(each[1:9]) for each in self.frames]
-
-    def append(self, frame: bytes) -> None:
-        self.frames.append(frame)
-
-    def extend(self, frames: Sequence[bytes]) -> None:
-        self.frames += frames
-
-    def split(self, count: int) -> list[bytes]:
-        raise NotImplementedError
-
-    def truncate(self, position: int) -> None:
-        del self.frames[position:]
-
-    def spill(self) -> None: ...
-
-    def prepend(self, frame: bytes) -> None:
-        self.frames.insert(0, frame)
-
-    def discard(self) -> None:
-        self.frames.clear()
+def numbers(spool: StreamedTransaction[MemoryBuilder]) -> list[int]:
+    """The numbers of the changes that are left."""
+    return [int.from_bytes(each[1:9]) for each in spool.builder.frames]
 
 
-def spool_of(*xids: int) -> StreamedTransaction[Changes]:
+def spool_of(*xids: int) -> StreamedTransaction[MemoryBuilder]:
     """Changes 0, 1, 2 … by these (sub)transactions."""
-    spool = StreamedTransaction(TOP, Changes())
+    spool = StreamedTransaction(TOP, MemoryBuilder())
     add(spool, *xids)
     return spool
 
 
-def add(spool: StreamedTransaction[Changes], *xids: int) -> None:
+def add(spool: StreamedTransaction[MemoryBuilder], *xids: int) -> None:
     for xid in xids:
         spool.append(frame(m.Insert(T.relation_id, values("1"), xid), spool.builder.position))
 
@@ -91,13 +58,13 @@ def test_an_abort_cuts_at_the_subtransaction_s_first_change(xids, aborted, kept)
     spool = spool_of(*xids)
     for subxid in aborted:
         spool.abort_subtransaction(subxid)
-    assert spool.builder.kept == kept
+    assert numbers(spool) == kept
 
 
 def test_a_subtransaction_that_comes_back_keeps_its_first_place():
     spool = spool_of(700, 701, 702, 701, 702)
     spool.abort_subtransaction(702)
-    assert spool.builder.kept == [0, 1]
+    assert numbers(spool) == [0, 1]
 
 
 def test_after_an_abort_the_parent_goes_on_and_later_ones_are_known_again():
@@ -105,9 +72,9 @@ def test_after_an_abort_the_parent_goes_on_and_later_ones_are_known_again():
     spool.abort_subtransaction(701)
     add(spool, 700, 703)
     spool.abort_subtransaction(702)
-    assert spool.builder.kept == [0, 1, 2]
+    assert numbers(spool) == [0, 1, 2]
     spool.abort_subtransaction(703)
-    assert spool.builder.kept == [0, 1]
+    assert numbers(spool) == [0, 1]
 
 
 def test_an_aborted_subtransaction_whose_last_change_was_the_last_is_not_taken_for_the_next_one():
@@ -117,7 +84,7 @@ def test_an_aborted_subtransaction_whose_last_change_was_the_last_is_not_taken_f
     assert spool.current == b""
     add(spool, 701)
     spool.abort_subtransaction(701)
-    assert spool.builder.kept == [0]
+    assert numbers(spool) == [0]
 
 
 def test_the_top_transaction_is_no_subtransaction_of_itself():
@@ -129,11 +96,11 @@ def test_many_subtransactions_cost_as_much_each_as_few():
     """A loop with an exception handler makes a savepoint a row; 100,000 of them took minutes when
     each was looked for.
     """
-    spool, began = StreamedTransaction(TOP, Changes()), time.process_time()
+    spool, began = StreamedTransaction(TOP, MemoryBuilder()), time.process_time()
     add(spool, *range(TOP + 1, TOP + 100_001))
     for subxid in range(TOP + 100_000, TOP, -1):
         spool.abort_subtransaction(subxid)
-    assert spool.builder.kept == []
+    assert numbers(spool) == []
     assert spool.first_changes.position((TOP + 1).to_bytes(4)) is None
     assert time.process_time() - began < 20
 
@@ -141,7 +108,7 @@ def test_many_subtransactions_cost_as_much_each_as_few():
 # Blocks -------------------------------------------------------------------------------------------
 
 
-def stream(spools: Spools[Changes], *changes: int, xid: int = TOP, first: bool = True) -> None:
+def stream(spools: Spools[MemoryBuilder], *changes: int, xid: int = TOP, first: bool = True) -> None:
     """A block with changes of these (sub)transactions."""
     spools.start(m.StreamStart(xid, first))
     assert spools.block is not None
@@ -149,13 +116,13 @@ def stream(spools: Spools[Changes], *changes: int, xid: int = TOP, first: bool =
     spools.stop()
 
 
-def committed(spools: Spools[Changes], xid: int = TOP) -> list[m.Message]:
+def committed(spools: Spools[MemoryBuilder], xid: int = TOP) -> list[m.Message]:
     transaction, _ = spools.finish(m.StreamCommit(xid, LSN(0x1F8), LSN(0x200), 5))
     return [decode(each[25:], in_stream=each[25:26] == b"I") for each in transaction.builder.frames]
 
 
 def test_a_transaction_goes_on_where_its_last_block_ended():
-    spools = Spools(Changes)
+    spools = Spools(MemoryBuilder)
     stream(spools, TOP)
     stream(spools, 801, xid=800)
     stream(spools, 701, first=False)
@@ -165,7 +132,7 @@ def test_a_transaction_goes_on_where_its_last_block_ended():
 
 def test_a_first_segment_begins_anew():
     """The walsender streams every transaction from its beginning when it starts again."""
-    spools = Spools(Changes)
+    spools = Spools(MemoryBuilder)
     stream(spools, TOP, 701)
     stream(spools, 702)
     assert committed(spools)[1:-1] == [m.Insert(T.relation_id, values("1"), 702)]
@@ -173,7 +140,7 @@ def test_a_first_segment_begins_anew():
 
 def test_a_transaction_that_finishes_is_wrapped_as_a_plain_one():
     """Rule C42."""
-    spools = Spools(Changes)
+    spools = Spools(MemoryBuilder)
     stream(spools)
     assert committed(spools) == [m.Begin(LSN(0x1F8), 5, TOP), m.Commit(LSN(0x1F8), LSN(0x200), 5)]
     stream(spools)
@@ -203,7 +170,7 @@ def test_an_unknown_transaction_is_no_empty_one(message, text, before):
     """Rule A22: even an empty one is announced by a block, so what it did would be lost without a
     word.
     """
-    spools = Spools(Changes)
+    spools = Spools(MemoryBuilder)
     if before != "nothing":
         stream(spools, xid=8 if before == "another" else 7)
     if before == "aborted":
@@ -217,7 +184,7 @@ def test_an_unknown_transaction_is_no_empty_one(message, text, before):
 
 def test_aborting_an_unknown_transaction_is_no_error():
     """There is nothing to forget, so nothing can be lost."""
-    spools = Spools(Changes)
+    spools = Spools(MemoryBuilder)
     stream(spools, TOP)
     for subxid in (7, 8):
         spools.abort(m.StreamAbort(7, subxid))
@@ -227,7 +194,7 @@ def test_aborting_an_unknown_transaction_is_no_error():
 # Descriptions -------------------------------------------------------------------------------------
 
 
-def described(spools: Spools[Changes], shape: m.Relation, xid: int) -> None:
+def described(spools: Spools[MemoryBuilder], shape: m.Relation, xid: int) -> None:
     spools.start(m.StreamStart(xid, True))
     spools.describe(shape.relation_id)
     spools.stop()
@@ -237,7 +204,7 @@ def described(spools: Spools[Changes], shape: m.Relation, xid: int) -> None:
 @pytest.mark.parametrize("first_to_commit", [701, 702])
 def test_of_two_descriptions_the_one_that_arrived_later_holds(first_to_commit):
     """Rule A24, whichever stream commits first."""
-    spools: Spools[Changes] = Spools(Changes)
+    spools: Spools[MemoryBuilder] = Spools(MemoryBuilder)
     relations: Mapping[int, m.Relation] = {T.relation_id: T}
     spools.describe(T.relation_id)
     described(spools, T, 701)
@@ -248,7 +215,7 @@ def test_of_two_descriptions_the_one_that_arrived_later_holds(first_to_commit):
 
 
 def test_a_description_outside_of_streams_holds_over_an_earlier_one_inside():
-    spools: Spools[Changes] = Spools(Changes)
+    spools: Spools[MemoryBuilder] = Spools(MemoryBuilder)
     relations: Mapping[int, m.Relation] = {T.relation_id: WIDER}
     described(spools, T, 701)
     spools.describe(T.relation_id)

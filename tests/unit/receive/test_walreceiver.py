@@ -128,7 +128,7 @@ def test_a_binary_stream_ends_before_values_whose_binary_form_is_not_read(tmp_pa
     script = [*transaction(0x200, T, insert(1)), None, *transaction(0x300, MONEY, insert(2, oid=16390)), None]
     with pytest.raises(BinaryFormNotRead) as caught:
         receive(tmp_path, script, binary=True)
-    assert caught.value.message == 'the binary form of column "price" of relation "public.prices" is not read'
+    assert caught.value.message == 'the binary format of column "price" of relation "public.prices" is not supported'
     assert (caught.value.relation, caught.value.column) == ("public.prices", "price")
     assert keys_in(tmp_path) == [1]
     receive(tmp_path, script)

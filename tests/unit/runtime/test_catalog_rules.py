@@ -1,4 +1,4 @@
-"""subscription.rules: what the catalog says holds from the next batch on (rule C39)."""
+"""What the catalog says holds from the next batch on (rule C39)."""
 
 from __future__ import annotations
 
@@ -6,28 +6,53 @@ import pytest
 
 from subscriber import catalog
 from subscriber.catalog import RelationState, SubscriptionRelation
-from subscriber.catalog.subscription_options import SubscriptionOptions
+from subscriber.lsn import LSN
 from subscriber.runtime.catalog_rules import BatchRules, CatchUpRules
 from subscriber.schema.relation_names import SAME_NAMES, parse_names
-from subscriber.targets import open_target
+from tests.frames import relation as shape
+from tests.subscriptions import create_subscription, set_state, stored_subscription
 
 RELATION = SubscriptionRelation("public", "t", RelationState.FINISHEDCOPY, None)
 
 
 @pytest.mark.parametrize("make", [BatchRules, lambda one: CatchUpRules(one, RELATION, None)], ids=["batch", "catch-up"])
-def test_map_schema_changes_and_binary_are_read_in_the_batchs_transaction(tmp_path, make):
+def test_map_schema_changes_and_binary_are_read_in_the_batchs_transaction(target, make):
     """A table that catches up is written where the stream's are, so that its rows are not in two
     tables.
     """
-    with open_target(f"sqlite:///{tmp_path / 'target.db'}") as target:
-        catalog.ensure_catalog(target.engine)
-        with target.begin() as connection:
-            subscription = catalog.insert_subscription(connection, "s", "", ["p"], SubscriptionOptions(slot_name="s"))
-            rules = make(subscription)
-            before = rules(connection)
-            names = parse_names("public.* => archive.*")
-            options = {"map": names, "schema_changes": "add_columns", "binary": True}
-            catalog.set_options(connection, subscription.subid, options)
-            after = rules(connection)
+    subscription = create_subscription(target)
+    rules = make(subscription)
+    with target.begin() as connection:
+        before = rules(connection)
+        names = parse_names("public.* => archive.*")
+        options = {"map": names, "schema_changes": "add_columns", "binary": True}
+        catalog.set_options(connection, subscription.subid, options)
+        after = rules(connection)
     assert (before.names, before.add_columns, before.binary) == (SAME_NAMES, False, False)
     assert (after.names, after.add_columns, after.binary) == (names, True, True)
+
+
+def test_changes_count_from_the_position_where_a_table_joined(target):
+    """C4, D5: the state is read in the batch's own transaction."""
+    read_rules = BatchRules(create_subscription(target))
+    set_state(target, "ready", RelationState.READY, 300)
+    set_state(target, "joined", RelationState.SYNCDONE, 300)
+    set_state(target, "copied", RelationState.FINISHEDCOPY, 10)
+    with target.engine.connect() as connection:
+        rules = read_rules(connection)
+    wanted = {
+        name: [lsn for lsn in (299, 300, 301) if rules.should_apply(shape(f"public.{name}", {"a": "int4"}), LSN(lsn))]
+        for name in ("ready", "joined", "copied", "unknown")
+    }
+    assert wanted == {"ready": [299, 300, 301], "joined": [300, 301], "copied": [], "unknown": []}
+
+
+def test_the_catalogs_skip_lsn_is_cleared_in_the_batchs_transaction(target):
+    """C41"""
+    read_rules = BatchRules(create_subscription(target, synchronous_commit="local"))
+    with target.begin() as connection:
+        catalog.set_skip_lsn(connection, 1, LSN(7))
+        rules = read_rules(connection)
+        assert (rules.skip_lsn, rules.synchronous_commit) == (7, "local")
+        rules.clear_skip(connection)
+    assert stored_subscription(target).skip_lsn == 0

@@ -6,30 +6,28 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from subscriber import catalog
 from subscriber.catalog import Runner
 from subscriber.errors import TargetUnavailable
 from subscriber.runtime import heartbeat
 from subscriber.runtime.heartbeat import beating, is_alive
 from subscriber.runtime.read_status import runner_status
 from subscriber.runtime.subscription_status import RunnerStatus
-from subscriber.targets import Target, open_target
+from subscriber.targets import Target
+from tests.waits import wait_until
 
 PATIENCE = 30.0
 
 
 @pytest.fixture
-def target(tmp_path, monkeypatch) -> Iterator[Target]:
+def target(target: Target, monkeypatch) -> Target:
+    """A target whose run beats a hundred times a second."""
     monkeypatch.setattr(heartbeat, "INTERVAL_SECONDS", 0.01)
-    with open_target(f"sqlite:///{tmp_path / 'target.db'}") as opened:
-        catalog.ensure_catalog(opened.engine)
-        yield opened
+    return target
 
 
 def known(target: Target) -> bool:
@@ -40,13 +38,6 @@ def last(target: Target) -> RunnerStatus:
     found = runner_status(target)
     assert found is not None
     return found
-
-
-def wait_until(condition: Callable[[], object]) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < deadline, "it has not happened"
-        time.sleep(0.002)
 
 
 def test_a_run_says_who_it_is_goes_on_saying_so_and_says_when_it_ends(target):

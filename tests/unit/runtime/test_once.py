@@ -5,17 +5,15 @@ reason (the issue's first fault).
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from subscriber import catalog
 from subscriber.catalog import RelationState
-from subscriber.catalog.subscription_options import SubscriptionOptions
 from subscriber.errors import ConflictError, PublisherUnavailable, TargetUnavailable
 from subscriber.lsn import LSN
-from subscriber.pipeline.on_spark import Pipeline
 from subscriber.runtime import mark, once
 from subscriber.runtime.attempts import Attempts, FailedAttempts
 from subscriber.runtime.catalog_watch import CatalogWatch
@@ -23,28 +21,20 @@ from subscriber.runtime.supervisor import Supervisor
 from subscriber.runtime.worker import SubscriptionWorker
 from subscriber.schema.relation_names import RelationNames
 from subscriber.settings import Settings
-from subscriber.targets import Target, open_target
+from subscriber.targets import Target
+from tests.pipelines import unused_pipeline
+from tests.subscriptions import create_subscription, set_state
 
 MARK = LSN(80)
 
 
 @pytest.fixture
-def target(tmp_path) -> Iterator[Target]:
+def target(target: Target) -> Target:
     """A target with subscriptions s1 and s2, which have a table t each that is ready."""
-    with open_target(f"sqlite:///{tmp_path / 'target.db'}") as opened:
-        catalog.ensure_catalog(opened.engine)
-        with opened.begin() as connection:
-            for name in ("s1", "s2"):
-                made = catalog.insert_subscription(
-                    connection, name, "", ["p"], SubscriptionOptions(slot_name=name), "1"
-                )
-                made.progress.create(connection, LSN(50))
-                catalog.set_relation_state(connection, made.subid, "public", "t", RelationState.READY)
-        yield opened
-
-
-def nothing(*_: object, **__: object) -> Any:
-    raise AssertionError("nothing is to be done by Spark")
+    for name in ("s1", "s2"):
+        created = create_subscription(target, name)
+        set_state(target, "t", RelationState.READY, subid=created.subid)
+    return target
 
 
 class Half:
@@ -83,7 +73,7 @@ class Run:
         self.warned: list[str] = []
         self.supervisor = Supervisor(
             target,
-            Pipeline(nothing, nothing),
+            unused_pipeline(),
             Settings("", wal_retrieve_retry_interval=0.001),
             once=True,
             tick_seconds=0.001,
@@ -109,9 +99,9 @@ class Run:
         return self.supervisor.run(self.stop)
 
     def set_state(self, subid: int, state: RelationState, table: str = "t", error: str | None = None) -> None:
-        with self.target.begin() as connection:
-            catalog.set_relation_state(connection, subid, "public", table, state)
-            if error:
+        set_state(self.target, table, state, subid=subid)
+        if error:
+            with self.target.begin() as connection:
                 catalog.record_relation_error(connection, subid, "public", table, error)
 
     def change(self, what: Callable[[Any], None]) -> None:
@@ -189,7 +179,7 @@ def test_an_interrupted_run_has_not_caught_up(run, caplog):
 
     run.at_tick = behind
     assert not run.went_well()
-    assert "the run was told to end before everything had caught up" in caplog.text
+    assert "the run was stopped before every subscription had caught up" in caplog.text
     assert 'subscription "s1" has not caught up: it has applied changes up to 0/64' in caplog.text
 
 
@@ -211,7 +201,7 @@ def test_a_target_where_nothing_is_enabled_is_not_done(run, caplog, disabled):
 def test_a_disabled_subscription_beside_one_that_is_done_is_named(run, caplog):
     run.change(lambda connection: catalog.set_enabled(connection, "s2", enabled=False))
     assert run.went_well()
-    assert 'disabled subscriptions are not run, and nothing is known of how far they are: "s2"' in caplog.text
+    assert 'disabled subscriptions are not run, and whether they have caught up is not known: "s2"' in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -290,7 +280,7 @@ def test_a_publisher_that_cannot_be_asked_how_far_it_is_is_given_up(run, monkeyp
     monkeypatch.setattr(SubscriptionWorker, "tick", play)
     assert not run.went_well()
     assert 'subscription "s2" has not caught up: permission denied for function pg_logical_emit_message' in caplog.text
-    assert "the publisher has not been asked how far it is" in caplog.text
+    assert "the publisher's WAL position has not been read" in caplog.text
 
 
 def test_published_tables_that_a_subscription_does_not_have_are_found_but_for_those_of_subscribers():

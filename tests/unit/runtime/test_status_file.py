@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,8 +21,16 @@ from subscriber.runtime.subscription_status import (
     SlotStatus,
     SubscriptionStatus,
 )
+from tests.waits import wait_until
 
-COPY = CopyFigures(1, 2, 3, 4, 5.0, "2026-11-21T10:00:00.000+00:00")
+COPY = CopyFigures(
+    rows=1,
+    bytes=2,
+    estimated_rows=3,
+    estimated_bytes=4,
+    rows_per_second=5.0,
+    started_at="2026-11-21T10:00:00.000+00:00",
+)
 STATUS = SubscriptionStatus(
     name="s",
     enabled=True,
@@ -46,11 +53,25 @@ STATUS = SubscriptionStatus(
     apply_errors=2,
     last_error="ERROR:  duplicate key",
     last_error_at="2026-11-21T10:00:01.000+00:00",
-    slot=SlotStatus(True, "0/100", "reserved", 1, None, None),
-    runner=RunnerStatus(True, "h", 1, "2026-11-21T10:00:00.000+00:00", "2026-11-21T10:00:01.000+00:00", None, None),
+    slot=SlotStatus(
+        active=True,
+        confirmed_lsn="0/100",
+        wal_status="reserved",
+        retained_bytes=1,
+        safe_wal_bytes=None,
+        lost=None,
+    ),
+    runner=RunnerStatus(
+        alive=True,
+        host="h",
+        process_id=1,
+        started_at="2026-11-21T10:00:00.000+00:00",
+        heartbeat_at="2026-11-21T10:00:01.000+00:00",
+        busy_since=None,
+        ended_at=None,
+    ),
     schema_changes=(SchemaChange("2026-11-21T10:00:00.000+00:00", "public.t", "0/100", None, "Why.", "How.", None),),
 )
-PATIENCE = 30.0
 
 
 @pytest.fixture
@@ -59,13 +80,6 @@ def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(status_file, "_HELD_SECONDS", 0.01)
     monkeypatch.setattr(status_file, "_REFRESH_SECONDS", 0.01)
     return tmp_path / "target.duckdb.subscriber-status"
-
-
-def wait_until(condition: Callable[[], object]) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < deadline, "it has not happened"
-        time.sleep(0.002)
 
 
 def test_it_is_there_while_a_batch_is_in_progress_and_says_what_was_read(path):

@@ -6,18 +6,16 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import pytest
 
 from subscriber import catalog
-from subscriber.catalog.subscription_options import SubscriptionOptions
 from subscriber.errors import JournalUnavailable, TargetError
 from subscriber.journal.sparing import Sparing
 from subscriber.lsn import LSN
-from subscriber.pipeline.on_spark import Pipeline
 from subscriber.runtime import receiver_half
 from subscriber.runtime.apply_half import ApplyHalf
 from subscriber.runtime.catalog_watch import CatalogWatch
@@ -25,30 +23,23 @@ from subscriber.runtime.receiver_half import ReceiverHalf
 from subscriber.runtime.supervisor import Supervisor
 from subscriber.runtime.worker import SubscriptionWorker
 from subscriber.settings import Settings
-from subscriber.targets import Target, open_target
+from subscriber.targets import Target
+from tests.pipelines import nothing, unused_pipeline
+from tests.subscriptions import create_subscription
 
 SOON = 10.0
 
 
 @pytest.fixture
-def target(tmp_path) -> Iterator[Target]:
+def target(target: Target) -> Target:
     """A target with subscriptions s1 and s2."""
-    with open_target(f"sqlite:///{tmp_path / 'target.db'}") as opened:
-        catalog.ensure_catalog(opened.engine)
-        with opened.begin() as connection:
-            for name in ("s1", "s2"):
-                options = SubscriptionOptions(slot_name=name)
-                made = catalog.insert_subscription(connection, name, "", ["p"], options, "1")
-                made.progress.create(connection, LSN(50))
-        yield opened
+    for name in ("s1", "s2"):
+        create_subscription(target, name)
+    return target
 
 
 def name_of(one: SubscriptionWorker) -> str:
     return one.snapshot(look=False).subscription.name
-
-
-def nothing(*_: object, **__: object) -> Any:
-    raise AssertionError("nothing is to be done by Spark")
 
 
 class Run:
@@ -64,7 +55,7 @@ class Run:
         self.stop = threading.Event()
         self.supervisor = Supervisor(
             target,
-            Pipeline(nothing, nothing, **pipeline),
+            unused_pipeline(**pipeline),
             Settings("", wal_retrieve_retry_interval=0.01),
             once=False,
             tick_seconds=0.001,

@@ -21,7 +21,7 @@ def database(*tables: PublisherTable) -> PublisherTables:
     return PublisherTables(180004, {one.key: one for one in tables}, frozenset({950, 951}), ("s", "public"))
 
 
-def test_what_is_kept_as_text_is_read_back():
+def test_the_stored_text_is_read_back():
     tables = database(table(1, "t"), table(2, "u", parents=(("s", "t"), ("x", "y"))))
     assert from_json(to_json(tables)) == tables
 

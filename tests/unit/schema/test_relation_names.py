@@ -1,4 +1,4 @@
-"""apply.names: the option ``map``, and the target's names that it gives."""
+"""The option ``map``, and the names of the target's tables."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_a_relation_has_the_name_that_the_map_gives_it(text, relation, local):
         ("a.b.t => a.t", 'syntax error at or near ".". At character 4 (line 1).'),
     ],
 )
-def test_what_is_no_map_is_refused_with_its_place(text, found):
+def test_an_invalid_map_is_refused_with_the_place_of_the_error(text, found):
     error = refused(text)
     assert isinstance(error, SQLSyntaxError)
     assert (error.message, error.sqlstate) == ('invalid syntax in parameter "map"', "42601")
@@ -94,8 +94,8 @@ def test_two_relations_of_a_subscription_cannot_have_one_table(text, relations, 
     assert caught.value.sqlstate == "42710"
 
 
-def test_nor_can_two_that_the_target_has_one_name_for(tmp_path):
-    """SQLite writes the schema before the name, which may have a point itself"""
+def test_two_relations_cannot_have_names_that_are_equal_in_the_target(tmp_path):
+    """SQLite's tables have the schema as a part of the name, and a name may have a point."""
     with (
         open_target(f"sqlite:///{tmp_path / 'target.db'}") as target,
         pytest.raises(UsageError, match=r'"public\.s\.t" and "s\.t" cannot both be replicated'),
@@ -103,8 +103,8 @@ def test_nor_can_two_that_the_target_has_one_name_for(tmp_path):
         SAME_NAMES.check_distinct([("s", "t"), ("public", "s.t")], target.ddl.place)
 
 
-def test_a_name_that_nothing_else_takes_is_free():
-    """The tables of a and b change places; nothing else of c is replicated."""
+def test_a_name_that_no_other_relation_has_may_be_used():
+    """The tables a and b exchange their names, and no other relation has the name c."""
     parse_names("a.* => b.*, b.* => a.*, c.t => c.u").check_distinct([("a", "t"), ("b", "t"), ("c", "t"), ("c", "t")])
 
 
@@ -119,7 +119,7 @@ def test_a_map_is_read_back_as_it_was_written(tables, schemas):
     assert parse_names(str(names)) == names
 
 
-def test_the_text_of_a_map_is_as_one_would_write_it():
+def test_the_text_of_a_map_quotes_only_where_it_must():
     text = 'public.t => archive."T", "select".* => new_1.*'
     assert str(parse_names(f"  {text} ")) == text
     assert str(SAME_NAMES) == ""

@@ -1,4 +1,4 @@
-"""What servers can do, by version."""
+"""The features of a server by its version."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from subscriber.schema.server_features import ServerFeatures
     ("server", "version"),
     [(100023, 1), (130005, 1), (140000, 2), (149999, 2), (150000, 3), (160000, 4), (180006, 4), (190000, 4)],
 )
-def test_each_server_is_asked_for_the_highest_protocol_it_speaks(server, version):
+def test_each_server_is_asked_for_the_highest_protocol_version_that_it_supports(server, version):
     """Rule A33."""
     assert ServerFeatures(server).protocol_version == version
 

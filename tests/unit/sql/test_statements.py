@@ -1,4 +1,4 @@
-"""sql.statements: a text is cut at semicolons that end statements, and only at those."""
+"""A text is split into statements only at the semicolons that end them, as psql splits it."""
 
 import pytest
 
@@ -12,7 +12,7 @@ def places(text):
 
 
 @pytest.mark.parametrize("text", ["", "  \n", ";", " ; ;; ", "-- only a comment", "/* ; */"])
-def test_there_may_be_nothing_to_do(text):
+def test_a_text_without_statements_has_none(text):
     assert cut(text) == []
 
 
@@ -30,6 +30,8 @@ def test_there_may_be_nothing_to_do(text):
         "SELECT 'a\n;\nb';",
         "CREATE RULE r AS ON INSERT TO t DO (SELECT 1; SELECT 2);",
         "CREATE FUNCTION f() BEGIN ATOMIC SELECT 1; END;",
+        "CREATE FUNCTION f() BEGIN ATOMIC SELECT CASE WHEN a THEN 1 END; SELECT 2; END;",
+        "CREATE OR REPLACE PROCEDURE p() BEGIN ATOMIC SELECT 1; END;",
     ],
 )
 def test_a_semicolon_inside_something_does_not_end_a_statement(statement):
@@ -45,7 +47,7 @@ def test_the_line_is_that_of_the_statements_first_token():
     ]
 
 
-def test_the_last_statement_may_lack_its_semicolon():
+def test_the_last_statement_needs_no_semicolon():
     assert [statement.sql for statement in cut("a; b -- c")] == ["a;", "b"]
 
 
@@ -53,7 +55,7 @@ def test_windows_line_ends_count_once():
     assert [statement.line for statement in cut("a;\r\nb;\r\nc")] == [1, 2, 3]
 
 
-def test_characters_beyond_ascii_do_not_shift_anything():
+def test_characters_outside_of_ascii_do_not_move_the_cuts():
     assert [statement.sql for statement in cut("é '😀;'; ü;")] == ["é '😀;';", "ü;"]
 
 
@@ -88,7 +90,7 @@ def test_a_text_that_does_not_end_is_refused_as_a_whole():
         ("SELECT $a$ $$;", "$"),
     ],
 )
-def test_a_text_that_goes_on_is_in_the_middle_of_what_psqls_prompt_says(text, state):
+def test_an_incomplete_text_has_the_state_that_psqls_prompt_shows(text, state):
     assert open_in(text) == state
 
 
@@ -110,7 +112,7 @@ def test_a_backslash_command_goes_to_the_end_of_its_line_and_ends_the_statement_
     assert found == [("a 1", "\\gx it's", 1), ("b;", "", 2), ("", '\\d "', 3), ("c", "", 4)]
 
 
-def test_a_backslash_in_a_string_is_no_command():
+def test_a_backslash_in_a_string_does_not_begin_a_command():
     (statement,) = cut("SELECT 'a\\b', $$\\;$$")
     assert [one.kind for one in statement.lexemes] == [Kind.WORD, Kind.STRING, Kind.SYMBOL, Kind.STRING]
     assert not is_backslash_command(statement.sql)

@@ -1,4 +1,4 @@
-"""COPY's bytes as blocks of rows."""
+"""The data of COPY as blocks of rows."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ VALUES = st.none() | st.text(
 
 
 @given(st.integers(1, 3).flatmap(lambda n: st.lists(st.lists(VALUES, min_size=n, max_size=n), min_size=1, max_size=8)))
-def test_every_text_and_every_null_comes_back(rows):
+def test_every_text_and_every_null_is_read_back(rows):
     """absence_is_typed"""
     batch = decode_csv(relation(*[TEXT] * len(rows[0])), copy_csv(rows))
     assert [list(row) for row in zip(*(column.to_pylist() for column in batch.columns), strict=True)] == rows
@@ -59,8 +59,8 @@ def test_rows_without_columns_are_counted():
     assert (block.rows, block.size, read_block(block.content()).num_rows) == (3, 3, 3)
 
 
-def test_a_value_that_is_none_of_its_type_is_named_by_its_column():
-    """names_are_data: not by the value."""
+def test_an_invalid_value_is_reported_with_its_column():
+    """names_are_data: the value is not shown."""
     with pytest.raises(ProtocolError, match="invalid input syntax for type integer") as raised:
         decode_csv(relation(TEXT, INT), copy_csv([["a", "1"], ["b", "secret"]]))
     assert (raised.value.relation, raised.value.column) == ("public.t", "c1")
@@ -68,22 +68,20 @@ def test_a_value_that_is_none_of_its_type_is_named_by_its_column():
 
 
 @pytest.mark.parametrize("data", [b"secret\n", b"secret\x02secret\x02secret\n", b"\x01secret"])
-def test_other_bytes_than_asked_for_are_refused_without_being_shown(data):
+def test_bytes_that_are_not_copys_format_are_refused_and_not_shown(data):
     with pytest.raises(ProtocolError, match="not in the form that was asked for") as raised:
         decode_csv(relation(TEXT, TEXT), CopyBlock(data, 1))
     assert "secret" not in raised.value.report()
     assert raised.value.__cause__ is None
 
 
-def test_a_row_too_few_is_noticed():
+def test_a_missing_row_is_noticed():
     with pytest.raises(ProtocolError):
         decode_csv(relation(TEXT), CopyBlock(b"a\n", 2))
 
 
-def test_a_column_that_may_have_no_value_is_refused_at_its_first():
-    r"""D7: NULL is nothing, and a text that looks like it is a value; tabs and lines inside of
-    values are neither.
-    """
+def test_a_value_of_a_column_that_may_have_none_is_refused():
+    r"""D7: \\N is NULL, but a text may look like it. Tabs and line feeds of a value are escaped."""
     refused = UnsupportedValue("no")
     check_absent(b"a\\tb\\n\t\\N\n\\N\t\\N\n", {1: refused})
     check_absent(b"1\n", {})
@@ -93,7 +91,7 @@ def test_a_column_that_may_have_no_value_is_refused_at_its_first():
         assert raised.value is refused
 
 
-def test_text_is_handed_through():
+def test_text_is_passed_on_unchanged():
     copied = CopyBlock(b"1\ta\\nb\n" * 1000, 1000)
     block = copied_block(copied)
     assert block.content() == copied.data

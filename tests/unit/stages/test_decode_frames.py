@@ -1,4 +1,4 @@
-"""Rows of the journal become frames: what was sent, and nothing that was not."""
+"""Rows of the journal as frames: they have exactly the values that were sent."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_an_update_that_changed_nothing_is_a_row_without_columns():
 
 
 def test_an_old_key_has_the_identity_s_columns_only():
-    """Of a K tuple the other columns are sent as NULL, and are not NULL (rule A13)."""
+    """The other columns of a K tuple are sent as NULL, but they may have values (rule A13)."""
     (group,) = frame_of(T, m.Delete(T.relation_id, "K", values("1", None, None))).groups
     assert group.old is not None
     assert group.old.to_pylist() == [{"a": 1}]
@@ -89,7 +89,7 @@ def test_a_changed_key_has_both_tuples():
     assert (group.old_kind, group.old.to_pylist(), sent(group)) == ("K", [{"a": 1}], [{"a": 2, "c": 6}])
 
 
-def test_a_column_that_is_null_throughout_keeps_its_type():
+def test_a_column_with_only_nulls_has_its_type():
     (group,) = frame_of(T, m.Insert(T.relation_id, values("1", None, None))).groups
     assert group.new is not None
     assert group.new.schema.types == [pa.int32(), pa.string(), pa.int64()]
@@ -98,7 +98,7 @@ def test_a_column_that_is_null_throughout_keeps_its_type():
 # Text and binary ----------------------------------------------------------------------------------
 
 
-def test_binary_and_text_values_of_one_column_mean_the_same():
+def test_binary_and_text_values_of_one_column_are_equal():
     """Rule A12: a column may come as text in a binary stream."""
     binary = m.Insert(T.relation_id, (m.BinaryValue(b"\0\0\0\7"), m.BinaryValue(b"x"), m.NULL))
     text = m.Insert(T.relation_id, values("7", "x", None))
@@ -121,8 +121,8 @@ def test_nulls_do_not_split_binary_rows():
     assert sent(group) == [{"a": 1, "b": None, "c": None}, {"a": 2, "b": "y", "c": None}]
 
 
-def test_a_column_came_in_binary_form_if_one_of_its_tuples_did():
-    """C5: in an old row, or in the new one; NULL and what was not sent say nothing."""
+def test_a_column_is_binary_if_one_of_its_values_came_in_binary_form():
+    """C5: in the old or in the new row. NULL and values that were not sent do not count."""
     old, new = (
         (m.BinaryValue(b"\0\0\0\1"), m.BinaryValue(b"y"), m.NULL),
         (m.BinaryValue(b"\0\0\0\1"), m.UNCHANGED, m.NULL),
@@ -131,7 +131,7 @@ def test_a_column_came_in_binary_form_if_one_of_its_tuples_did():
     assert {(group.action, group.binary) for group in groups} == {("U", frozenset("ab")), ("D", frozenset("a"))}
 
 
-def test_as_text_leaves_what_postgresql_wrote():
+def test_as_text_keeps_postgresqls_text():
     (group,) = frame_of(T, m.Insert(T.relation_id, values("1", "x", None)), as_text=True).groups
     assert sent(group) == [{"a": "1", "b": "x", "c": None}]
 
@@ -150,7 +150,7 @@ def test_controls_keep_their_bytes_and_places():
     assert [group.positions.tolist() for group in frame.groups] == [[2]]
 
 
-def test_truncate_gets_the_shape_that_holds_at_its_place():
+def test_truncate_has_the_shape_that_was_described_last():
     """Rule C1."""
     wider = replace(T, columns=(*T.columns, U.columns[0]))
     truncate = m.Truncate((T.relation_id, U.relation_id), False, False)
@@ -158,7 +158,7 @@ def test_truncate_gets_the_shape_that_holds_at_its_place():
     assert [(control.position, control.relations) for control in frame.controls] == [(2, (T, U)), (4, (wider, U))]
 
 
-def test_the_relation_map_lives_on_from_batch_to_batch():
+def test_relation_descriptions_are_remembered_for_later_batches():
     decoder = FrameDecoder()
     decoder.decode(*columns([T]))
     frame = decoder.decode(
@@ -168,7 +168,7 @@ def test_the_relation_map_lives_on_from_batch_to_batch():
     assert frame.groups[0].relation == T
 
 
-def test_a_frame_survives_its_bytes():
+def test_a_frame_is_read_back_from_its_bytes():
     frame = frame_of(
         T, *transaction(0x200, m.Insert(T.relation_id, values("1", None, "2")), update(values("1", m.UNCHANGED, None)))
     )
@@ -180,7 +180,7 @@ def test_a_frame_survives_its_bytes():
         assert np.array_equal(one.positions, other.positions)
 
 
-def test_a_partition_is_one_frame_a_batch_and_empty_batches_are_none():
+def test_each_batch_that_is_not_empty_is_one_frame():
     def batch(messages):
         raw, lsns = columns(messages)
         return pa.record_batch([lsns, lsns, raw], ["lsn", "finish_lsn", "message"])
@@ -190,8 +190,8 @@ def test_a_partition_is_one_frame_a_batch_and_empty_batches_are_none():
     assert [len(frame.groups) for frame in frames] == [0, 1]
 
 
-def test_a_begin_prepare_says_where_its_transaction_finishes():
-    """C50a: b does not tell; what reads the journal knows"""
+def test_a_begin_prepare_has_the_finish_lsn_of_its_transaction():
+    """C50a: the message does not have it; the reader of the journal provides it."""
     raw, lsns = columns([*prepared(300), m.RollbackPrepared(LSN(1), LSN(2), 3, 4, 732, "g")])
     finishes = pa.array([290 + number for number in range(len(raw))], pa.int64())
     (frame,) = decode_frames([pa.record_batch([lsns, finishes, raw], ["lsn", "finish_lsn", "message"])], as_text=False)
@@ -211,10 +211,8 @@ def test_a_table_without_columns_has_rows():
 
 
 @pytest.mark.parametrize("place", [0, 1, 2])
-def test_a_value_that_cannot_be_read_is_reported_with_relation_column_and_its_own_lsn(place):
-    """Nothing that could not be read becomes NULL (rule C5), and the report names the change, not
-    its group.
-    """
+def test_an_invalid_value_is_reported_with_its_relation_column_and_lsn(place):
+    """An invalid value does not become NULL (rule C5). The error has the place of its change."""
     rows = [m.Insert(T.relation_id, values("1", "x", "5")) for _ in range(3)]
     rows[place] = m.Insert(T.relation_id, values("1", "x", "five"))
     with pytest.raises(ProtocolError) as caught:
@@ -225,7 +223,7 @@ def test_a_value_that_cannot_be_read_is_reported_with_relation_column_and_its_ow
     assert "five" not in error.report()
 
 
-def test_the_lsn_is_right_in_a_group_of_some_rows_too():
+def test_the_error_has_the_lsn_of_its_change_in_a_group_of_several():
     good, other = update(values("1", "x", "5")), update(values("1", m.UNCHANGED, "6"))
     with pytest.raises(ProtocolError) as caught:
         frame_of(T, good, other, good, other, update(values("1", m.UNCHANGED, "bad")))
@@ -238,20 +236,20 @@ def test_a_value_of_an_old_tuple_is_reported_too():
     assert (caught.value.relation, caught.value.column, caught.value.lsn) == ("public.t", "a", 0x1001)
 
 
-def test_a_type_without_binary_form_here_is_refused_by_column():
+def test_a_binary_value_of_an_unsupported_type_is_refused_with_its_column():
     shape = relation("public.j", {"a": "money"}, oid=7)
     with pytest.raises(NotSupportedError) as caught:
         frame_of(shape, m.Insert(7, (m.BinaryValue(b"\1{}"),)))
     assert (caught.value.relation, caught.value.column, caught.value.lsn) == ("public.j", "a", 0x1001)
 
 
-def test_a_truncate_of_what_was_never_described_is_refused_where_it_is():
+def test_a_truncate_of_a_relation_that_was_never_described_is_refused_with_its_lsn():
     with pytest.raises(ProtocolError, match="no relation map entry for remote relation ID 99") as caught:
         frame_of(T, m.Truncate((T.relation_id, 99), False, False))
     assert (caught.value.lsn, caught.value.message_type) == (0x1001, "T")
 
 
-def test_a_malformed_message_is_refused_where_it_is():
+def test_a_malformed_message_is_refused_with_its_lsn():
     with pytest.raises(SubscriberError) as caught:
         frame_of(T, encode(m.Insert(T.relation_id, values("1", "x", "5")))[:-1])
     assert (caught.value.relation, caught.value.lsn) == ("public.t", 0x1001)

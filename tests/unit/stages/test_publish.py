@@ -1,4 +1,4 @@
-"""The publication stage: frames in, frames out, in order; errors say where."""
+"""The publication stage keeps the order of a frame, and its errors have their place."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ FILTERED = Publication("p", tables=(entry(T, "a > 0"), entry(U, "a > 0")))
 
 
 def test_changes_keep_their_positions_and_transactions_their_ends():
-    """Invariant commit_order: also of a transaction that is empty now."""
+    """Invariant commit_order: also of a transaction without any change left."""
     found = published(
         [
             *transaction(0x200, insert("t", 1), insert("u", -1), insert("t", -1), insert("t", 2)),
@@ -66,7 +66,7 @@ def test_changes_keep_their_positions_and_transactions_their_ends():
     assert [control.position for control in found.controls] == [0, 5, 6, 8]
 
 
-def test_a_frame_that_was_published_survives_the_way_to_the_driver():
+def test_a_published_frame_is_read_back_from_its_bytes():
     found = published(transaction(0x200, insert("leaf", 1)), Publication("p", tables=(entry(ROOT),), via_root=True))
     (group,) = Frame.decode(found.encode()).groups
     assert (group.relation.qualified_name, group.relation.relation_id) == ("public.root", 3)
@@ -74,7 +74,7 @@ def test_a_frame_that_was_published_survives_the_way_to_the_driver():
     assert group.new.to_pylist() == [{"a": 1, "b": "x"}]
 
 
-def test_a_truncate_goes_on_for_what_publishes_it():
+def test_a_truncate_is_sent_for_the_relations_that_publish_it():
     """Rules A26, B21, B22."""
     truncate = m.Truncate((2, 4, 1), cascade=True, restart_identity=True)
     found = published(
@@ -85,7 +85,7 @@ def test_a_truncate_goes_on_for_what_publishes_it():
     assert [relation.name for relation in control.relations] == ["root", "t"]
 
 
-def test_a_truncate_of_nothing_that_is_published_is_left_out():
+def test_a_truncate_without_a_published_relation_is_left_out():
     """Rule A26."""
     messages: list[m.Message] = [
         m.Truncate((2,), cascade=False, restart_identity=False),
@@ -96,7 +96,7 @@ def test_a_truncate_of_nothing_that_is_published_is_left_out():
 
 
 def failing(messages: list[m.Message], *publications: Publication) -> tuple[list[int], SubscriberError]:
-    """Positions of what comes before the error, and the error."""
+    """The positions of the changes and controls before the error, and the error."""
     made = frame([*RELATIONS.values(), NEW], messages)
     frames = publish(made, programs(*publications), np.arange(0x1000, 0x1000 + len(messages)))
     before = next(frames)
@@ -106,8 +106,8 @@ def failing(messages: list[m.Message], *publications: Publication) -> tuple[list
     return sorted([*positions, *(control.position for control in before.controls)]), caught.value
 
 
-def test_a_filter_s_error_is_the_first_in_the_stream_and_says_which_change_it_was():
-    """As the server, which stops there; no value of the row is in it."""
+def test_the_first_change_whose_filter_fails_is_reported_with_its_lsn():
+    """The server stops there too. The error has no value of the row."""
     changes: list[m.Message] = [
         insert("t", 1),
         insert("u", 1),
@@ -122,14 +122,14 @@ def test_a_filter_s_error_is_the_first_in_the_stream_and_says_which_change_it_wa
     assert before == [0, 1]
 
 
-def test_a_table_that_is_not_known_is_reported_at_its_first_change():
+def test_an_unknown_table_is_reported_at_its_first_change():
     changes: list[m.Message] = [insert("t", 1), m.Insert(99, values("1", "x")), m.Insert(99, values("2", "x"))]
     before, error = failing(changes, Publication("p", all_tables=True))
     assert isinstance(error, PublisherTablesOutdated)
     assert (before, error.lsn, error.shape) == ([0], 0x1001, NEW)
 
 
-def test_an_error_of_a_truncate_says_where_it_was():
+def test_an_error_of_a_truncate_has_its_lsn():
     listed = Publication("p", tables=(entry(T, columns=["a"]),)), Publication("q", tables=(entry(T),))
     truncate = m.Truncate((2, 1), cascade=False, restart_identity=False)
     before, error = failing([*transaction(0x200, insert("u", 1)), truncate], *listed)

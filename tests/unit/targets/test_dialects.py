@@ -7,7 +7,7 @@ import traceback
 
 import pytest
 
-from subscriber.errors import NotSupportedError, TargetUnavailable, UsageError
+from subscriber.errors import TargetUnavailable, UsageError
 from subscriber.targets import dialects, open_target
 
 
@@ -79,11 +79,6 @@ def test_a_driver_that_is_not_installed_is_named_with_what_installs_it(url, inst
     with pytest.raises(UsageError, match="is not installed") as raised:
         open_target(url)
     assert str(raised.value.hint).endswith(install)
-
-
-def test_another_driver_for_postgresql_is_refused():
-    with pytest.raises(NotSupportedError, match="psycopg2"):
-        open_target("postgresql+psycopg2://user@host/db")
 
 
 @pytest.mark.parametrize("scheme", ["sqlite", "duckdb"])

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from subscriber.types.float_text import double_text, real_text
+from subscriber.types.float_text import double_text, real_text, rounded_to_real
 
 
 @pytest.mark.parametrize(
@@ -25,7 +25,7 @@ def test_double_precision_has_an_exponent_from_fifteen_digits_on(value, text):
     assert double_text(value) == text
 
 
-def test_a_decimal_between_two_numbers_is_not_taken():
+def test_a_decimal_exactly_between_two_numbers_is_not_used():
     """Python's repr of this one is 1e+23, which lies exactly between it and the next, and is read
     as this one by the even bit.
     """
@@ -53,3 +53,8 @@ def test_a_double_reads_back(value):
 @given(st.floats(width=32, allow_nan=False))
 def test_a_real_reads_back(value):
     assert repr(float(np.float32(real_text(value)))) == repr(value)
+
+
+def test_a_double_is_rounded_to_the_nearest_real():
+    assert rounded_to_real(0.1) == 0.10000000149011612
+    assert rounded_to_real(16777217.0) == 16777216.0

@@ -1,4 +1,4 @@
-"""The text of values, whoever gives them."""
+"""PostgreSQL's text of the values that a driver returns."""
 
 from __future__ import annotations
 
@@ -23,5 +23,5 @@ from subscriber.verify.canonical_text import text_of
         (25, None, None),
     ],
 )
-def test_a_value_has_one_text_on_either_side(oid, value, text):
+def test_a_value_of_a_driver_has_the_text_of_postgresql(oid, value, text):
     assert text_of(oid, value) == text

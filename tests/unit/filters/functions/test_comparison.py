@@ -1,46 +1,53 @@
-"""Comparison over columns, where the two sides are not of one form."""
+"""What holds of the comparison operators of every type, on the example of some types."""
 
 from __future__ import annotations
 
-import pyarrow as pa
 import pytest
 
-from subscriber.filters.functions import FUNCTIONS
-from subscriber.types.datetimes.calendar import DATE_INFINITIES, DAY, DAYS_OF_TIMESTAMPS, TIMESTAMP_INFINITIES
+from subscriber.filters.functions.comparison import sign
+from tests.filter_expressions import value
 
-LAST_TIMESTAMP = DAYS_OF_TIMESTAMPS * DAY - 1
-PAIRS = [
-    (0, 0, "="),
-    (0, 1, "<"),
-    (1, DAY - 1, ">"),
-    (DATE_INFINITIES[0], TIMESTAMP_INFINITIES[0], "="),
-    (DATE_INFINITIES[0], -(10**15), "<"),
-    (DATE_INFINITIES[1], TIMESTAMP_INFINITIES[1], "="),
-    (DATE_INFINITIES[1], LAST_TIMESTAMP, ">"),
-    (DAYS_OF_TIMESTAMPS, LAST_TIMESTAMP, ">"),
-    (DATE_INFINITIES[1] - 1, TIMESTAMP_INFINITIES[1], "<"),
-]
-TRUE = {"eq": "=", "ne": "<>", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
+HOLDS = {"=": {0}, "<>": {-1, 1}, "<": {-1}, "<=": {-1, 0}, ">": {1}, ">=": {0, 1}}
 
 
-@pytest.mark.parametrize("name", TRUE)
-def test_a_date_beyond_the_last_timestamp_is_later_than_all_but_infinity(name):
-    """B11: the server does not raise here either."""
-    days, moments, orders = zip(*PAIRS, strict=True)
-    columns = pa.array(days, pa.int32()), pa.array(moments, pa.int64())
-    expected = [order in TRUE[name] for order in orders]
-    forward = FUNCTIONS.get(f"date_{name}_timestamp(date,timestamp)")
-    assert forward is not None
-    assert forward.function(*columns).to_pylist() == expected
-    mirrored = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}.get(name, name)
-    backward = FUNCTIONS.get(f"timestamp_{mirrored}_date(timestamp,date)")
-    assert backward is not None
-    assert backward.function(*reversed(columns)).to_pylist() == expected
+@pytest.mark.parametrize("operator", HOLDS)
+@pytest.mark.parametrize(
+    ("smaller", "greater"),
+    [
+        ("1", "2"),
+        ("date '2024-02-28'", "date '2024-02-29'"),
+        ("uuid '00000000-0000-0000-0000-000000000001'", "uuid '10000000-0000-0000-0000-000000000000'"),
+        ("1.5::numeric", "1.50001::numeric"),
+        ("interval '1 day'", "interval '25 hours'"),
+        ("timetz '12:00+02'", "timetz '12:00+01'"),
+    ],
+    ids=["integer", "date", "uuid", "numeric", "interval", "timetz"],
+)
+def test_six_operators_follow_one_order(operator, smaller, greater):
+    """The first three types are compared as columns, the others value by value."""
+    for left, right, order in ((smaller, greater, -1), (smaller, smaller, 0), (greater, smaller, 1)):
+        assert value(f"{left} {operator} {right}") == ("t" if order in HOLDS[operator] else "f")
+        assert value(f"{left} {operator} NULL") is None
 
 
-def test_null_beside_a_date_is_null():
-    found = FUNCTIONS.get("date_lt_timestamp(date,timestamp)")
-    assert found is not None
-    column = pa.array([None, 1], pa.int32())
-    assert found.function(column, pa.scalar(None, pa.int64())).to_pylist() == [None, None]
-    assert found.function(column, pa.scalar(0, pa.int64())).to_pylist() == [None, False]
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        # The second argument, where both are equal: the scale shows which one it is.
+        ("numeric_larger(1.0, 1.00)", "1.00"),
+        ("numeric_smaller(1.0, 1.00)", "1.00"),
+        ("interval_larger('1 day', '24 hours')", "24:00:00"),
+        ("interval_smaller('1 day', '23 hours')", "23:00:00"),
+        ("interval_larger(NULL, '1 day')", None),
+        # Support functions of indexes return -1, 0 or 1.
+        ("numeric_cmp(1, 1000)", "-1"),
+        ("interval_cmp('1 day', '24 hours')", "0"),
+        ("date_cmp('2024-01-01', '1999-01-01')", "1"),
+    ],
+)
+def test_extremes_and_support_functions(expression, expected):
+    assert value(expression) == expected
+
+
+def test_the_sign_of_a_comparison():
+    assert [sign(left, right) for left, right in (("a", "b"), ("b", "b"), ("c", "b"))] == [-1, 0, 1]

@@ -9,15 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from subscriber.errors import DataException
-from subscriber.filters.functions import FUNCTIONS, numeric_powers
+from subscriber.filters.functions import numeric_powers
 from subscriber.filters.functions.function_table import Context
 from subscriber.types.numeric import numeric_out
+from tests.filter_expressions import implementation
 
 
 def computed(name: str, *arguments: str | int, version: int = 180000) -> str:
     types = ",".join("numeric" if isinstance(one, str) else "int4" for one in arguments)
-    found = FUNCTIONS.get(f"{name}({types})")
-    assert found is not None
+    found = implementation(f"{name}({types})")
     context = [Context((), 1700, version)] if found.context else []
     result = found.function(*context, *(Decimal(one) if isinstance(one, str) else one for one in arguments))
     return numeric_out(result) if isinstance(result, Decimal) else str(result)

@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from subscriber.errors import DataException, NotSupportedError
-from subscriber.filters.functions import FUNCTIONS
 from subscriber.types import form_of
 from subscriber.types.datetimes.timezone_data import zone_of_specification
 from subscriber.types.datetimes.timezones import time_zone
+from tests.filter_expressions import implementation
 
 TIMESTAMP, TIMESTAMPTZ, INTERVAL = 1114, 1184, 1186
 FORMS = {"timestamp": TIMESTAMP, "timestamptz": TIMESTAMPTZ, "interval": INTERVAL}
@@ -24,15 +24,13 @@ FORMS = {"timestamp": TIMESTAMP, "timestamptz": TIMESTAMPTZ, "interval": INTERVA
 
 def computed(signature: str, *arguments: str) -> str:
     """What a function gives, as text; arguments of types without a form here are text."""
-    implementation = FUNCTIONS.get(signature)
-    assert implementation is not None
     values = []
     for name, text in zip(signature[:-1].partition("(")[2].split(","), arguments, strict=True):
         form = form_of(FORMS[name]) if name in FORMS else None
         values.append(text if form is None else form.from_text(text, -1))
     result = form_of(TIMESTAMPTZ if signature != "timezone(text,timestamptz)" else TIMESTAMP)
     assert result is not None
-    return result.to_text(implementation.function(*values))
+    return result.to_text(implementation(signature).function(*values))
 
 
 @pytest.mark.parametrize(

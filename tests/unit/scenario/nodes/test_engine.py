@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from subscriber.catalog import RelationState, Subscription, SubscriptionRelation, TableStates
-from subscriber.catalog.subscription_options import SubscriptionOptions
 from subscriber.errors import PublisherUnavailable
 from subscriber.lsn import LSN
 from subscriber.runtime.attempts import FailedAttempts
@@ -20,19 +19,8 @@ from subscriber.runtime.copy_progress import CopyStatus
 from subscriber.runtime.worker_snapshot import WorkerSnapshot
 from subscriber.scenario.nodes.engine import Engine, _Wait
 from subscriber.settings import Settings
+from tests.subscriptions import SUBSCRIPTION
 
-SUBSCRIPTION = Subscription(
-    subid=1,
-    name="s",
-    conninfo="",
-    publications=("p",),
-    options=SubscriptionOptions(),
-    enabled=True,
-    slot_name="s",
-    skip_lsn=LSN(0),
-    system_identifier="1",
-    two_phase_state="d",
-)
 READY = SubscriptionRelation("public", "t", RelationState.READY, None)
 COPYING = TableStates([replace(READY, state=RelationState.DATASYNC)])
 
@@ -49,7 +37,16 @@ STREAMING = WorkerSnapshot(
 """A worker that has done all there is to do."""
 BEHIND = replace(STREAMING, applied=LSN(50))
 FAILED = PublisherUnavailable("no connection")
-COPY = CopyStatus("public", "t", 1, 2, 3, 4, 5.0, "2026-01-02T03:04:05Z")
+COPY = CopyStatus(
+    schema="public",
+    name="t",
+    rows=1,
+    bytes=2,
+    estimated_rows=3,
+    estimated_bytes=4,
+    rows_per_second=5.0,
+    started_at="2026-01-02T03:04:05Z",
+)
 
 
 class Publisher:

@@ -7,8 +7,8 @@ import pytest
 
 from subscriber.errors import TargetRelationError, UnsupportedValue
 from subscriber.targets import TargetColumn
-from subscriber.targets.sqlite.values import affinity, bind_values, check_column
-from subscriber.types import family_of
+from subscriber.targets.sqlite.values import affinity, bind_values, check_column, declaration
+from subscriber.types import BUILT_IN_TYPES, family_of, type_name
 from tests.frames import OIDS
 
 DECLARED = {
@@ -221,3 +221,10 @@ def test_a_column_by_one_of_our_names_is_read_as_its_type(declared, kind, oid, v
 def test_values_of_another_type_are_those_that_postgresql_reads(declared, kind, oid, values, bound):
     """C2, C5; blanks at the end of a varchar may be cut"""
     assert bind_values(oid, TargetColumn("c", declared, kind), pa.array(values)) == bound
+
+
+@pytest.mark.parametrize("oid", sorted(BUILT_IN_TYPES | {99_999}), ids=type_name)
+def test_the_declaration_holds_every_type(oid):
+    """refuse_not_guess: a column that the program declares is one that it accepts."""
+    declared = declaration(oid, type_name(oid))
+    check_column(oid, TargetColumn("c", declared, affinity(declared)))

@@ -1,0 +1,177 @@
+"""A table synchronization in SQLite, with a publisher and Spark that are played."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from subscriber.catalog import OriginProgress, RelationState, SubscriptionRelation
+from subscriber.errors import PublisherUnavailable, SubscriberError
+from subscriber.journal.retention import read_consumer
+from subscriber.journal.storage import open_storage
+from subscriber.lsn import LSN
+from subscriber.pipeline.copy import CopyProgress
+from subscriber.pipeline.on_spark import Pipeline
+from subscriber.pipeline.sink import end_query
+from subscriber.positions.consumers import JournalConsumers, sync_consumer
+from subscriber.publisher.snapshot import Snapshot
+from subscriber.runtime import tablesync
+from subscriber.runtime.gate import Gate
+from subscriber.runtime.tablesync import TableSync
+from subscriber.settings import Settings
+from subscriber.targets import Target
+from tests.subscriptions import create_subscription, set_state, stored_relations, stored_states
+from tests.waits import wait_until
+
+SOON = 10.0
+INIT, DATASYNC, FINISHED, SYNCED = (
+    RelationState.INIT,
+    RelationState.DATASYNC,
+    RelationState.FINISHEDCOPY,
+    RelationState.SYNCDONE,
+)
+
+
+TARGET = "8c1f" * 8
+
+
+class Scene:
+    """A subscription to tables a and b in SQLite, with a publisher and Spark that are played."""
+
+    def __init__(self, target: Target, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.target = target
+        with self.target.begin() as connection:
+            connection.exec_driver_sql("CREATE TABLE a (id INTEGER PRIMARY KEY)")
+            connection.exec_driver_sql("CREATE TABLE b (id INTEGER PRIMARY KEY)")
+        self.subscription = create_subscription(self.target, conninfo="dbname=none", applied=50)
+        (folder / "journal").mkdir()
+        self.journal = str(folder / "journal")
+        self.snapshot_lsn = 100
+        self.events: list[str] = []
+        self.errors: list[tuple[str, str | None]] = []
+        self.copy: Callable[[str], None] = lambda _table: None
+        self.catch_up: Callable[[CatchUp], None] = lambda query: query.go_to(LSN(10_000))
+        self.gate = Gate(contextlib.nullcontext())
+        self.pipeline = Pipeline(self._start_query, self._copy_table)
+        self.settings = Settings(self.journal, wal_retrieve_retry_interval=0.2)
+        self.sync = self.new_sync()
+        monkeypatch.setattr(tablesync, "connect_publisher", lambda *_: contextlib.nullcontext())
+        monkeypatch.setattr(tablesync, "table_files", lambda _connection, tables: dict.fromkeys(tables, ()))
+        monkeypatch.setattr(tablesync, "exported_snapshot", self._snapshot)
+
+    def new_sync(self) -> TableSync:
+        return TableSync(
+            self.subscription,
+            self.target,
+            JournalConsumers(self.journal, TARGET, 1, subscription="s", place="sqlite:///t.db"),
+            gate=self.gate,
+            turn=threading.Lock(),
+            pipeline=self.pipeline,
+            settings=self.settings,
+            on_error=lambda error, relation: self.errors.append((error.message, relation.name if relation else None)),
+        )
+
+    # What is played -------------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def _snapshot(self, *_):
+        self.events.append("snapshot")
+        yield Snapshot("00000003-1", LSN(self.snapshot_lsn))
+        self.events.append("snapshot ends")
+
+    def _copy_table(self, source, target, begin, _settings, *, on_progress, stop):
+        assert target is self.target
+        self.events.append(f"copy {source.table} from {source.snapshot}")
+        with begin() as connection:
+            connection.exec_driver_sql(f"INSERT INTO {source.table} VALUES (1)")
+            on_progress(CopyProgress(1, 10, 2, 20))
+            self.copied = connection
+            self.copy(source.table)
+            if stop.is_set():
+                raise PublisherUnavailable("the copy was stopped")
+        return CopyProgress(1, 10, 1, 10)
+
+    def _start_query(self, name, stream, applier, _settings, *, on_applied, turn, on_failure=end_query):
+        self.events.append(f"catch up {name} from {stream.applied}")
+        query = CatchUp(self, applier, stream.applied)
+        self.catch_up(query)
+        return query
+
+    # What is asked --------------------------------------------------------------------------------
+
+    def table(self, name: str, state: RelationState = INIT, lsn: int | None = None) -> None:
+        set_state(self.target, name, state, lsn)
+
+    def relations(self) -> list[SubscriptionRelation]:
+        return stored_relations(self.target)
+
+    def states(self) -> dict[str, tuple[str, int | None]]:
+        return stored_states(self.target)
+
+    def rows(self, table: str) -> list[Any]:
+        with self.target.engine.connect() as connection:
+            return [row[0] for row in connection.exec_driver_sql(f"SELECT id FROM {table} ORDER BY id")]
+
+    def applied(self, lsn: int) -> None:
+        with self.target.begin() as connection:
+            OriginProgress(1).advance(connection, OriginProgress(1).read(connection), LSN(lsn))
+
+    def round(self) -> None:
+        """One round, to its end."""
+        self.sync.tick(self.relations())
+        wait_until(lambda: not self.sync.running)
+
+    def insert(self, table: str, key: int) -> None:
+        with self.target.begin() as connection:
+            connection.exec_driver_sql(f"INSERT INTO {table} VALUES ({key})")
+
+    def retry(self, table: str) -> None:
+        """A round for a table that has failed, without waiting for its time."""
+        key = ("public", table)
+        self.sync._failed_tables[key] = replace(self.sync._failed_tables[key], not_before=0.0)
+        self.round()
+
+    def kept_from(self) -> LSN:
+        return read_consumer(open_storage(self.journal), sync_consumer(TARGET, 1))
+
+
+class CatchUp:
+    """The query of a catch-up."""
+
+    def __init__(self, scene: Scene, applier: Any, applied: LSN) -> None:
+        self._scene = scene
+        self._applier = applier
+        self.applied = applied
+        self.running = True
+        self.error: SubscriberError | None = None
+
+    def go_to(self, lsn: LSN) -> None:
+        with self._scene.target.begin() as connection:
+            self._applier._progress.advance(connection, self.applied, lsn)
+        self.applied = lsn
+
+    def failure(self) -> SubscriberError | None:
+        return self.error
+
+    def stop(self) -> None:
+        self.running = False
+
+
+def raising(error: SubscriberError) -> Callable[[str], None]:
+    def fail(_table: str) -> None:
+        raise error
+
+    return fail
+
+
+def failing(error: SubscriberError | None) -> Callable[[CatchUp], None]:
+    def fail(query: CatchUp) -> None:
+        query.error, query.running = error, False
+
+    return fail

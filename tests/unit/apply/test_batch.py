@@ -1,0 +1,396 @@
+"""The steps through one batch: transactions, messages, prepared transactions, SKIP."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from subscriber.apply.applier import ApplyResult
+from subscriber.apply.batch_rules import Rules
+from subscriber.apply.exact import ExactApplier
+from subscriber.catalog.prepared_transactions import list_prepared
+from subscriber.errors import (
+    ApplyError,
+    ConflictError,
+    JournalCorrupt,
+    ProtocolError,
+    TargetRelationError,
+)
+from subscriber.lsn import LSN
+from subscriber.protocol import messages as m
+from subscriber.protocol.changes import Frame
+from subscriber.targets import Target
+from tests.changes import T, U, delete, insert, update
+from tests.failures import applied_before
+from tests.frames import finishes_of, frame, prepared, relation, transaction
+from tests.prepared_transactions import with_prepared_transactions
+
+START, END = LSN(100), LSN(1000)
+pytestmark = pytest.mark.usefixtures("tables")
+
+
+def test_messages_and_origins_are_ignored(run, rows):
+    """C38"""
+    begin, commit = transaction(200)
+    message = m.LogicalMessage(True, LSN(150), "p", b"x")
+    assert run(begin, m.Origin(LSN(5), "node"), message, insert("1", None, None), commit).changes == 1
+
+
+def test_a_relation_that_is_not_subscribed_is_looked_up_and_ignored(target, execute, rows):
+    """C4, D12: PostgreSQL's worker opens a relation before it checks whether to apply its changes
+    (scenario 073).
+    """
+    asked = []
+
+    def subscribed(shape, lsn):
+        asked.append((shape.name, lsn))
+        return shape.name == "t"
+
+    applier = ExactApplier(target, subscription="sub", subid=1, read_rules=lambda _: Rules(subscribed))
+    unknown = relation("public.unknown", {"a": "int4"}, oid=9)
+    for change in (insert("1", into=9), m.Truncate((9,), False, False)):
+        changes: list[m.Message] = [insert("1", None, None), change]
+        with pytest.raises(TargetRelationError, match=r'"public\.unknown" does not exist'):
+            applier.apply([frame([T, unknown], transaction(200, *changes))], start=START, end=END)
+    execute("CREATE TABLE unknown (a INTEGER PRIMARY KEY)")
+    changes = [insert("1", None, None), insert("1", into=9), m.Truncate((9,), False, False)]
+    result = applier.apply([frame([T, unknown], transaction(200, *changes))], start=START, end=END)
+    assert result.changes == 1
+    assert ("unknown", 192) in asked
+    assert (len(rows()), execute("SELECT * FROM unknown")) == (1, [])
+
+
+@pytest.mark.parametrize("start", [START, LSN(50)], ids=["skipped", "applied before"])
+def test_the_changes_of_a_skipped_transaction_need_no_table(target, stored, start):
+    """C40: PostgreSQL's worker does not look at them."""
+    unknown = relation("public.unknown", {"a": "int4"}, oid=9)
+    finish = 200 if start == START else 90
+    rules = Rules(lambda *_: False, skip_lsn=LSN(finish - 8))
+    applier = ExactApplier(target, subscription="sub", subid=1, read_rules=lambda _: rules)
+    applier.apply([frame([unknown], transaction(finish, insert("1", into=9)))], start=start, end=END)
+    assert stored() == END
+
+
+def test_a_second_pass_may_stop_between_transactions(run, rows, stored):
+    """C35: also where the next commit record begins at the same LSN."""
+    history = [
+        *transaction(200, insert("1", None, None)),
+        *transaction(300, insert("2", None, None), commit_lsn=250),
+        *prepared(500, insert("3", None, None)),
+    ]
+    assert run(*history, end=250, before=250).transactions == 1
+    assert stored() == 250
+    assert run(*history, end=450, before=450).transactions == 1
+    assert [row["a"] for row in rows()] == [1, 2]
+
+
+def test_each_transactions_conflicts_are_counted_once(run):
+    """C18"""
+    missing = delete("9", None, None)
+    result = run(*transaction(200, missing), *transaction(300, missing), *transaction(400))
+    assert result.conflicts == {"delete_missing": 2}
+
+
+def test_a_transaction_may_span_frames(applier, rows):
+    begin, first, second, commit = transaction(200, insert("1", None, None), insert("2", None, None))
+    frames = [frame([T], [begin, first]), frame([T], [second]), frame([T], [commit])]
+    assert applier.apply(frames, start=START, end=END).changes == 2
+    assert len(rows()) == 2
+
+
+def test_a_commit_record_that_begins_where_the_last_one_ended_belongs_to_a_new_transaction(run, rows):
+    """C34: two commit records may follow each other in the WAL without a gap."""
+    run(*transaction(200, insert("1", None, None)), end=200)
+    neighbour = transaction(208, insert("2", None, None), commit_lsn=200)
+    assert run(*neighbour, end=208, start=200).transactions == 1
+    assert len(rows()) == 2
+
+
+def test_an_update_to_an_existing_key_is_update_exists(run, execute):
+    execute("INSERT INTO t (a) VALUES (1), (2)")
+    with pytest.raises(ConflictError, match="conflict=update_exists"):
+        run(*transaction(200, update(("2", None, None), key=("1", None, None))))
+
+
+def test_a_missing_table_stops_with_the_relation(run, execute):
+    """C3, C37"""
+    execute("DROP TABLE u")
+    with pytest.raises(TargetRelationError, match=r'"public\.u" does not exist') as raised:
+        run(*transaction(200, insert("1", None, None)), *transaction(300, insert("1", "x", into=2)))
+    assert applied_before(raised.value) == 200
+    assert raised.value.lsn == 292
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [
+        [insert("1", None, None)],
+        [m.Commit(LSN(192), LSN(200), 0)],
+        [m.Begin(LSN(192), 0, 1), m.Begin(LSN(292), 0, 2)],
+        [m.Relation(1, "public", "t", "d", ())],
+    ],
+    ids=["a change without BEGIN", "COMMIT without BEGIN", "BEGIN after BEGIN", "a message that a frame never has"],
+)
+def test_messages_out_of_order_are_protocol_errors(run, messages):
+    """C31, C44"""
+    with pytest.raises(ProtocolError) as raised:
+        run(*messages)
+    assert raised.value.sqlstate == "08P01"
+
+
+def test_a_batch_that_ends_inside_a_transaction_is_refused(run, rows):
+    """commit_order: a transaction is never split."""
+    with pytest.raises(JournalCorrupt, match="ends inside transaction 731"):
+        run(*transaction(200, insert("1", None, None))[:-1])
+    assert rows() == []
+
+
+def test_a_transaction_beyond_the_batchs_end_is_refused(run):
+    """progress_with_data: it would be applied again."""
+    with pytest.raises(JournalCorrupt, match="beyond its batch's end 0/C7"):
+        run(*transaction(200, insert("1", None, None)), end=199)
+
+
+def test_an_error_of_the_source_names_the_transactions_before_it(applier):
+    def frames() -> Iterator[Frame]:
+        yield frame([T], transaction(200, insert("1", None, None)))
+        raise ProtocolError("broken")
+
+    with pytest.raises(ProtocolError) as raised:
+        applier.apply(frames(), start=START, end=END)
+    assert applied_before(raised.value) == 200
+
+
+# Prepared transactions in a target that cannot prepare --------------------------------------------
+
+
+def test_a_prepared_transaction_is_applied_when_it_commits(run, rows, stored):
+    """C50, C51"""
+    result = run(*prepared(500, insert("1", "x", None)), end=500)
+    assert (result.transactions, result.commit_timestamp, stored()) == (1, 2, 500)
+    assert len(rows()) == 1
+
+
+def test_a_prepared_transaction_that_is_already_applied_is_not_applied_again(run, rows):
+    """C50a: its key would be violated."""
+    old = prepared(500, insert("1", "x", None), delete("77", None, None))
+    assert run(*old, end=500).conflicts == {"delete_missing": 1}
+    result = run(*old, *transaction(600, insert("2", "y", None)), end=600)
+    assert (result.transactions, result.changes, result.conflicts) == (1, 1, {})
+    assert len(rows()) == 2
+
+
+def test_a_prepared_transaction_without_a_key_is_not_applied_again_either(run, rows):
+    old = prepared(500, insert("1", "x", into=2))
+    run(*old, end=500)
+    run(*old, end=600)
+    assert len(rows("u")) == 1
+
+
+def test_a_new_prepared_transaction_in_a_replay_is_applied(run, rows):
+    old = transaction(200, insert("1", None, None))
+    run(*old, end=200)
+    result = run(*old, *prepared(500, insert("2", None, None)), end=500)
+    assert (result.transactions, len(rows())) == (1, 2)
+
+
+def test_the_transactions_before_a_failing_prepared_transaction_can_be_committed(run, rows):
+    """C35: it does not fail where it is not part of the batch."""
+    batch = [*transaction(200, insert("1", None, None)), *prepared(500, insert("1", None, None), xid=9)]
+    with pytest.raises(ConflictError) as raised:
+        run(*batch, end=500)
+    assert applied_before(raised.value) == 200
+    assert run(*batch, end=200, before=200).transactions == 1
+    with pytest.raises(ConflictError, match="insert_exists"):
+        run(*batch, end=500)
+    assert len(rows()) == 1
+
+
+def test_a_second_pass_stops_before_a_prepared_transaction_that_finished_later(run, rows):
+    """It was prepared before the last good transaction, and committed after it."""
+    late = prepared(500, insert("9", None, None))
+    begin, change, prepare, commit = late
+    run(*transaction(450, insert("1", None, None)), begin, change, prepare, commit, end=450, before=450)
+    assert [row["a"] for row in rows()] == [1]
+
+
+def test_an_empty_frame_has_no_transactions(applier):
+    assert applier.apply([Frame((), ())], start=START, end=END).transactions == 0
+
+
+# SKIP ---------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def skip(target):
+    """Applies messages with a skip LSN; the second result tells whether it was cleared."""
+
+    def call(lsn: int, *messages: m.Message) -> tuple[ApplyResult, bool]:
+        cleared = []
+        rules = Rules(skip_lsn=LSN(lsn), clear_skip=lambda connection: cleared.append(connection.in_transaction()))
+        applier = ExactApplier(target, subscription="sub", subid=1, read_rules=lambda _: rules)
+        return applier.apply([frame([T, U], messages)], start=START, end=END), cleared == [True]
+
+    return call
+
+
+def test_a_skipped_transaction_is_not_applied_and_clears_the_skip_lsn(skip, rows, stored):
+    """C40, C41: its TRUNCATE too. The transaction after it is applied."""
+    skipped = transaction(200, insert("1", None, None), m.Truncate((16384,), False, False))
+    result, cleared = skip(192, *skipped, *transaction(300, insert("2", None, None)))
+    assert cleared
+    assert [row["a"] for row in rows()] == [2]
+    assert result.changes == 1
+    assert stored() == END
+
+
+def test_another_transaction_clears_the_skip_lsn_with_a_warning(skip, rows, caplog):
+    """C41"""
+    _, cleared = skip(500, *transaction(200, insert("1", None, None)))
+    assert cleared
+    assert [row["a"] for row in rows()] == [1]
+    assert 'skip-LSN of subscription "sub" cleared' in caplog.text
+
+
+def test_an_empty_transaction_does_not_clear_the_skip_lsn(skip):
+    """C41"""
+    assert skip(500, *transaction(200))[1] is False
+
+
+def test_a_cleared_skip_lsn_skips_no_later_transaction(skip, rows):
+    """C41: a transaction before the one to skip has cleared it."""
+    first, second = transaction(200, insert("1", None, None)), transaction(300, insert("2", None, None))
+    skip(292, *first, *second)
+    assert [row["a"] for row in rows()] == [1, 2]
+
+
+def test_a_prepared_transaction_can_be_skipped(skip, rows):
+    """C40: SKIP takes the LSN of its PREPARE."""
+    messages = prepared(300, insert("1", None, None))
+    _, cleared = skip(200, *messages)
+    assert cleared
+    assert rows() == []
+
+
+# Prepared transactions in a target that can prepare -----------------------------------------------
+
+
+class Preparing:
+    """Applies batches to a target that prepares transactions."""
+
+    def __init__(self, target: Target) -> None:
+        self.target, self.role = with_prepared_transactions(target)
+        self.applier = ExactApplier(self.target, subscription="sub", subid=1)
+
+    def apply(self, *messages: m.Message, end: int = 1000) -> ApplyResult:
+        finishes = finishes_of(messages, two_phase=True)
+        frames = [frame([T, U], messages, finishes=finishes)]
+        return self.applier.apply(frames, start=START, end=LSN(end))
+
+    def rows(self) -> list[int]:
+        """The numbers of the transactions that have a row in the catalog."""
+        with self.target.begin() as connection:
+            return [row.xid for row in list_prepared(connection, 1)]
+
+
+@pytest.fixture
+def preparing(target) -> Preparing:
+    return Preparing(target)
+
+
+def rollback(messages: list[m.Message]) -> m.RollbackPrepared:
+    """The ROLLBACK PREPARED of a transaction, 200 bytes after its PREPARE."""
+    prepare = messages[-2]
+    assert isinstance(prepare, m.Prepare)
+    end = LSN(prepare.end_lsn + 200)
+    return m.RollbackPrepared(LSN(prepare.end_lsn), end, prepare.prepare_timestamp, 9, prepare.xid, "g")
+
+
+STEPS = ["PREPARE TRANSACTION pg_gid_1_9", "COMMIT PREPARED pg_gid_1_9 of pg_1"]
+
+
+def test_a_transaction_is_prepared_and_committed_by_its_two_messages(preparing, rows, stored):
+    """C49-C51"""
+    messages = prepared(500, insert("1", "x", None), xid=9)
+    result = preparing.apply(*messages[:-1], end=410)
+    assert (preparing.role.steps, preparing.rows(), stored()) == (STEPS[:1], [9], 410)
+    assert (result.transactions, result.changes) == (0, 1)
+    result = preparing.apply(messages[-1])
+    assert (preparing.role.steps, preparing.rows(), stored()) == (STEPS, [], 1000)
+    assert (result.transactions, result.commit_timestamp) == (1, 2)
+    assert [row["a"] for row in rows()] == [1]
+
+
+def test_prepared_and_plain_transactions_keep_their_order(preparing, rows):
+    """commit_order"""
+    messages = prepared(500, insert("2", None, None), xid=9)
+    between = transaction(450, insert("3", None, None))
+    preparing.apply(*transaction(200, insert("1", None, None)), *messages[:-1], *between, messages[-1])
+    assert preparing.role.steps == STEPS
+    assert [row["a"] for row in rows()] == [1, 2, 3]
+
+
+def test_a_replay_after_a_crash_prepares_and_commits_nothing_again(preparing, stored, execute):
+    """C50a: the progress was restored to the one before the batch."""
+    messages = prepared(500, insert("1", "x", None), xid=9)
+    preparing.apply(*messages[:-1], end=410)
+    execute("UPDATE subscriber_replication_origin_status SET remote_lsn = '0/64'")
+    result = preparing.apply(*messages)
+    assert (preparing.role.steps, preparing.rows(), stored()) == (STEPS, [], 1000)
+    assert (result.transactions, result.changes) == (1, 0)
+
+
+def test_a_rolled_back_transaction_is_rolled_back_in_the_target(preparing, stored):
+    messages = prepared(500, insert("1", "x", None), xid=9)
+    result = preparing.apply(*messages[:-1], rollback(messages))
+    assert preparing.role.steps == [STEPS[0], "ROLLBACK PREPARED pg_gid_1_9 of pg_1"]
+    assert (preparing.rows(), result.transactions, stored()) == ([], 0, 1000)
+
+
+def test_the_rollback_of_a_transaction_that_was_never_prepared_here_is_ignored(preparing, stored):
+    """C50"""
+    preparing.apply(rollback(prepared(500, xid=9)))
+    assert (preparing.role.steps, stored()) == ([], 1000)
+
+
+def test_an_empty_transaction_is_prepared_too(preparing):
+    """C50"""
+    preparing.apply(*prepared(500, xid=9))
+    assert preparing.role.steps == STEPS
+
+
+def test_a_skipped_transaction_is_prepared_without_its_changes(preparing, rows):
+    """C40: SKIP takes the LSN of its PREPARE."""
+    preparing.applier = ExactApplier(
+        preparing.target, subscription="sub", subid=1, read_rules=lambda _: Rules(skip_lsn=LSN(400))
+    )
+    preparing.apply(*prepared(500, insert("1", "x", None), xid=9))
+    assert (preparing.role.steps, rows()) == (STEPS, [])
+
+
+def test_a_commit_of_a_transaction_that_is_not_prepared_says_where_it_failed(preparing):
+    """C37"""
+    with pytest.raises(ApplyError, match='"pg_gid_1_9" does not exist') as caught:
+        preparing.apply(prepared(500, xid=9)[-1])
+    assert caught.value.lsn == 492
+    assert caught.value.context == (
+        'processing remote data for replication origin "pg_1" during message type "COMMIT PREPARED"'
+        " in transaction 9, finished at 0/1EC"
+    )
+
+
+def test_a_gid_that_is_in_use_says_where_it_failed(preparing):
+    preparing.role.gids.add("pg_gid_1_9")
+    with pytest.raises(ApplyError, match='"pg_gid_1_9" is already in use') as caught:
+        preparing.apply(*prepared(500, insert("1", "x", None), xid=9))
+    assert 'during message type "BEGIN PREPARE" in transaction 9' in str(caught.value.context)
+
+
+def test_a_prepared_transaction_that_fails_is_not_prepared(preparing, rows, stored):
+    """C35: what was committed before it stays."""
+    good = transaction(200, insert("1", None, None))
+    with pytest.raises(ConflictError) as caught:
+        preparing.apply(*good, *prepared(500, insert("1", None, None), xid=9))
+    assert applied_before(caught.value) == 200
+    assert (preparing.role.steps, len(rows()), stored()) == ([], 1, 200)

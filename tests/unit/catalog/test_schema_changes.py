@@ -1,0 +1,137 @@
+"""The alterations of the target's tables, and the cached shape of a relation."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from subscriber.catalog import COPY_AGAIN, Alteration, SchemaChange, SchemaChanges, schema_changes_of
+from subscriber.catalog.own_tables import SCHEMA_CHANGE
+from subscriber.catalog.relation_shapes import read_shape
+from subscriber.catalog.schema_changes import forget_schema_changes
+from subscriber.lsn import LSN
+from subscriber.schema.kept_shape import Baseline, KeptShape, columns_of
+from tests.frames import relation
+
+T = relation("public.t", {"a": "int4"}, ["a"])
+WIDER = relation("public.t", {"a": "int4", "b": "text"}, ["a"])
+U = relation("public.u", {"a": "int4"}, ["a"], oid=2)
+BASELINE = Baseline(last=2, files={})
+ADDED = Alteration(
+    relation="public.t",
+    reason="The publisher has added the column.",
+    column="b",
+    statement="ALTER TABLE t ADD COLUMN b TEXT",
+    lsn=LSN(0x16B3778),
+)
+DIFFERS = Alteration(relation="public.t", reason="The column was dropped.", difference="Its values are not known.")
+
+
+@pytest.fixture
+def changes() -> SchemaChanges:
+    return SchemaChanges(1, "sub")
+
+
+def columns(connection: sa.Connection) -> list[dict[str, Any]]:
+    query = sa.select(SCHEMA_CHANGE.c.columnname, SCHEMA_CHANGE.c.finished).order_by(SCHEMA_CHANGE.c.changeid)
+    return [dict(row) for row in connection.execute(query).mappings()]
+
+
+def test_the_stored_shape_is_read_only_until_it_is_known_to_be_the_same(connection, changes):
+    assert changes.before(connection, T) is None
+    assert not changes.is_same(T)
+    changes.keep(connection, T, BASELINE)
+    assert not changes.is_same(T), "the transaction that wrote it may be rolled back"
+    assert changes.before(connection, T) == KeptShape(columns_of(T), BASELINE)
+    assert changes.is_same(T)
+    assert not changes.is_same(WIDER)
+    assert not changes.is_same(U)
+
+
+def test_another_shape_than_the_stored_one_is_not_cached(connection, changes):
+    changes.keep(connection, T, None)
+    assert changes.before(connection, WIDER) == KeptShape(columns_of(T))
+    assert not changes.is_same(WIDER)
+    assert not changes.is_same(T)
+
+
+def test_a_change_is_read_back_when_it_is_finished(connection, changes):
+    changes.begin(connection, WIDER, [ADDED])
+    assert changes.unfinished(connection, WIDER) == {"b"}
+    assert schema_changes_of(connection, 1) == []
+    changes.finish(connection, WIDER)
+    assert changes.unfinished(connection, WIDER) == frozenset()
+    (change,) = schema_changes_of(connection, 1)
+    assert change == SchemaChange(
+        changed_at=change.changed_at,
+        relation="public.t",
+        remote_lsn="0/16B3778",
+        statement="ALTER TABLE t ADD COLUMN b TEXT",
+        reason="The publisher has added the column.",
+        difference=None,
+        resolved_at=None,
+    )
+    assert change.changed_at.endswith("+00:00")
+    assert not change.differs
+
+
+def test_a_second_attempt_replaces_what_was_begun_before(connection, changes):
+    """A process that was killed has left the unfinished rows."""
+    changes.begin(connection, WIDER, [ADDED])
+    changes.begin(connection, WIDER, [ADDED, Alteration("public.t", "r", column="c")])
+    assert columns(connection) == [
+        {"columnname": "b", "finished": False},
+        {"columnname": "c", "finished": False},
+    ]
+    changes.finish(connection, WIDER)
+    changes.begin(connection, WIDER, [Alteration("public.t", "r", column="d")])
+    assert changes.unfinished(connection, WIDER) == {"d"}
+    assert len(schema_changes_of(connection, 1)) == 2
+
+
+def test_the_changes_of_another_relation_stay(connection, changes):
+    changes.begin(connection, U, [Alteration("public.u", "r", column="x")])
+    changes.begin(connection, T, [ADDED])
+    changes.finish(connection, T)
+    assert changes.unfinished(connection, U) == {"x"}
+
+
+def test_rows_that_differ_no_longer_differ_when_the_table_is_copied_again(connection, changes):
+    changes.note(connection, T, DIFFERS)
+    changes.note(connection, U, Alteration("public.u", "r", difference="d"))
+    changes.note(connection, T, ADDED)
+    assert [change.differs for change in schema_changes_of(connection, 1)] == [True, True, False]
+    changes.copied(connection, T, BASELINE)
+    found = schema_changes_of(connection, 1)
+    assert [(change.relation, change.differs) for change in found] == [
+        ("public.t", False),
+        ("public.u", True),
+        ("public.t", False),
+    ]
+    assert [change.resolved_at is None for change in found] == [False, True, True]
+    assert read_shape(connection, 1, ("public", "t")) == KeptShape(columns_of(T), BASELINE)
+
+
+def test_the_changes_of_a_dropped_subscription_are_forgotten(connection, changes):
+    changes.note(connection, T, ADDED)
+    SchemaChanges(2, "other").note(connection, T, ADDED)
+    forget_schema_changes(connection, 1)
+    assert schema_changes_of(connection, 1) == []
+    assert len(schema_changes_of(connection, 2)) == 1
+
+
+def test_statements_and_differences_are_logged(changes, caplog):
+    caplog.set_level(logging.WARNING)
+    changes.log([ADDED, DIFFERS, Alteration("public.t", "nothing was executed")])
+    altered, differs = caplog.messages
+    assert altered == (
+        'subscription "sub" has altered table "public.t": ALTER TABLE t ADD COLUMN b TEXT\n'
+        "DETAIL:  The publisher has added the column."
+    )
+    assert differs == (
+        'subscription "sub": rows of table "public.t" may differ from the publisher\'s\n'
+        f"DETAIL:  Its values are not known.\nHINT:  {COPY_AGAIN}"
+    )

@@ -1,0 +1,32 @@
+"""The catalog of a publisher, and the conversions between its types."""
+
+from __future__ import annotations
+
+import pytest
+
+from subscriber.filters.analyze.coerce import Coercions
+from subscriber.filters.analyze.operators import Operators
+from subscriber.filters.analyze.schemas import Schemas
+from subscriber.filters.analyze.typeinfo import Types
+from subscriber.filters.builtins import Catalog, catalog_of
+from tests.films import TABLES
+
+
+@pytest.fixture(scope="session")
+def catalog() -> Catalog:
+    return catalog_of(TABLES.server_version, TABLES.own_objects, TABLES.search_path)
+
+
+@pytest.fixture(scope="session")
+def coercions(catalog: Catalog) -> Coercions:
+    return Coercions(catalog)
+
+
+@pytest.fixture(scope="session")
+def types(coercions: Coercions) -> Types:
+    return coercions.types
+
+
+@pytest.fixture(scope="session")
+def operators(coercions: Coercions) -> Operators:
+    return Operators(coercions, Schemas(TABLES))

@@ -1,0 +1,80 @@
+"""Which sequences of the publisher belong to which columns, and where they stand."""
+
+from __future__ import annotations
+
+import pytest
+
+from subscriber.publisher.sequences import PublishedSequence, published_sequences
+from subscriber.schema.shape import SequencePosition
+from tests.scripted_server import Row, ScriptedServer
+
+TABLES = [("public", "film")]
+
+
+def sequence(
+    name: str,
+    *,
+    schema: str = "public",
+    increment: int = 1,
+    in_schema: bool = True,
+    may_read: bool = True,
+    used: bool = True,
+    columns: list[list[str]] | None = None,
+) -> Row:
+    """A row of the query for sequences."""
+    return {
+        "nspname": schema, "relname": name, "seqincrement": increment, "has_schema_privilege": in_schema,
+        "has_sequence_privilege": may_read, "current_user": "ann", "exists": used, "json_agg": columns,
+    }  # fmt: skip
+
+
+def found(row: Row, position: Row | None = None) -> tuple[PublishedSequence, ScriptedServer]:
+    server = ScriptedServer({"pg_sequence": [row], "SELECT last_value": [position] if position else []})
+    (one,) = published_sequences(server.connection, TABLES)
+    return one, server
+
+
+def test_a_sequence_is_told_with_its_columns_and_its_position():
+    row = sequence("film_id_seq", increment=-2, columns=[["public", "film", "id"], ["public", "film", "old_id"]])
+    one, server = found(row, {"last_value": -10, "is_called": True})
+    assert one == PublishedSequence(
+        schema="public",
+        name="film_id_seq",
+        columns=(("public", "film", "id"), ("public", "film", "old_id")),
+        used=True,
+        position=SequencePosition(last_value=-10, is_called=True, increment=-2),
+    )
+    assert server.asked[0].parameters == (["public"], ["film"])
+
+
+def test_a_sequence_that_only_other_tables_use_is_not_read():
+    one, server = found(sequence("other_seq"))
+    assert (one.columns, one.used, one.position) == ((), True, None)
+    assert not server.statements("SELECT last_value")
+
+
+def test_a_sequence_that_no_column_uses_is_read():
+    one, _ = found(sequence("free", used=False), {"last_value": 1, "is_called": False})
+    assert one.position == SequencePosition(last_value=1, is_called=False, increment=1)
+
+
+@pytest.mark.parametrize(
+    ("in_schema", "may_read", "grants"),
+    [
+        (False, True, ('GRANT USAGE ON SCHEMA "S" TO "ann"',)),
+        (True, False, ('GRANT SELECT ON SEQUENCE "S"."a""b" TO "ann"',)),
+        (False, False, ('GRANT USAGE ON SCHEMA "S" TO "ann"', 'GRANT SELECT ON SEQUENCE "S"."a""b" TO "ann"')),
+    ],
+    ids=["schema", "sequence", "both"],
+)
+def test_a_sequence_that_the_role_may_not_read_has_the_grants_instead_of_a_position(in_schema, may_read, grants):
+    row = sequence('a"b', schema="S", in_schema=in_schema, may_read=may_read, used=False)
+    one, server = found(row)
+    assert (one.position, one.grants) == (None, grants)
+    assert not server.statements("SELECT last_value")
+
+
+def test_names_are_quoted_in_the_query_for_a_position():
+    """Invariant names_are_data."""
+    _, server = found(sequence('a"b', schema="S", used=False), {"last_value": 1, "is_called": False})
+    assert server.asked[-1].sql == 'SELECT last_value, is_called FROM "S"."a""b"'

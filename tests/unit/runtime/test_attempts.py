@@ -1,0 +1,76 @@
+"""The failed attempts at one task, and the time of the next attempt (rule C35)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from subscriber.errors import PublisherUnavailable
+from subscriber.runtime.attempts import Attempts, FailedAttempts
+
+AWAY = PublisherUnavailable("away")
+
+
+def test_a_task_that_was_never_tried_is_due():
+    attempts = Attempts()
+    assert attempts.is_due()
+    assert attempts.failed == FailedAttempts()
+
+
+def test_the_wait_doubles_up_to_the_longest():
+    attempts = Attempts()
+    assert [attempts.note_failure(AWAY, 5.0) for _ in range(6)] == [0.5, 1.0, 2.0, 4.0, 5.0, 5.0]
+
+
+def test_a_failure_is_counted_and_postpones_the_next_attempt():
+    attempts = Attempts()
+    attempts.note_failure(AWAY, 60.0, began=12.5)
+    failed = attempts.failed
+    assert (failed.error, failed.in_a_row, failed.in_all, failed.began) == (AWAY, 1, 1, 12.5)
+    assert attempts.error is AWAY
+    assert not attempts.is_due()
+
+
+def test_the_next_attempt_is_due_when_its_time_has_come():
+    attempts = Attempts()
+    attempts.note_failure(AWAY, 60.0)
+    attempts.failed = replace(attempts.failed, not_before=attempts.failed.not_before - 0.5)
+    assert attempts.is_due()
+
+
+def test_a_success_resets_the_wait_and_keeps_the_number_of_all_failures():
+    attempts = Attempts()
+    for _ in range(3):
+        attempts.note_failure(AWAY, 60.0)
+    attempts.works()
+    assert (attempts.error, attempts.failed.in_a_row, attempts.failed.in_all) == (None, 0, 3)
+    assert attempts.note_failure(AWAY, 60.0) == 0.5
+
+
+def test_a_wait_postpones_the_next_attempt_and_is_no_failure():
+    attempts = Attempts()
+    attempts.wait(60.0)
+    assert not attempts.is_due()
+    assert (attempts.error, attempts.failed.in_a_row, attempts.failed.in_all) == (None, 0, 0)
+    attempts.wait(0.0)
+    assert attempts.is_due()
+
+
+def test_a_stored_error_does_not_keep_the_frames_of_its_traceback():
+    """They hold rows and connections."""
+    attempts = Attempts()
+    with pytest.raises(PublisherUnavailable) as raised:
+        raise PublisherUnavailable("away")
+    attempts.note_failure(raised.value, 5.0)
+    assert attempts.error is raised.value
+    assert raised.value.__traceback__ is None
+
+
+def test_a_picture_that_was_taken_does_not_change_later():
+    """Other threads read it without a lock."""
+    attempts = Attempts()
+    attempts.note_failure(AWAY, 5.0)
+    before = attempts.failed
+    attempts.note_failure(AWAY, 5.0)
+    assert (before.in_a_row, attempts.failed.in_a_row) == (1, 2)

@@ -1,0 +1,115 @@
+"""The catalog as the supervisor reads it, about once a second."""
+
+from __future__ import annotations
+
+import logging
+from contextlib import AbstractContextManager
+
+import pytest
+
+from subscriber import catalog
+from subscriber.catalog import RelationState
+from subscriber.errors import SubscriberError, TargetError, TargetUnavailable
+from subscriber.runtime.catalog_watch import CatalogWatch
+from subscriber.targets import Target
+from tests.subscriptions import create_subscription, set_state
+
+
+class FailingTarget:
+    """A target that raises :attr:`error` when it is queried, if there is one."""
+
+    def __init__(self, target: Target) -> None:
+        self.error: SubscriberError | None = None
+        self.engine = target.engine
+        self._target = target
+
+    def reporting(self) -> AbstractContextManager[None]:
+        if self.error is not None:
+            raise self.error
+        return self._target.reporting()
+
+
+@pytest.fixture
+def failing(target) -> FailingTarget:
+    return FailingTarget(target)
+
+
+@pytest.fixture
+def watch(failing) -> CatalogWatch:
+    """A watch whose next read is due only after :meth:`CatalogWatch.look_soon`."""
+    return CatalogWatch(failing, 3600.0)
+
+
+def test_enabled_subscriptions_are_wanted_with_their_tables_and_disabled_ones_are_known(watch, target):
+    enabled = create_subscription(target, "s")
+    disabled = create_subscription(target, "t")
+    set_state(target, "a", RelationState.INIT)
+    with target.begin() as connection:
+        catalog.set_enabled(connection, "t", enabled=False)
+    wanted = watch.look()
+    assert list(wanted) == [enabled.subid]
+    subscription, states = wanted[enabled.subid]
+    assert subscription == enabled
+    assert [(one.name, one.state) for one in states] == [("a", RelationState.INIT)]
+    assert {one.subid for one in watch.subscriptions} == {enabled.subid, disabled.subid}
+
+
+def test_the_catalog_is_read_only_when_its_time_has_come(watch, target):
+    assert watch.look() == {}
+    create_subscription(target)
+    assert watch.look() is None
+    watch.look_soon()
+    assert list(watch.look()) == [1]
+    assert watch.looks == 2
+
+
+def test_the_first_read_must_succeed(watch, failing):
+    failing.error = TargetUnavailable("away")
+    with pytest.raises(TargetUnavailable):
+        watch.look()
+    assert (watch.looks, watch.failed_looks) == (0, 0)
+
+
+def look_after(watch: CatalogWatch, failing: FailingTarget, *errors: SubscriberError | None) -> list[bool]:
+    """Read the catalog once for each of ``errors``; return which reads gave an answer."""
+    answers = []
+    for error in errors:
+        failing.error = error
+        watch.look_soon()
+        answers.append(watch.look() is not None)
+    return answers
+
+
+def test_failed_reads_are_counted_until_one_succeeds(watch, failing):
+    error = TargetError("the database says no")
+    assert look_after(watch, failing, None, error, error) == [True, False, False]
+    assert (watch.looks, watch.failed_looks) == (1, 2)
+    assert look_after(watch, failing, None) == [True]
+    assert (watch.looks, watch.failed_looks) == (2, 0)
+
+
+def test_a_failed_read_keeps_the_subscriptions_of_the_last_one(watch, failing, target):
+    create_subscription(target)
+    look_after(watch, failing, None, TargetUnavailable("away"))
+    assert [one.name for one in watch.subscriptions] == ["s"]
+
+
+def test_a_failed_read_is_not_repeated_before_its_time(watch, failing):
+    look_after(watch, failing, None, TargetUnavailable("away"))
+    failing.error = None
+    assert watch.look() is None
+
+
+def test_a_lasting_failure_is_a_warning_once_until_a_read_succeeds(watch, failing, caplog):
+    error = TargetError("the database says no")
+    with caplog.at_level(logging.DEBUG):
+        look_after(watch, failing, None, error, error, None, error)
+    levels = [record.levelname for record in caplog.records if "the catalog cannot be read now" in record.message]
+    assert levels == ["WARNING", "DEBUG", "WARNING"]
+
+
+def test_a_target_that_is_away_is_no_warning(watch, failing, caplog):
+    """The worker that needs the target reports it."""
+    with caplog.at_level(logging.DEBUG):
+        look_after(watch, failing, None, TargetUnavailable("away"))
+    assert [record.levelname for record in caplog.records if "cannot be read now" in record.message] == ["DEBUG"]

@@ -1,0 +1,64 @@
+"""The supervisor's handle of a walreceiver process, with real processes that find no publisher."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from subscriber.errors import PublisherUnavailable
+from subscriber.runtime.receiver_handle import ReceiverProcess
+from subscriber.runtime.receiver_process import Assignment
+from tests.subscriptions import NOWHERE
+from tests.waits import wait_until
+
+
+@pytest.fixture
+def receiver(tmp_path) -> Iterator[ReceiverProcess]:
+    assignment = Assignment(
+        subscription="s",
+        conninfo=NOWHERE,
+        slot="s",
+        publications=("p",),
+        streaming="off",
+        two_phase=False,
+        binary=False,
+        origin="any",
+        system_identifier="1",
+        journal=str(tmp_path / "journal"),
+        applied_lsn=1,
+        messages=False,
+    )
+    process = ReceiverProcess(assignment)
+    yield process
+    process.stop()
+
+
+def wait_for_the_end(receiver: ReceiverProcess) -> None:
+    wait_until(lambda: not receiver.running)
+
+
+def test_the_error_of_the_process_is_the_failure(receiver):
+    """The process sends its error as it was raised, with its class."""
+    assert (receiver.ready, receiver.streaming) == (False, False)
+    wait_for_the_end(receiver)
+    error = receiver.failure()
+    assert isinstance(error, PublisherUnavailable)
+    assert "could not connect to the publisher" in error.message
+    receiver.go()
+    assert not receiver.ready, "a process that has ended receives nothing"
+
+
+def test_a_process_that_was_killed_is_started_again(receiver):
+    receiver._process.kill()
+    wait_for_the_end(receiver)
+    error = receiver.failure()
+    assert isinstance(error, PublisherUnavailable)
+    assert error.transient
+    assert error.message == 'the walreceiver of subscription "s" ended with exit code -9'
+
+
+def test_a_process_that_is_stopped_has_ended_then(receiver):
+    receiver.stop()
+    assert not receiver.running
+    receiver.stop()

@@ -1,0 +1,134 @@
+"""The copy of one table: one transaction of the target (rules D2, D6)."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+import sqlalchemy as sa
+
+from subscriber import catalog
+from subscriber.errors import ConflictError, ProgressConflict
+from subscriber.journal.storage import open_storage
+from subscriber.lsn import LSN
+from subscriber.pipeline.copy import CopyProgress, CopySource
+from subscriber.pipeline.on_spark import Pipeline
+from subscriber.publisher.snapshot import Snapshot
+from subscriber.runtime.copy_progress import Copies
+from subscriber.runtime.sync_catalog import SyncCatalog
+from subscriber.runtime.table_copy import TableCopy
+from subscriber.targets import Interruption
+from tests.subscriptions import stored_relations
+from tests.table_syncs import DATASYNC, INIT, TARGET, Scene, raising
+
+SNAPSHOT = Snapshot("00000003-1", LSN(100))
+
+
+class Copying:
+    """Copies table a of the scene without a round of the table synchronization."""
+
+    def __init__(self, scene: Scene) -> None:
+        self.scene = scene
+        self.sources: list[CopySource] = []
+        self.files = ("the files of a",)
+        self.progress = 0
+        self.copies = Copies(open_storage(scene.journal), TARGET, 1)
+        self.table_copy = TableCopy(
+            SyncCatalog(scene.target, scene.subscription, threading.Lock()),
+            self.copies,
+            pipeline=Pipeline(scene.pipeline.start_query, self._copy_table),
+            settings=scene.settings,
+            interruption=Interruption(scene.target),
+        )
+
+    def _copy_table(self, source: CopySource, *args: object, **options: object) -> CopyProgress:
+        self.sources.append(source)
+        return self.scene.pipeline.copy_table(source, *args, **options)  # type: ignore[arg-type]
+
+    def run(self) -> catalog.SubscriptionRelation:
+        (relation,) = stored_relations(self.scene.target)
+        return self.table_copy.copy(
+            relation,
+            snapshot=SNAPSHOT,
+            files=self.files,  # type: ignore[arg-type]
+            on_progress=self._note,
+        )
+
+    def _note(self) -> None:
+        self.progress += 1
+
+
+@pytest.fixture
+def copying(scene) -> Copying:
+    return Copying(scene)
+
+
+def test_a_table_is_in_state_f_at_the_lsn_of_the_snapshot_when_its_rows_are_there(scene, copying):
+    scene.table("a")
+    copied = copying.run()
+    assert (copied.name, copied.state.value, copied.lsn) == ("a", "f", 100)
+    assert scene.states() == {"a": ("f", 100)}
+    assert scene.rows("a") == [1]
+    assert copying.progress == 1
+
+
+def test_a_table_that_is_in_state_d_already_is_copied_anew(scene, copying):
+    """D3: an earlier copy was interrupted."""
+    scene.table("a", DATASYNC)
+    assert copying.run().state.value == "f"
+
+
+def test_the_rows_of_a_copy_that_fails_are_rolled_back_and_the_table_stays_in_d(scene, copying):
+    """D15"""
+    scene.table("a")
+    scene.copy = raising(ConflictError("duplicate key"))
+    with pytest.raises(ConflictError):
+        copying.run()
+    assert (scene.states(), scene.rows("a")) == ({"a": ("d", None)}, [])
+
+
+def change_the_map(connection: sa.Connection) -> None:
+    connection.execute(sa.update(catalog.SUBSCRIPTION).values(submap="public.a => public.b"))
+
+
+def remove_the_table(connection: sa.Connection) -> None:
+    catalog.delete_relations(connection, 1, [("public", "a")])
+
+
+@pytest.mark.parametrize("change", [change_the_map, remove_the_table])
+def test_the_rows_are_rolled_back_if_a_command_has_changed_the_subscription(scene, copying, change):
+    """D11: the command is in the copy's own transaction here, because SQLite has one writer."""
+    scene.table("a")
+    scene.copy = lambda _table: change(scene.copied)
+    with pytest.raises(ProgressConflict):
+        copying.run()
+    assert scene.rows("a") == []
+
+
+def test_the_pipeline_is_told_what_to_copy_from_where(scene, copying):
+    scene.table("a", INIT)
+    copying.run()
+    (source,) = copying.sources
+    assert (source.schema, source.table, source.snapshot, source.files) == ("public", "a", "00000003-1", copying.files)
+    assert (source.conninfo, source.subscription, source.publications) == ("dbname=none", "s", ("p",))
+    assert source.publishing is None
+    assert source.add_columns is None, "schema_changes is not add_columns"
+
+
+def test_a_copy_is_shown_while_its_transaction_is_open(scene, copying):
+    seen = []
+    scene.copy = lambda _table: seen.append((copying.copies.current()[0].rows, copying.table_copy.loads_since))
+    scene.table("a")
+    copying.run()
+    ((rows, since),) = seen
+    assert rows == 1
+    assert since > 0
+    assert (copying.copies.current(), copying.table_copy.loads_since) == ([], None)
+
+
+def test_a_copy_that_fails_is_no_longer_shown(scene, copying):
+    scene.table("a")
+    scene.copy = raising(ConflictError("duplicate key"))
+    with pytest.raises(ConflictError):
+        copying.run()
+    assert (copying.copies.current(), copying.table_copy.loads_since) == ([], None)

@@ -1,0 +1,88 @@
+"""What the parts of one worker share, and which changes of a subscription need another worker."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from subscriber.catalog import RelationState
+from subscriber.errors import JournalUnavailable, PublisherTablesOutdated
+from subscriber.journal.sparing import Sparing
+from subscriber.lsn import INVALID_LSN, LSN
+from subscriber.runtime.worker_state import needs_restart
+from subscriber.schema.relation_names import parse_names
+from tests.subscriptions import SUBSCRIPTION, set_state
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "restarts"),
+    [
+        ("disable_on_error", True, False),
+        ("synchronous_commit", "local", False),
+        ("run_as_owner", True, False),
+        ("log_conflict_values", True, False),
+        ("binary", True, True),
+        ("streaming", "off", True),
+        ("origin", "none", True),
+        ("map", parse_names("a.* => b.*"), True),
+    ],
+)
+def test_some_options_are_taken_up_without_a_restart(option, value, restarts):
+    """C39"""
+    changed = replace(SUBSCRIPTION, options=replace(SUBSCRIPTION.options, **{option: value}))
+    assert needs_restart(SUBSCRIPTION, changed) == restarts
+
+
+@pytest.mark.parametrize(
+    ("changes", "restarts"),
+    [
+        ({}, False),
+        ({"skip_lsn": LSN(9)}, False),
+        ({"publications": ("p", "q")}, True),
+        ({"name": "t"}, True),
+        ({"conninfo": "host=elsewhere"}, True),
+        ({"slot_name": "t"}, True),
+    ],
+    ids=str,
+)
+def test_a_skip_lsn_needs_no_restart_and_what_the_stream_depends_on_does(changes, restarts):
+    """C39"""
+    assert needs_restart(SUBSCRIPTION, replace(SUBSCRIPTION, **changes)) == restarts
+
+
+def test_before_the_journal_is_opened_its_positions_are_not_known(worker_state):
+    state = worker_state()
+    state.read_positions()
+    assert state.current_positions() == (INVALID_LSN, INVALID_LSN)
+
+
+def test_the_positions_of_a_journal_that_cannot_be_read_are_the_last_known_ones(worker_state):
+    state = worker_state()
+    answers = iter([(LSN(70), LSN(60))])
+
+    def ask():
+        for answer in answers:
+            return answer
+        raise JournalUnavailable("the journal cannot be read now")
+
+    state.watched = Sparing(ask, remote=False)
+    assert state.current_positions() == (70, 60)
+    assert state.current_positions() == (70, 60)
+    with pytest.raises(JournalUnavailable):
+        state.read_positions()
+
+
+def test_the_states_of_the_tables_are_read_from_the_catalog(worker_state, target):
+    state = worker_state()
+    set_state(target, "a", RelationState.SYNCDONE, 300)
+    assert not list(state.relations)
+    state.read_relations()
+    assert [(one.name, one.state, one.lsn) for one in state.relations] == [("a", RelationState.SYNCDONE, 300)]
+
+
+def test_publisher_tables_are_not_read_again_without_the_message_that_differs(worker_state):
+    outdated = PublisherTablesOutdated("the tables have changed")
+    with pytest.raises(PublisherTablesOutdated) as raised:
+        worker_state().refresh_publisher_tables(outdated)
+    assert raised.value is outdated

@@ -1,0 +1,41 @@
+"""PostgreSQL's keywords; tests/conformance/test_subscription_grammar.py compares the lists with
+``pg_get_keywords()``.
+"""
+
+import pytest
+
+from subscriber.sql.keywords import (
+    COLUMN_NAMES,
+    NOT_COLUMN_ID,
+    NOT_TYPE_OR_FUNCTION,
+    RESERVED,
+    TYPE_OR_FUNCTION_NAMES,
+    column_names,
+)
+
+
+def test_a_keyword_has_one_category():
+    assert not RESERVED & TYPE_OR_FUNCTION_NAMES
+    assert not RESERVED & COLUMN_NAMES
+    assert not TYPE_OR_FUNCTION_NAMES & COLUMN_NAMES
+
+
+def test_a_name_excludes_the_categories_that_gram_y_excludes():
+    assert {"select", "left"} <= NOT_COLUMN_ID
+    assert not {"bigint", "publication"} & NOT_COLUMN_ID
+    assert {"select", "bigint"} <= NOT_TYPE_OR_FUNCTION
+    assert not {"left", "publication"} & NOT_TYPE_OR_FUNCTION
+
+
+@pytest.mark.parametrize(
+    ("major", "known", "unknown"),
+    [
+        (15, {"bigint", "setof"}, {"json_array", "json", "merge_action"}),
+        (16, {"bigint", "json_array", "json_objectagg"}, {"json", "json_table"}),
+        (17, {"bigint", "json_array", "json", "json_table", "merge_action"}, set()),
+        (18, COLUMN_NAMES, set()),
+    ],
+)
+def test_older_versions_have_fewer_words_of_sql_json(major, known, unknown):
+    assert known <= column_names(major)
+    assert not unknown & column_names(major)

@@ -1,0 +1,163 @@
+"""How DuckDB stores PostgreSQL's values."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from subscriber.errors import TargetRelationError, UnsupportedValue
+from subscriber.protocol import messages as m
+from subscriber.targets import TargetColumn
+from subscriber.targets.duckdb.values import bind_values, check_column, declaration, storage
+from subscriber.types import BUILT_IN_TYPES, family_of, type_name
+from subscriber.verify.canonical_text import text_of
+from subscriber.verify.read_rows import target_rows
+from tests.frames import OIDS, relation, transaction, values
+from tests.unit.targets.tables import execute, insert, load, reflected, rows
+
+VALUES = {
+    "bool": ["t", "f"],
+    "int2": ["-32768"],
+    "int8": ["9223372036854775807"],
+    "float4": ["0.1", "NaN", "-Infinity", "1e-45"],
+    "float8": ["5e-324", "Infinity", "NaN"],
+    "numeric": ["NaN", "Infinity", "1.50", "123456789012345678901234567890.123456789"],
+    "text": ["", "007", "é%s:x\\$1?", "'"],
+    "bytea": ["\\x", "\\x00ff27"],
+    "date": ["infinity", "-infinity", "0044-03-15 BC", "294276-12-31"],
+    "time": ["24:00:00", "00:00:00.000001"],
+    "timestamp": ["-infinity", "4713-01-01 00:00:00 BC", "2026-11-21 01:02:03.5"],
+    "timestamptz": ["infinity", "0044-03-15 01:02:03+00 BC", "2026-11-21 01:02:03+00"],
+    "interval": ["-1 days +02:03:00", "1 year 2 mons -3 days"],
+    "uuid": ["12345678-1234-1234-1234-123456789012"],
+    "json": ['{"a":  1}', "7"],
+    "jsonb": ['{"a": 1}'],
+    "int4[]": ["{}", "{1,NULL}", "[0:1]={1,2}"],
+}
+
+
+def stored(target, type_oid: int) -> dict[int, str | None]:
+    table = reflected(target, "v")
+    with target.engine.connect() as connection:
+        return {k: text_of(type_oid, value) for k, value in target_rows(target, connection, table, ["k", "v"], ["k"])}
+
+
+def expected(name: str) -> dict[int, str | None]:
+    return {-1: None, **dict(enumerate(VALUES[name]))}
+
+
+@pytest.mark.parametrize("name", sorted(VALUES))
+def test_a_value_comes_back_as_it_was(apply, target, name):
+    """C5: replicated into the column that we declare for its type, found by it (C16), and loaded by
+    a copy
+    """
+    execute(target, f"CREATE TABLE v (k INTEGER, v {declaration(OIDS[name], type_name(OIDS[name]))})")
+    remote = relation("public.v", {"k": "int4", "v": name}, identity="f")
+    numbered = [(str(k), v) for k, v in enumerate(VALUES[name])]
+    searchable = name != "json"  # which PostgreSQL cannot compare (C17)
+    apply(
+        [remote],
+        *transaction(
+            200,
+            *(insert(k, v) for k, v in numbered),
+            insert("-1", None),
+            *(m.Update(16384, "O", values(k, v), values(k, v)) for k, v in numbered if searchable),
+        ),
+    )
+    assert stored(target, OIDS[name]) == expected(name)
+    table = reflected(target, "v")
+    texts = pa.array([*(v.encode() for _, v in numbered), None], pa.binary())
+    batch = pa.record_batch(
+        [pa.array([*range(len(numbered)), -1], pa.int32()), family_of(OIDS[name]).decode_text(texts)], names=["k", "v"]
+    )
+    execute(target, "DELETE FROM v")
+    load(target, table, {"k": 23, "v": OIDS[name]}, batch)
+    assert stored(target, OIDS[name]) == expected(name)
+
+
+@pytest.mark.parametrize("oid", sorted(BUILT_IN_TYPES | {99_999}), ids=type_name)
+def test_the_declaration_holds_every_type(oid):
+    """refuse_not_guess: the column that we make is one that we accept"""
+    declared = declaration(oid, type_name(oid))
+    check_column(oid, TargetColumn("c", declared, storage(declared)))
+
+
+@pytest.mark.parametrize(
+    ("name", "declared", "hint"),
+    [
+        ("float8", "FLOAT", "DOUBLE"), ("numeric", "FLOAT", "DECIMAL"), ("timestamp", "TIMESTAMP_S", "TIMESTAMP"),
+        ("timestamp", "TIMESTAMP WITH TIME ZONE", "TIMESTAMP"), ("text", "BLOB", "VARCHAR"), ("int8", "FLOAT", "BIGINT"),
+        ("date", "TIMESTAMP WITH TIME ZONE", "DATE"), ("int4[]", "INTEGER[]", "VARCHAR"), ("interval", "INTERVAL", "VARCHAR"),
+    ],
+)  # fmt: skip
+def test_a_column_that_would_change_values_is_refused(name, declared, hint):
+    """C3, refuse_not_guess"""
+    with pytest.raises(TargetRelationError, match="cannot hold type") as raised:
+        check_column(OIDS[name], TargetColumn("c", declared, storage(declared)))
+    assert hint in str(raised.value.hint)
+
+
+@pytest.mark.parametrize(
+    ("name", "declared", "value"),
+    [
+        ("numeric", "DECIMAL(6,2)", "1.505"), ("numeric", "DECIMAL(6,2)", "NaN"), ("numeric", "DECIMAL(4,2)", "12345"),
+        ("timestamp", "TIMESTAMP", "294276-12-31 23:59:59"), ("int4", "TINYINT", "300"),
+    ],
+)  # fmt: skip
+def test_a_value_that_does_not_fit_is_refused(apply, target, name, declared, value):
+    """refuse_not_guess, names_are_data: replicated or loaded, and the message does not have it"""
+    execute(target, f"CREATE TABLE v (k INTEGER PRIMARY KEY, v {declared})")
+    with pytest.raises(UnsupportedValue) as raised:
+        apply([relation("public.v", {"k": "int4", "v": name}, ["k"])], *transaction(200, insert("1", value)))
+    table = reflected(target, "v")
+    array = family_of(OIDS[name]).decode_text(pa.array([value.encode()], pa.binary()))
+    with pytest.raises(UnsupportedValue) as loading:
+        load(target, table, {"v": OIDS[name]}, pa.record_batch([array], names=["v"]))
+    assert value not in raised.value.report() + loading.value.report()
+
+
+def test_zeros_at_the_end_of_a_number_do_not_count(apply, target):
+    execute(target, "CREATE TABLE v (k INTEGER PRIMARY KEY, v DECIMAL(6,2))")
+    apply([relation("public.v", {"k": "int4", "v": "numeric"}, ["k"])], *transaction(200, insert("1", "1.5000")))
+    assert rows(target, "SELECT v::varchar AS v FROM v") == [{"v": "1.50"}]
+
+
+@pytest.mark.parametrize(
+    ("name", "declared", "values", "bound"),
+    [
+        ("bool", "BOOLEAN", pa.array([True, None]), [True, None]),
+        ("bool", "VARCHAR", pa.array([True, False, None]), ["t", "f", None]),
+        ("float4", "DOUBLE", pa.array([0.1, None], pa.float32()), [0.1, None]),
+        ("float4", "FLOAT", pa.array([0.1, None], pa.float32()), [0.10000000149011612, None]),
+        ("date", "DATE", pa.array(["0044-03-15 BC", "infinity", None]), ["0044-03-15 (BC)", "infinity", None]),
+        ("timestamp", "TIMESTAMP", pa.array(["0044-03-15 01:02:03 BC"]), ["0044-03-15 (BC) 01:02:03"]),
+        ("date", "VARCHAR", pa.array(["0044-03-15 BC"]), ["0044-03-15 BC"]),
+        ("timestamp", "TIMESTAMP", pa.array(["294247-01-10 04:00:54.775806"]), ["294247-01-10 04:00:54.775806"]),
+        ("int4", "UTINYINT", pa.array([0, 255, None]), [0, 255, None]),
+        ("text", "INTEGER", pa.array([" 0x10 ", None]), [16, None]),
+    ],
+)
+def test_a_value_is_bound_as_duckdb_stores_it(name, declared, values, bound):
+    assert bind_values(OIDS[name], TargetColumn("c", declared, storage(declared)), values) == bound
+
+
+@pytest.mark.parametrize(
+    ("declared", "least", "greatest"),
+    [("TINYINT", -128, 127), ("UTINYINT", 0, 255), ("USMALLINT", 0, 65_535), ("UBIGINT", 0, 2**63 - 1)],
+)
+def test_an_integer_has_the_range_of_its_column(declared, least, greatest):
+    """https://duckdb.org/docs/stable/sql/data_types/numeric"""
+    column = TargetColumn("c", declared, declared)
+    assert bind_values(20, column, pa.array([least, greatest])) == [least, greatest]
+    beyond = [least - 1, greatest + 1] if greatest < 2**63 - 1 else [least - 1]
+    for value in beyond:
+        with pytest.raises(UnsupportedValue) as raised:
+            bind_values(20, column, pa.array([value]))
+        assert (raised.value.sqlstate, raised.value.column) == ("22003", "c")
+
+
+@pytest.mark.parametrize("value", ["294247-01-10 04:00:54.775807", "294276-12-31 23:59:59"])
+def test_a_timestamp_after_duckdbs_last_is_refused(value):
+    with pytest.raises(UnsupportedValue) as raised:
+        bind_values(1114, TargetColumn("c", "TIMESTAMP", "TIMESTAMP"), pa.array([value]))
+    assert raised.value.sqlstate == "22008"

@@ -1,0 +1,14 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from subscriber.targets import Target, open_target
+
+
+@pytest.fixture
+def target() -> Iterator[Target]:
+    """A target whose server does not exist: its statements are compiled, but never executed."""
+    with open_target("postgresql://user:secret@127.0.0.1:1/db") as opened:
+        yield opened
