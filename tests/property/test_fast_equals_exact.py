@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +46,19 @@ TABLES = (
     "CREATE TRIGGER watch AFTER UPDATE ON watched BEGIN INSERT INTO seen VALUES (new.k, new.v); END",
     "CREATE TABLE log (v TEXT)",
 )
-FOUND = ("plain", "pair", "uniq", "watched", "seen", "log")
+SEEN = (
+    "SELECT * FROM plain ORDER BY k",
+    "SELECT * FROM pair ORDER BY a, b",
+    "SELECT * FROM uniq ORDER BY k",
+    "SELECT * FROM watched ORDER BY k",
+    "SELECT * FROM seen ORDER BY rowid",
+    "SELECT * FROM log ORDER BY v",
+    "SELECT remote_lsn FROM subscriber_replication_origin_status",
+    "SELECT relation, conflict_type, remote_commit_lsn, remote_xid, index_name, key_columns"
+    " FROM subscriber_conflict ORDER BY conflictid",
+    "SELECT * FROM subscriber_stat_subscription_stats",
+)
+"""What can be seen in a target: the tables, the progress, the conflict records and the counters."""
 
 
 @dataclass(frozen=True)
@@ -125,22 +138,14 @@ def applied(applier_type: type[ExactApplier], target: Target, batches: Sequence[
     done = LSN(0)
     for frames, end in batches:
         try:
-            result = apply_batch(applier, lambda frames=frames: iter(frames), done, end)
+            result = apply_batch(applier, partial(iter, frames), done, end)
             done = result.progress
             left.append(result)
         except SubscriberError as error:
             left.append((type(error), error.report(), error.sqlstate, error.relation, error.lsn))
             break
     with target.begin() as connection:
-        for table in FOUND:
-            left.append([tuple(row) for row in connection.exec_driver_sql(f"SELECT * FROM {table} ORDER BY 1, 2, 3"
-                if table in ("plain", "pair") else f"SELECT * FROM {table} ORDER BY 1")])
-        left.append(connection.exec_driver_sql("SELECT remote_lsn FROM subscriber_replication_origin_status").all())
-        left.append(connection.exec_driver_sql(
-            "SELECT relation, conflict_type, remote_commit_lsn, remote_xid, index_name, key_columns"
-            " FROM subscriber_conflict ORDER BY conflictid"
-        ).all())
-        left.append(connection.exec_driver_sql("SELECT * FROM subscriber_stat_subscription_stats").all())
+        left += [connection.exec_driver_sql(query).all() for query in SEEN]
     return left
 
 
