@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pyarrow as pa
 from hypothesis import given
@@ -180,7 +180,7 @@ def test_the_changes_between_two_controls_are_counted():
 def test_frames_with_prepared_transactions_are_not_regrouped():
     assert may_regroup(frame(SHAPES, transaction(1000, set_to("1", "x"))))
     assert not may_regroup(frame(SHAPES, prepared(1000, set_to("1", "x"))))
-    rollback = encode(m.RollbackPrepared(900, 1000, 1, 2, 7, "gid"))  # type: ignore[arg-type]
+    rollback = encode(m.RollbackPrepared(900, 1000, 1, 2, 7, "gid"))
     assert not may_regroup(Frame((), (Control(0, rollback),)))
 
 
@@ -194,7 +194,11 @@ one_change = st.tuples(st.sampled_from("UID"), st.integers(0, 3).map(str))
 @given(st.lists(st.lists(one_change, max_size=5), max_size=6))
 def test_each_change_is_written_once_and_each_rows_changes_in_order(history):
     """fast_equals_exact"""
-    make = {"U": lambda key: set_to(key, "x"), "I": lambda key: insert(key, "x", "x"), "D": delete}
+    make: dict[str, Callable[[str], m.Message]] = {
+        "U": lambda key: set_to(key, "x"),
+        "I": lambda key: insert(key, "x", "x"),
+        "D": delete,
+    }
     messages = [
         message
         for number, changes in enumerate(history, start=1)
