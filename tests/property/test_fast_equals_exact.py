@@ -193,8 +193,9 @@ def test_the_bulk_path_leaves_what_the_exact_path_leaves(template, history, plai
 
 
 @pytest.fixture(autouse=True, scope="module")
-def _always_regroup():
-    """Regroups however little that saves."""
-    saved, regroup._LEAST_SAVED = regroup._LEAST_SAVED, 0  # type: ignore[misc]
-    yield
-    regroup._LEAST_SAVED = saved  # type: ignore[misc]
+def _always_regroup() -> Iterator[None]:
+    """Regroups short pieces too, and however little that saves."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(regroup, "_LEAST_SAVED", 0)
+        patch.setattr(regroup, "_LEAST_MESSAGES", 1)
+        yield
