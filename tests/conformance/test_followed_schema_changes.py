@@ -517,7 +517,7 @@ def test_rows_of_the_same_transaction_from_before_the_column(followed):
     else:
         assert followed.execute("SELECT c FROM t ORDER BY a") == [(5,), (5,), (5,), (None,), (1,)]
         (difference,) = followed.differences()
-        assert "inserted before" in difference
+        assert "had already inserted" in difference
 
 
 # By `subscriber run` ------------------------------------------------------------------------------

@@ -224,7 +224,7 @@ def test_a_template_is_a_scenario_that_passes(run, shared_stage, tmp_path):
 
 def test_a_template_overwrites_nothing(tmp_path):
     (tmp_path / "mine.psql").write_text("mine")
-    with pytest.raises(UsageError, match="exists already"):
+    with pytest.raises(UsageError, match="already exists"):
         CliRunner().invoke(command, ["new", "mine", "--folder", str(tmp_path)], catch_exceptions=False)
     assert (tmp_path / "mine.psql").read_text() == "mine"
 
