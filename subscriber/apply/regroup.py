@@ -1,4 +1,4 @@
-"""Changes that may be written in another order than the publisher's: the runs of a frame, regrouped.
+"""Changes that may be written in another order than the publisher's.
 
 A batch is one transaction of the target, so nobody sees the states between two of its changes. Two
 changes may change places if they touch different rows and nothing else connects the rows: no

@@ -121,8 +121,8 @@ pairs = st.sets(st.tuples(keys, keys.map(str)), max_size=8)
 
 @pytest.fixture(scope="module")
 def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A SQLite file with empty tables, and a catalog that knows the shapes of all relations: a shape
-    is first applied in the publisher's order.
+    """A SQLite file with empty tables, and a catalog that knows the shapes of all relations.
+    Changes of a shape that is not known are applied in the publisher's order.
     """
     file = tmp_path_factory.mktemp("fast_equals_exact") / "template.db"
     with open_target(f"sqlite:///{file}") as target:
@@ -156,7 +156,7 @@ def target_with(template: Path, plain: dict[int, str], pairs: set[tuple[int, str
 
 
 def applied(applier_type: type[ExactApplier], target: Target, batches: Sequence[Any]) -> list[object]:
-    """What remains after the batches: the result of each, then all that can be seen in the target."""
+    """What remains after the batches: their results, then all that can be seen in the target."""
     applier = applier_type(target, subscription="s", subid=1)
     left: list[object] = []
     done = FIRST

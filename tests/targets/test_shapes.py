@@ -152,7 +152,7 @@ def test_the_order_of_rows_matters_for_a_table_with_a_trigger(target):
 
 
 def test_the_order_of_rows_matters_where_a_foreign_key_is_enforced(target):
-    """DuckDB enforces foreign keys always; the others do not enforce those of replicated changes."""
+    """DuckDB always enforces them; the others do not enforce those of replicated changes."""
     if target.engine.dialect.name != "duckdb":
         pytest.skip("it does not enforce them for replicated changes")
     shape, other = shape_of({"a": "integer"}, ["a"]), shape_of({"a": "integer"}, ["a"], name="other")

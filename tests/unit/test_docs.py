@@ -58,10 +58,9 @@ INVARIANTS = {
     "names_are_data",
     "any_crash",
     "one_does_not_end_another",
+    "fast_equals_exact",
 }
-"""Each has a row in the architecture's table and in the README's. fast_equals_exact comes with the
-bulk path.
-"""
+"""Each has a row in the architecture's table and in the README's."""
 
 FROM_OPTIONS = {"SUBSCRIBER_TARGET", "SUBSCRIBER_PUBLISHER"}
 """Variables that stand for an option of a command."""

@@ -30,8 +30,8 @@ def free(group) -> tuple[str, ...]:
 
 
 def written(*messages: m.Message, free_key: FreeKey = free) -> list[str]:
-    """What is written, in order: a control as its letter, a statement as its action and its rows' keys
-    (``U1,2``). The statements of a stretch come after its controls, in brackets.
+    """What is written, in order: a control as its letter, a statement as its action and its rows'
+    keys (``U1,2``). The statements of a stretch come after its controls, in brackets.
     """
     made = frame(SHAPES, messages)
     found: list[str] = []
