@@ -131,7 +131,9 @@ def target_with(plain: dict[int, str], pairs: set[tuple[int, str]]) -> Iterator[
         yield target
 
 
-def applied(applier_type: type[ExactApplier], target: Target, batches: Sequence[Any]) -> list[object]:
+def applied(
+    applier_type: type[ExactApplier], target: Target, batches: Sequence[Any], seen: Sequence[str] = SEEN
+) -> list[object]:
     """What remains after the batches: the result of each, then all that can be seen in the target."""
     applier = applier_type(target, subscription="s", subid=1)
     left: list[object] = []
@@ -145,7 +147,7 @@ def applied(applier_type: type[ExactApplier], target: Target, batches: Sequence[
             left.append((type(error), error.report(), error.sqlstate, error.relation, error.lsn))
             break
     with target.begin() as connection:
-        left += [connection.exec_driver_sql(query).all() for query in SEEN]
+        left += [connection.exec_driver_sql(query).all() for query in seen]
     return left
 
 

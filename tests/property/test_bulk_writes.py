@@ -1,0 +1,122 @@
+"""Invariant fast_equals_exact for a target with bulk writes (DuckDB): for every history they leave
+the same tables, progress, conflict records and counters as the exact path.
+
+A DuckDB file is opened slowly, so all examples use the same two files, and there are few examples.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from subscriber.apply import regroup
+from subscriber.apply.bulk import BulkApplier
+from subscriber.apply.exact import ExactApplier
+from subscriber.catalog import CATALOG, OriginProgress
+from subscriber.lsn import LSN
+from subscriber.protocol import messages as m
+from subscriber.targets import Target, open_target
+from subscriber.targets.duckdb import bulk as duckdb_bulk
+from subscriber.targets.duckdb.bulk import DuckDBBulk
+from tests.frames import transaction, values
+from tests.property.test_apply import cut
+from tests.property.test_fast_equals_exact import SHAPES, applied, pairs, rare, rows, usual
+
+TABLES = {
+    "plain": "k INTEGER PRIMARY KEY, v TEXT NOT NULL CHECK (v <> 'never'), big TEXT",
+    "pair": "a INTEGER, b TEXT, v TEXT, PRIMARY KEY (a, b)",
+    "uniq": "k BIGINT PRIMARY KEY, v TEXT UNIQUE",
+    "watched": "own TEXT DEFAULT 'mine', k INTEGER PRIMARY KEY, v TEXT",
+    "log": "v TEXT",
+}
+SEEN = (
+    *(f"SELECT * FROM {name} ORDER BY ALL" for name in TABLES),
+    "SELECT remote_lsn FROM subscriber_replication_origin_status",
+    "SELECT relation, conflict_type, remote_commit_lsn, remote_xid, index_name, key_columns"
+    " FROM subscriber_conflict ORDER BY conflictid",
+    "SELECT * FROM subscriber_stat_subscription_stats",
+)
+KNOWN = transaction(
+    500, *(m.Insert(oid, values("99", "99", "99")[: len(SHAPES[oid - 1].columns)]) for oid in range(1, 6))
+)
+"""A transaction after which the shape of every table is known, so that the next one is regrouped."""
+
+histories = st.lists(st.lists(usual | usual | usual | usual | rare, max_size=8), min_size=1, max_size=12)
+
+
+@pytest.fixture(scope="module")
+def targets(tmp_path_factory) -> Iterator[tuple[Target, Target]]:
+    folder = tmp_path_factory.mktemp("duckdb")
+    with open_target(f"duckdb:///{folder / 'one.db'}") as one, open_target(f"duckdb:///{folder / 'two.db'}") as two:
+        for target in (one, two):
+            with target.begin() as connection:
+                CATALOG.create_all(connection)
+                for name, columns in TABLES.items():
+                    connection.exec_driver_sql(f"CREATE TABLE {name} ({columns})")
+        yield one, two
+
+
+@pytest.fixture(scope="module", autouse=True)
+def bulk_writes() -> Iterator[Counter[str]]:
+    """Bulk writes are used for any number of rows, and are counted by action."""
+    used: Counter[str] = Counter()
+
+    def counted(name: str) -> Any:
+        method = getattr(DuckDBBulk, name)
+
+        def call(*arguments: Any) -> int:
+            used[name] += 1
+            found: int = method(*arguments)
+            return found
+
+        return call
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(regroup, "_LEAST_SAVED", 0)
+        patch.setattr(duckdb_bulk, "_LEAST_ROWS", 1)
+        for name in ("insert", "update", "delete"):
+            patch.setattr(DuckDBBulk, name, counted(name))
+        yield used
+
+
+def refill(target: Target, plain: dict[int, str], pairs: set[tuple[int, str]]) -> None:
+    """Replace what the example before has left."""
+    with target.begin() as connection:
+        for name in (*TABLES, *(table.name for table in CATALOG.sorted_tables)):
+            connection.exec_driver_sql(f'DELETE FROM "{name}"')
+    with target.begin() as connection:
+        OriginProgress(1).create(connection, LSN(0))
+        for key, text in plain.items():
+            connection.exec_driver_sql("INSERT INTO plain VALUES (?, ?, 'big')", (key, text))
+            connection.exec_driver_sql("INSERT INTO watched VALUES (NULL, ?, ?)", (key, text))
+        for pair in sorted(pairs):
+            connection.exec_driver_sql("INSERT INTO pair VALUES (?, ?, '')", pair)
+
+
+@settings(max_examples=25)
+@given(histories, rows, pairs, st.lists(st.integers(0, 200), max_size=2), st.integers(3, 12))
+def test_bulk_writes_leave_what_the_exact_path_leaves(targets, history, plain, pairs, cuts, together):
+    transactions = [
+        transaction(1000 * number, *(step.message() for step in steps), xid=number)
+        for number, steps in enumerate(history, start=1)
+    ]
+    batches = [(cut(KNOWN, [], SHAPES), LSN(500))]
+    for first in range(0, len(transactions), together):
+        part = transactions[first : first + together]
+        frames = cut([message for one in part for message in one], cuts, SHAPES)
+        batches.append((frames, LSN(1000 * (first + len(part)))))
+    for target in targets:
+        refill(target, plain, pairs)
+    exact = applied(ExactApplier, targets[0], batches, SEEN)
+    fast = applied(BulkApplier, targets[1], batches, SEEN)
+    assert fast == exact
+
+
+def test_every_bulk_write_was_used(bulk_writes):
+    assert set(bulk_writes) == {"insert", "update", "delete"}
