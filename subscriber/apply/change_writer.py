@@ -47,6 +47,9 @@ ROWS_AT_A_TIME: Final = 1_024
 and small enough that the batch can be rolled back soon between two calls.
 """
 
+LEAST_IN_BULK: Final = 8
+"""For fewer rows the target is not asked about bulk writes: to ask takes as long as to write them."""
+
 BULK_ROWS_AT_A_TIME: Final = 16_384
 """Rows of one bulk write. It takes as long as a few hundred single statements."""
 
@@ -110,6 +113,7 @@ class ChangeWriter:
         self._check = check
         self._identities: dict[LocalRelation, RowIdentity] = {}
         self._ordered: dict[LocalRelation, bool] = {}
+        self._least_rows: dict[tuple[LocalRelation, bool], int | None] = {}
         self._frame = Frame((), ())
         self._prepared: dict[int, _Prepared] = {}
 
@@ -189,11 +193,16 @@ class ChangeWriter:
         """Execute a statement for all rows at once, where the target can and it is quicker; returns
         how many rows were found. None if nothing was written.
         """
-        bulk, table = self._target.bulk, self._relations.open(changes.relation).table
-        if bulk is None or statement.search is not None or not statement.parameters:
+        bulk = self._target.bulk
+        if bulk is None or len(changes) < LEAST_IN_BULK or statement.search is not None or not statement.parameters:
             return None
-        key = [LoadColumn(parameter.column, parameter.type_oid) for parameter in statement.key]
-        if not bulk.takes(self._connection, table, key, len(changes)):
+        local = self._relations.open(changes.relation)
+        table, asked = local.table, (local, changes.action == "I")
+        if asked not in self._least_rows:
+            key = [LoadColumn(parameter.column, parameter.type_oid) for parameter in statement.key]
+            self._least_rows[asked] = bulk.least_rows(self._connection, table, key)
+        least = self._least_rows[asked]
+        if least is None or len(changes) < least:
             return None
         self._check_binary(changes)
         found = 0

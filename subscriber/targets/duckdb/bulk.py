@@ -57,17 +57,17 @@ class DuckDBBulk:
         self._errors = errors
         self._matching = matching
 
-    def takes(self, connection: sa.Connection, table: TargetTable, key: Sequence[LoadColumn], rows: int) -> bool:
-        """See :meth:`Bulk.takes`; an INSERT does not read the table."""
-        if rows < _LEAST_ROWS or not all(duckdb_values.is_own_type(one.type_oid, one.column) for one in key):
-            return False
+    def least_rows(self, connection: sa.Connection, table: TargetTable, key: Sequence[LoadColumn]) -> int | None:
+        """See :meth:`Bulk.least_rows`; an INSERT does not read the table."""
+        if not all(duckdb_values.is_own_type(one.type_oid, one.column) for one in key):
+            return None
         with self._errors.reporting():
             if not block_name_is_free(connection):
-                return False
+                return None
             if not key:
-                return True
+                return _LEAST_ROWS
             size = connection.execute(_SIZE, {"schema": table.schema, "table": table.name}).scalar_one()
-        return bool(rows * _ROWS_READ >= size)
+        return max(_LEAST_ROWS, int(size) // _ROWS_READ)
 
     def insert(self, connection: sa.Connection, table: TargetTable, written: Sequence[BulkColumn]) -> int:
         """See :meth:`Bulk.insert`."""

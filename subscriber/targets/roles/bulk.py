@@ -32,14 +32,15 @@ class Bulk(Protocol):
     of a call have different keys. If a call fails, the caller rolls the transaction back.
     """
 
-    def takes(self, connection: sa.Connection, table: TargetTable, key: Sequence[LoadColumn], rows: int) -> bool:
-        """Whether the following methods write these rows, and are quicker than single statements.
+    def least_rows(self, connection: sa.Connection, table: TargetTable, key: Sequence[LoadColumn]) -> int | None:
+        """From how many rows on the following methods are quicker than single statements.
+
+        None if they cannot write changes of this table. The answer holds for the transaction.
 
         Args:
             connection: a connection of :meth:`Transactions.begin`.
             table: the table of the rows.
             key: the columns by which rows are found; empty for INSERT.
-            rows: the number of rows.
 
         Raises:
             SubscriberError: as translated by :meth:`Errors.translate`.
@@ -63,7 +64,7 @@ class Bulk(Protocol):
         Args:
             connection: a connection of :meth:`Transactions.begin`.
             table: the table of the rows.
-            key: the columns by which rows are found; :meth:`takes` has accepted them.
+            key: the columns by which rows are found, as :meth:`least_rows` has accepted them.
             written: the columns to set; the other columns keep their values.
 
         Raises:

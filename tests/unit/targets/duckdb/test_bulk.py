@@ -7,7 +7,7 @@ import pytest
 
 from subscriber.errors import ConflictError, UnsupportedValue
 from subscriber.protocol import messages as m
-from subscriber.targets import TargetColumn, TargetTable, open_target
+from subscriber.targets import Target, TargetColumn, TargetTable, open_target
 from subscriber.targets.duckdb import bulk as duckdb_bulk
 from subscriber.targets.duckdb.values import declaration, storage
 from subscriber.targets.loader import LoadColumn
@@ -199,11 +199,17 @@ def test_a_value_that_the_column_cannot_store_is_refused(target):
         target.bulk.update(connection, table, [sent(table, "a", "int4", "1")], written)
 
 
-# Which rows are taken -----------------------------------------------------------------------------
+# From how many rows on ----------------------------------------------------------------------------
+
+
+def least_rows(target: Target, *key: LoadColumn) -> int | None:
+    with target.begin() as connection:
+        assert target.bulk is not None
+        return target.bulk.least_rows(connection, reflected(target, "t"), key)
 
 
 @pytest.mark.parametrize(
-    ("name", "stored", "taken"),
+    ("name", "stored", "found"),
     [
         ("int4", "BIGINT", True),
         ("text", "VARCHAR", True),
@@ -213,34 +219,24 @@ def test_a_value_that_the_column_cannot_store_is_refused(target):
         ("jsonb", "JSON", False),
     ],
 )
-def test_rows_are_taken_only_if_their_keys_are_of_the_columns_own_type(target, name, stored, taken):
+def test_rows_are_found_only_by_a_key_of_the_columns_own_type(target, name, stored, found):
     execute(target, f"CREATE TABLE t (k {stored}, n int)")
-    key = [LoadColumn(TargetColumn("k", stored, storage(stored)), OIDS[name])]
-    with target.begin() as connection:
-        assert target.bulk.takes(connection, reflected(target, "t"), key, 1_000_000) is taken
+    key = LoadColumn(TargetColumn("k", stored, storage(stored)), OIDS[name])
+    assert (least_rows(target, key) is not None) is found
 
 
-def test_few_rows_are_not_taken(target):
-    execute(target, "CREATE TABLE t (a int)")
-    least = duckdb_bulk._LEAST_ROWS
-    with target.begin() as connection:
-        taken = [target.bulk.takes(connection, reflected(target, "t"), [], rows) for rows in (least - 1, least)]
-    assert taken == [False, True]
-
-
-def test_more_rows_of_a_large_table_must_change_unless_they_are_inserted(target, monkeypatch):
+def test_the_larger_a_table_the_more_of_its_rows_must_change(target, monkeypatch):
+    """An INSERT does not read the table."""
     monkeypatch.setattr(duckdb_bulk, "_ROWS_READ", 2)
-    execute(target, "CREATE TABLE t (a int)", "INSERT INTO t SELECT * FROM range(200)")
-    table = reflected(target, "t")
-    key = [LoadColumn(table.columns[0], OIDS["int4"])]
-    with target.begin() as connection:
-        taken = [target.bulk.takes(connection, table, *asked) for asked in ((key, 99), (key, 100), ([], 99))]
-    assert taken == [False, True, True]
+    execute(target, "CREATE TABLE t (a int)")
+    key = LoadColumn(reflected(target, "t").columns[0], OIDS["int4"])
+    assert least_rows(target, key) == duckdb_bulk._LEAST_ROWS
+    execute(target, "INSERT INTO t SELECT * FROM range(200)")
+    assert (least_rows(target, key), least_rows(target)) == (100, duckdb_bulk._LEAST_ROWS)
 
 
 @pytest.mark.parametrize("made", ["TABLE main.Subscriber_Block (c0 int)", "VIEW s.subscriber_block AS SELECT 1 AS c0"])
-def test_nothing_is_taken_if_the_name_of_the_block_is_in_use(target, made):
+def test_nothing_is_written_if_the_name_of_the_block_is_in_use(target, made):
     """What the block had would be lost without a word"""
     execute(target, "CREATE TABLE t (a int)", "CREATE SCHEMA s", f"CREATE {made}")
-    with target.begin() as connection:
-        assert not target.bulk.takes(connection, reflected(target, "t"), [], 1_000)
+    assert least_rows(target) is None
