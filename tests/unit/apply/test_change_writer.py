@@ -330,7 +330,7 @@ def as_lists(columns: Sequence[BulkColumn]) -> dict[str, list[Any]]:
     return {one.column.name: one.values.to_pylist() for one in columns}
 
 
-def written_together(target: Target, bulk: RecordedBulk, *changes: m.Message, check: Callable[[], None]) -> bool:
+def written_together(target: Target, bulk: RecordedBulk, *changes: m.Message, check: Callable[[], object]) -> bool:
     target.bulk = bulk
     with target.begin() as connection:
         using = writer(target, connection, {}, check=check)
@@ -353,7 +353,7 @@ def test_many_rows_are_written_in_bulk_in_parts(target, monkeypatch, change, exp
     monkeypatch.setattr(change_writer, "BULK_ROWS_AT_A_TIME", 2)
     checks, bulk = count(), RecordedBulk(3)
     changes = [change(key) for key in ("1", "2", "3")]
-    assert written_together(target, bulk, *changes, check=lambda: next(checks) and None) is all_found
+    assert written_together(target, bulk, *changes, check=lambda: next(checks)) is all_found
     assert bulk.written[0] == expected
     assert len(bulk.written) == 2
     assert next(checks) == 3, "one check for the frame, and one before each part"
