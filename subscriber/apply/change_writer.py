@@ -48,7 +48,7 @@ and small enough that the batch can be rolled back soon between two calls.
 """
 
 LEAST_IN_BULK: Final = 8
-"""For fewer rows the target is not asked about bulk writes: to ask takes as long as to write them."""
+"""For fewer rows the target is not asked about bulk writes: that takes as long as to write them."""
 
 BULK_ROWS_AT_A_TIME: Final = 16_384
 """Rows of one bulk write. It takes as long as a few hundred single statements."""

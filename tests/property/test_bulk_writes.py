@@ -42,7 +42,7 @@ LEFT = (
 KNOWN = transaction(
     500, *(m.Insert(oid, values("99", "99", "99")[: len(SHAPES[oid - 1].columns)]) for oid in range(1, 6))
 )
-"""A transaction after which the shape of every table is known, so that the next one is regrouped."""
+"""After this transaction every table's shape is known, so that the following ones are regrouped."""
 
 steps = st.integers(0, 19).flatmap(lambda number: usual if number else rare)
 histories = st.lists(st.lists(steps, min_size=1, max_size=8), min_size=2, max_size=12)

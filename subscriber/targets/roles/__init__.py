@@ -23,8 +23,8 @@ role is None (``target.prepared is not None`` if it exists):
     cluster       the PostgreSQL cluster of the target
 
 The stream uses shapes and values when a relation is opened, then values, matching and writing (or
-bulk) for each batch. The initial copy uses ddl (if it creates the table) and loading. Both write in a
-transaction of transactions, and errors translates what the driver raises.
+bulk) for each batch. The initial copy uses ddl (if it creates the table) and loading. Both write in
+a transaction of transactions, and errors translates what the driver raises.
 
 What is not here: :mod:`subscriber.targets.generic` implements the roles of the first group with
 what SQLAlchemy knows about any database. A dialect's folder (such as
