@@ -7,7 +7,8 @@ these modules in this order:
 - ``apply_batch`` applies a batch and handles failures; ``deferred`` handles those at COMMIT.
   ``applier`` is the interface that they use.
 - ``exact`` implements that interface and defines what is correct; ``local`` has the target's
-  transactions of a batch.
+  transactions of a batch. ``bulk`` does the same with ``regroup``, which makes a few long runs of
+  the changes of many small transactions.
 - ``batch`` follows the publisher's messages; ``walk`` gives them in their order,
   ``transaction_bounds`` checks where transactions begin and end. ``batch_rules`` has the catalog's
   settings, ``skip`` the transaction to leave out, ``prepared`` the prepared transactions.

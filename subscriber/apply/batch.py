@@ -383,7 +383,8 @@ class Batch:
             skipped = self._skip.covers(transaction.final_lsn)
             if skipped or transaction.changes:
                 self._skip.use_up(transaction.final_lsn, skipped=skipped)
-        self._open_tally = ConflictTally()
+        if self._open_tally.counts:
+            self._open_tally = ConflictTally()
         self.done = self.scope.before is not None and finish >= self.scope.before
 
     def _keep_message(self, message: messages.LogicalMessage) -> None:
@@ -416,8 +417,9 @@ class Batch:
             )
 
     def _keep_tally(self) -> None:
-        self.tally.merge(self._open_tally)
-        self._uncounted.merge(self._open_tally)
+        if self._open_tally.counts:
+            self.tally.merge(self._open_tally)
+            self._uncounted.merge(self._open_tally)
 
     def _note_in_target(self) -> None:
         """Write what belongs to the target's open transaction besides the changes: skip LSN,

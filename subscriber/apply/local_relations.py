@@ -169,15 +169,21 @@ class RelationMap:
         local = self._open.get(remote)
         if local is not None:
             return local
-        following = self._following
         try:
             table = self._find(remote)
-            if _missing(remote, table) or not (following is None or following.changes.is_same(remote)):
+            if _missing(remote, table) or not self._has_kept_shape(remote):
                 return None
             local = self._open[remote] = self._fit(remote, table)
         except TargetRelationError:
             return None
         return local
+
+    def _has_kept_shape(self, remote: Relation) -> bool:
+        """Whether the message has the shape that was last applied, or shapes are not followed."""
+        if self._following is None or self._following.changes.is_same(remote):
+            return True
+        before = self._following.changes.before(self._connection, remote)
+        return before is not None and before.columns == columns_of(remote)
 
     def has_other_shape(self, local: LocalRelation) -> bool:
         """Whether another relation message describes the same table in this transaction: a former

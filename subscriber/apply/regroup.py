@@ -32,7 +32,6 @@ This module is pure: it only orders row numbers.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -58,6 +57,8 @@ where it comes from.
 _SEPARATES: Final = b"bPKr"
 """Controls of prepared transactions: a frame that has one is not regrouped."""
 _ORDER: Final = {"D": 0, "U": 1, "I": 2}
+_LEAST_MESSAGES: Final = 6
+"""A stretch has at least this many messages: fewer cannot save enough statements."""
 _LEAST_SAVED: Final = 2
 """A stretch must have at least this many times fewer runs than before."""
 
@@ -108,8 +109,8 @@ def regrouped(frame: Frame, free_key: FreeKey) -> Iterator[Step]:
     """
     messages = Messages.of(frame)
     free, codes = _free(messages, free_key)
-    for start, stop in _pieces(free[messages.at]):
-        stretch = _stretch(messages, codes, start, stop) if free[messages.at[start]] else None
+    for start, stop, is_free in _pieces(free[messages.at]):
+        stretch = _stretch(messages, codes, start, stop) if is_free else None
         if stretch is None:
             yield from messages.walk(start, stop)
         else:
@@ -206,12 +207,23 @@ def _rounds(messages: Messages, changes: NDArray[np.int64], codes: NDArray[np.in
     )
 
 
-def _pieces(free: NDArray[np.bool_]) -> Iterator[tuple[int, int]]:
-    """The ranges of messages that are alike free, or alike not free."""
-    if not len(free):
-        return
-    bounds = np.concatenate(([0], np.flatnonzero(free[1:] != free[:-1]) + 1, [len(free)])).tolist()
-    yield from itertools.pairwise(bounds)
+def _pieces(free: NDArray[np.bool_]) -> Iterator[tuple[int, int, bool]]:
+    """The ranges of free messages that are long enough, and the ranges between them, in order.
+
+    Args:
+        free: for each message, in order, whether it does not separate stretches.
+    """
+    edges = np.flatnonzero(np.diff(np.concatenate(([False], free, [False])).astype(np.int8)))
+    starts, stops = edges[0::2], edges[1::2]
+    long = stops - starts >= _LEAST_MESSAGES
+    done = 0
+    for start, stop in zip(starts[long].tolist(), stops[long].tolist(), strict=True):
+        if start > done:
+            yield done, start, False
+        yield start, stop, True
+        done = stop
+    if done < len(free):
+        yield done, len(free), False
 
 
 def _key_columns(group: ChangeGroup, key: Sequence[str]) -> list[pa.Array] | None:

@@ -68,6 +68,13 @@ message's type byte; ``relation``: ``schema.table`` of R, I, U and D messages; `
 pgoutput bytes.
 """
 
+MESSAGE_SCHEMA: Final = pa.schema(
+    [pa.field("lsn", pa.int64()), pa.field("message", pa.binary()), pa.field("finish_lsn", pa.int64())]
+)
+"""The columns that decoding needs, with their meaning in :data:`ROW_SCHEMA`. ``finish_lsn`` is 0 in
+a run of transactions.
+"""
+
 BATCH_ROWS: Final = 16_384
 """Rows in a batch: enough that numpy's cost for each call is negligible, and few enough that they
 fit in the CPU cache.
@@ -332,14 +339,43 @@ def read_rows(storage: Storage, reading: Reading, finish: Finish | None = None) 
         described = _described(file)
         if described.num_rows:
             yield _rows(described, names, finish or Finish(reading.end, segment.xid, 0))
-        for index in range(file.num_record_batches):
-            batch = file.get_batch(index)
-            batch.validate(full=True)  # numpy and Arrow do not check offsets
-            if checksum(batch, file.schema.metadata) != file.schema.metadata[CHECKSUM_KEY]:
-                raise _corrupt(segment)
+        for batch in _checked(file, segment):
             finishes = None if finish else _finishes(batch, segment)
             for offset in range(0, batch.num_rows, BATCH_ROWS):
                 yield _rows(batch.slice(offset, BATCH_ROWS), names, finish or finishes, offset)
+
+
+def read_messages(storage: Storage, reading: Reading, finish: Finish | None = None) -> Iterator[pa.RecordBatch]:
+    """The messages of one segment as batches of :data:`MESSAGE_SCHEMA`, each of at most
+    :data:`BATCH_ROWS` rows, for decoding. The first are the relation messages that the segment
+    needs.
+
+    Args:
+        storage: the files of the journal.
+        reading: the segment, and the entry that it is read for.
+        finish: the result of :func:`read_finish` for ``reading``.
+
+    Raises:
+        JournalCorrupt, JournalUnavailable: as :func:`read_rows`.
+    """
+    # A run of transactions has no prepared transaction, so nothing asks for its end LSN.
+    end = INVALID_LSN if finish is None else finish.lsn
+    with _opened(storage, reading.segment) as file:
+        for batch in (_described(file), *_checked(file, reading.segment)):
+            for offset in range(0, batch.num_rows, BATCH_ROWS):
+                part = batch.slice(offset, BATCH_ROWS)
+                ends = pa.array(np.full(part.num_rows, end, np.int64))
+                yield pa.RecordBatch.from_arrays([*part.columns, ends], schema=MESSAGE_SCHEMA)
+
+
+def _checked(file: pa.RecordBatchFileReader, segment: Segment) -> Iterator[pa.RecordBatch]:
+    """The batches of a segment, whose content is what was written."""
+    for index in range(file.num_record_batches):
+        batch = file.get_batch(index)
+        batch.validate(full=True)  # numpy and Arrow do not check offsets
+        if checksum(batch, file.schema.metadata) != file.schema.metadata[CHECKSUM_KEY]:
+            raise _corrupt(segment)
+        yield batch
 
 
 @contextlib.contextmanager

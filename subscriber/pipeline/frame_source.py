@@ -33,9 +33,11 @@ from pyspark.sql.datasource import InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit
 
 from subscriber.errors import SubscriberError
+from subscriber.journal.reader import read_messages
+from subscriber.journal.storage import open_storage
 from subscriber.lsn import LSN, format_lsn
 from subscriber.pipeline.planning_error import leaving_error
-from subscriber.pipeline.source import PgoutputSource, PgoutputStreamReader, is_true
+from subscriber.pipeline.source import JournalPartition, PgoutputSource, PgoutputStreamReader, is_true
 from subscriber.protocol.changes import Frame
 from subscriber.publication.publishing import Publishing
 from subscriber.stages.decode_frames import decode_frames
@@ -130,7 +132,7 @@ class FrameStreamReader(PgoutputStreamReader):
         def rest(done: int) -> bytes:
             return pickle.dumps(PartitionRest(self, partition, done))
 
-        return encode_frames(super().read(partition), as_text=self._as_text, publishing=self._publishing, rest=rest)
+        return encode_frames(_messages(partition), as_text=self._as_text, publishing=self._publishing, rest=rest)
 
     def frames(self, partition: InputPartition) -> Iterator[Frame]:
         """Return the frames of one partition, decoded in this process.
@@ -138,7 +140,7 @@ class FrameStreamReader(PgoutputStreamReader):
         Raises:
             SubscriberError: the error that ends the partition.
         """
-        return decode_frames(super().read(partition), as_text=self._as_text, publishing=self._publishing)
+        return decode_frames(_messages(partition), as_text=self._as_text, publishing=self._publishing)
 
     def first_end(self, start: LSN) -> LSN:
         """Return the end of the first entry after ``start``.
@@ -161,6 +163,14 @@ class FrameStreamReader(PgoutputStreamReader):
         """
         for partition in self.partitions({"lsn": format_lsn(start)}, {"lsn": format_lsn(end)}):
             yield from self.frames(partition)
+
+
+def _messages(partition: InputPartition) -> Iterator[pa.RecordBatch]:
+    """Return the messages of one partition."""
+    assert isinstance(partition, JournalPartition)
+    storage = open_storage(partition.url)
+    for reading, finish in partition.readings:
+        yield from read_messages(storage, reading, finish)
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,6 +36,10 @@ from subscriber.publication.publishing import Publishing, compiled
 from subscriber.stages.publish import publish
 from subscriber.types import decode_column
 
+JOINED_ROWS: Final = 16_384
+JOINED_BYTES: Final = 4 * 1024 * 1024
+"""Limits of the batches that are joined to one frame."""
+
 _TEXT, _BINARY, _UNSENT = 0, 1, 2
 _TRUNCATE: Final = ord("T")
 _BEGIN_PREPARE: Final = ord("b")
@@ -155,10 +159,11 @@ class FrameDecoder:
 def decode_frames(
     batches: Iterable[pa.RecordBatch], *, as_text: bool, publishing: Publishing | None = None
 ) -> Iterator[Frame]:
-    """Return the frames of a partition, one for each batch that is not empty.
+    """Return the frames of a partition.
 
     Args:
         batches: rows of the journal; the columns ``lsn``, ``message`` and ``finish_lsn`` are read.
+            Small batches are joined to one frame.
         as_text: see :class:`FrameDecoder`.
         publishing: the emulated publications; None if the server has filtered the changes.
 
@@ -167,14 +172,56 @@ def decode_frames(
     """
     decoder = FrameDecoder(as_text=as_text)
     programs = None if publishing is None else compiled(publishing)
-    for batch in batches:
-        if batch.num_rows:
-            lsns = batch.column("lsn")
-            frame = decoder.decode(batch.column("message"), lsns, batch.column("finish_lsn"))
+    for parts in _together(batches):
+        for frame, lsns in _decoded(decoder, parts):
             if programs is None:
                 yield frame
             else:
                 yield from publish(frame, programs, lsns.to_numpy(zero_copy_only=False))
+
+
+def _together(batches: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
+    """Batches that are decoded together, because decoding a batch takes some milliseconds whatever
+    its size.
+    """
+    parts: list[pa.RecordBatch] = []
+    rows = size = 0
+    for batch in batches:
+        if parts and (rows + batch.num_rows > JOINED_ROWS or size + batch.nbytes > JOINED_BYTES):
+            yield parts
+            parts, rows, size = [], 0, 0
+        if batch.num_rows:
+            parts.append(batch)
+            rows += batch.num_rows
+            size += batch.nbytes
+    if parts:
+        yield parts
+
+
+def _decoded(decoder: FrameDecoder, parts: list[pa.RecordBatch]) -> Iterator[tuple[Frame, pa.Int64Array]]:
+    """Return the parts as one frame. If a message cannot be decoded, return a frame for each part
+    before it, so that the transactions before it are applied.
+    """
+    try:
+        found = _decode_one(decoder, parts[0] if len(parts) == 1 else _joined(parts))
+    except SubscriberError:
+        if len(parts) == 1:
+            raise
+    else:
+        yield found
+        return
+    for part in parts:
+        yield _decode_one(decoder, part)
+
+
+def _decode_one(decoder: FrameDecoder, batch: pa.RecordBatch) -> tuple[Frame, pa.Int64Array]:
+    lsns = batch.column("lsn")
+    return decoder.decode(batch.column("message"), lsns, batch.column("finish_lsn")), lsns
+
+
+def _joined(parts: list[pa.RecordBatch]) -> pa.RecordBatch:
+    columns = [part.select(["lsn", "message", "finish_lsn"]) for part in parts]
+    return pa.concat_batches(columns)
 
 
 def _first_bad(decode_values: Callable[[pa.Array], pa.Array], values: pa.Array) -> int:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from subscriber.apply.applier import Applier, ApplyResult
 from subscriber.apply.apply_batch import apply_batch, asking
-from subscriber.journal.reader import JournalReader, read_finish, read_rows
+from subscriber.journal.reader import JournalReader, read_finish, read_messages
 from subscriber.lsn import LSN
 from subscriber.protocol.changes import Frame
 from subscriber.publication.publishing import Publishing
@@ -39,10 +39,11 @@ def emulate(
     journal.require(start, stop)
 
     def read() -> Iterator[Frame]:
+        readings = journal.plan(start, stop, two_phase=applier.two_phase)
         batches = (
             batch
-            for reading in journal.plan(start, stop, two_phase=applier.two_phase)
-            for batch in read_rows(journal.storage, reading, read_finish(journal.storage, reading))
+            for reading in readings
+            for batch in read_messages(journal.storage, reading, read_finish(journal.storage, reading))
         )
         return decode_frames(batches, as_text=applier.target.capabilities.postgresql_text, publishing=publishing)
 

@@ -5,11 +5,13 @@ columns and keys.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Final
 
 import pytest
 import sqlalchemy as sa
 
 from subscriber.schema.shape import UniqueKey
+from subscriber.targets import Target, TargetTable
 from subscriber.targets.ddl import add_column, drop_table, rename_column
 from tests.targets.tables import OIDS, created, insert, is_unknown, qualified, reflected, run, shape_of, stored
 
@@ -102,3 +104,59 @@ def test_a_dropped_table_is_gone(target):
         connection.execute(drop_table(target, SHAPE.schema, SHAPE.name))
     with target.engine.connect() as connection:
         assert target.shapes.reflect(connection, SHAPE.schema, SHAPE.name) is None
+
+
+def order_matters(target: Target, table: TargetTable) -> bool:
+    with target.begin() as connection:
+        return target.shapes.order_matters(connection, table)
+
+
+def test_the_order_of_rows_does_not_matter_for_a_plain_table(target):
+    """fast_equals_exact: unless nothing is known of the target."""
+    table = created(target, shape_of({"a": "integer", "b": "text"}, ["a"]))
+    assert order_matters(target, table) is (target.engine.dialect.name == "sqlite" and table.locators == ())
+
+
+def test_the_order_of_rows_matters_for_a_second_unique_key(target):
+    shape = replace(shape_of({"a": "integer", "b": "integer"}, ["a"]), unique=(UniqueKey(("b",)),))
+    assert order_matters(target, created(target, shape))
+
+
+def test_the_order_of_rows_matters_for_a_unique_index_without_a_key(target):
+    shape = shape_of({"a": "integer", "b": "integer"})
+    created(target, shape)
+    run(target, f"CREATE UNIQUE INDEX u ON {qualified(target, shape)} (b)")
+    assert order_matters(target, reflected(target, shape))
+
+
+_TRIGGERS: Final = {
+    "sqlite": ("CREATE TRIGGER w AFTER INSERT ON t BEGIN DELETE FROM t; END",),
+    "mysql": ("CREATE TRIGGER w AFTER INSERT ON t FOR EACH ROW SET @seen = 1",),
+    "postgresql": (
+        "CREATE FUNCTION f() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'",
+        "CREATE TRIGGER w AFTER INSERT ON t EXECUTE FUNCTION f()",
+        "ALTER TABLE t ENABLE REPLICA TRIGGER w",
+    ),
+}
+
+
+def test_the_order_of_rows_matters_for_a_table_with_a_trigger(target):
+    shape = shape_of({"a": "integer"}, ["a"])
+    created(target, shape)
+    statements = _TRIGGERS.get(target.engine.dialect.name)
+    if statements is None:
+        pytest.skip("it has no triggers")
+    for statement in statements:
+        run(target, statement)
+    assert order_matters(target, reflected(target, shape))
+
+
+def test_the_order_of_rows_matters_where_a_foreign_key_is_enforced(target):
+    """DuckDB enforces foreign keys always; the others do not enforce those of replicated changes."""
+    if target.engine.dialect.name != "duckdb":
+        pytest.skip("it does not enforce them for replicated changes")
+    shape, other = shape_of({"a": "integer"}, ["a"]), shape_of({"a": "integer"}, ["a"], name="other")
+    created(target, shape)
+    run(target, f"CREATE TABLE other (a integer PRIMARY KEY REFERENCES {qualified(target, shape)} (a))")
+    assert order_matters(target, reflected(target, shape))
+    assert order_matters(target, reflected(target, other))

@@ -10,7 +10,7 @@ import pytest
 from subscriber.errors import JournalCorrupt, JournalGap, JournalUnavailable
 from subscriber.journal import reader as reader_module
 from subscriber.journal.control import read_control
-from subscriber.journal.reader import ROW_SCHEMA, JournalReader, read_finish, read_rows
+from subscriber.journal.reader import MESSAGE_SCHEMA, ROW_SCHEMA, JournalReader, read_finish, read_messages, read_rows
 from subscriber.journal.segment import journal_entries
 from subscriber.journal.storage import LocalStorage
 from subscriber.lsn import INVALID_LSN, LSN, MAX_LSN
@@ -391,3 +391,48 @@ def test_a_storage_that_does_not_answer_is_a_transient_error(tmp_path, monkeypat
     with pytest.raises(JournalUnavailable, match="cannot be reached: Input/output error") as caught:
         list(read(reader, first))
     assert caught.value.transient
+
+
+# Messages for decoding ----------------------------------------------------------------------------
+
+
+def test_the_messages_of_a_segment_begin_with_the_relations_that_it_needs(tmp_path):
+    with writing(tmp_path) as journal:
+        publish(journal, 0x200, transaction(0x200, T, insert(1)))
+        publish(journal, 0x300, transaction(0x300, insert(2)), relations={T.relation_id: T})
+    storage = LocalStorage(tmp_path)
+    first = []
+    for reading in JournalReader(storage).plan(LSN(0x100), LSN(0x300)):
+        rows = pa.Table.from_batches(read_rows(storage, reading))
+        messages = pa.Table.from_batches(read_messages(storage, reading))
+        assert messages.schema == MESSAGE_SCHEMA
+        for name in ("lsn", "message"):
+            assert messages.column(name).to_pylist() == rows.column(name).to_pylist()
+        first.append(messages.column("message")[0].as_py()[:1])
+    assert first == [b"B", b"R"]  # the first transaction has the message itself
+
+
+def test_the_messages_of_a_prepared_transaction_have_the_end_lsn_that_it_is_read_for(tmp_path):
+    """C50a: decoding passes it on beside the Begin Prepare. A run of transactions needs none."""
+    with writing(tmp_path) as journal:
+        publish(journal, 0x200, transaction(0x200, T, insert(1)))
+        publish(journal, 0x300, prepare(0x300, T, insert(2), xid=7), kind="p", xid=7)
+        publish(journal, 0x400, commit_prepared(0x400, xid=7), kind="k", xid=7)
+    storage = LocalStorage(tmp_path)
+    ends = [
+        set(batch.column("finish_lsn").to_pylist())
+        for reading in JournalReader(storage).plan(LSN(0x100), LSN(0x400))
+        for batch in read_messages(storage, reading, read_finish(storage, reading))
+        if batch.num_rows
+    ]
+    assert ends[0] == {0}
+    assert set.union(*ends[1:]) == {0x400}
+
+
+def test_the_messages_of_a_segment_that_was_changed_are_refused(tmp_path):
+    three_transactions(tmp_path)
+    segment_files(tmp_path)[0].write_bytes(b"no segment")
+    storage = LocalStorage(tmp_path)
+    (first, *_) = JournalReader(storage).plan(LSN(0x100), LSN(0x400))
+    with pytest.raises(JournalCorrupt):
+        list(read_messages(storage, first))

@@ -14,6 +14,7 @@ from subscriber.protocol import messages as m
 from subscriber.protocol.changes import ChangeGroup, Frame
 from subscriber.protocol.decode import decode
 from subscriber.protocol.encode import encode
+from subscriber.stages import decode_frames as decode_frames_module
 from subscriber.stages.decode_frames import FrameDecoder, decode_frames
 from tests.frames import prepared, relation, transaction, values
 
@@ -180,14 +181,38 @@ def test_a_frame_is_read_back_from_its_bytes():
         assert np.array_equal(one.positions, other.positions)
 
 
-def test_each_batch_that_is_not_empty_is_one_frame():
-    def batch(messages):
-        raw, lsns = columns(messages)
-        return pa.record_batch([lsns, lsns, raw], ["lsn", "finish_lsn", "message"])
+def batch(*messages: m.Message) -> pa.RecordBatch:
+    raw, lsns = columns(messages)
+    return pa.record_batch([lsns, lsns, raw], ["lsn", "finish_lsn", "message"])
 
-    batches = [batch([T]), batch([]), batch([m.Insert(T.relation_id, values("1", "x", None))])]
-    frames = list(decode_frames(iter(batches), as_text=False))
-    assert [len(frame.groups) for frame in frames] == [0, 1]
+
+ROW = m.Insert(T.relation_id, values("1", "x", None))
+
+
+def rows_of_frames(*batches: pa.RecordBatch) -> list[int]:
+    return [sum(map(len, frame.groups)) for frame in decode_frames(iter(batches), as_text=False)]
+
+
+def test_small_batches_are_joined_to_one_frame():
+    """Each segment of the journal begins with the relation messages that it needs."""
+    assert rows_of_frames(batch(T, ROW), batch(), batch(T, ROW, ROW), batch(ROW)) == [4]
+
+
+@pytest.mark.parametrize(("limit", "value"), [("JOINED_ROWS", 4), ("JOINED_BYTES", 1)])
+def test_joined_batches_have_a_limit(monkeypatch, limit, value):
+    """bounded_memory"""
+    monkeypatch.setattr(decode_frames_module, limit, value)
+    batches = [batch(T, ROW, ROW), batch(ROW, ROW, ROW), batch(ROW, ROW, ROW)]
+    assert rows_of_frames(*batches) == [2, 3, 3]
+
+
+def test_the_batches_before_one_that_cannot_be_decoded_become_frames():
+    """C35: their transactions are applied before the error is reported."""
+    bad = m.Insert(T.relation_id, values("one", "x", None))
+    frames = decode_frames(iter([batch(T, ROW), batch(ROW), batch(ROW, bad), batch(ROW)]), as_text=False)
+    assert [sum(map(len, next(frames).groups)) for _ in range(2)] == [1, 1]
+    with pytest.raises(ProtocolError, match="invalid input syntax"):
+        next(frames)
 
 
 def test_a_begin_prepare_has_the_finish_lsn_of_its_transaction():
