@@ -22,13 +22,23 @@ from subscriber.apply.local_relations import LocalRelation, RelationMap, check_b
 from subscriber.apply.origins import find_rows_of_others, without_values
 from subscriber.apply.regroup import Rows as FreeRows
 from subscriber.apply.search import RowSearch
-from subscriber.apply.statements import Rows, Search, Statement, bind_rows, build_statement, shape_of, unchanged_key
+from subscriber.apply.statements import (
+    Rows,
+    Search,
+    Statement,
+    bind_rows,
+    build_statement,
+    bulk_columns,
+    shape_of,
+    unchanged_key,
+)
 from subscriber.apply.walk import Run
 from subscriber.catalog.schema_changes import Alteration
 from subscriber.errors import SubscriberError
 from subscriber.protocol.changes import ChangeGroup, Frame
 from subscriber.protocol.messages import Relation
 from subscriber.targets import Target
+from subscriber.targets.loader import LoadColumn
 
 StatementCache = dict[tuple[LocalRelation, tuple[object, ...]], Statement]
 
@@ -36,6 +46,12 @@ ROWS_AT_A_TIME: Final = 1_024
 """Rows of one ``executemany``. The number is large enough that the cost of a call does not matter,
 and small enough that the batch can be rolled back soon between two calls.
 """
+
+LEAST_IN_BULK: Final = 8
+"""For fewer rows the target is not asked about bulk writes: that takes as long as to write them."""
+
+BULK_ROWS_AT_A_TIME: Final = 16_384
+"""Rows of one bulk write. It takes as long as a few hundred single statements."""
 
 _MOST_STATEMENTS = 1_000
 """The greatest number of compiled statements to cache: far more than the shapes in any real stream,
@@ -97,6 +113,7 @@ class ChangeWriter:
         self._check = check
         self._identities: dict[LocalRelation, RowIdentity] = {}
         self._ordered: dict[LocalRelation, bool] = {}
+        self._least_rows: dict[tuple[LocalRelation, bool], int | None] = {}
         self._frame = Frame((), ())
         self._prepared: dict[int, _Prepared] = {}
 
@@ -145,7 +162,7 @@ class ChangeWriter:
         if matters is None:
             matters = self._ordered[local] = (
                 self._target.shapes.order_matters(self._connection, local.table)
-                or not _identifies(local)
+                or not _identifies(self._target, local)
                 or self._relations.has_other_shape(local)
                 or (self._target.origins is not None and self._target.origins.others(self._connection) is not None)
             )
@@ -163,11 +180,42 @@ class ChangeWriter:
         """
         changes = self._frame.groups[rows.group].take(rows.rows)
         statement = self._statement(changes)
+        in_bulk = self._write_in_bulk(statement, changes)
+        if in_bulk is not None:
+            return in_bulk == len(changes)
         bound = self._bind(statement, changes)
         if changes.action == "I":
             self._execute(statement, bound, count=False)
             return True
         return self._change(statement, bound, changes) == len(changes)
+
+    def _write_in_bulk(self, statement: Statement, changes: ChangeGroup) -> int | None:
+        """Execute a statement for all rows at once, where the target can and it is quicker; returns
+        how many rows were found. None if nothing was written.
+        """
+        bulk = self._target.bulk
+        if bulk is None or len(changes) < LEAST_IN_BULK or statement.search is not None or not statement.parameters:
+            return None
+        local = self._relations.open(changes.relation)
+        table, asked = local.table, (local, changes.action == "I")
+        if asked not in self._least_rows:
+            key = [LoadColumn(parameter.column, parameter.type_oid) for parameter in statement.key]
+            self._least_rows[asked] = bulk.least_rows(self._connection, table, key)
+        least = self._least_rows[asked]
+        if least is None or len(changes) < least:
+            return None
+        self._check_binary(changes)
+        found = 0
+        for start, stop in self._parts(len(changes), BULK_ROWS_AT_A_TIME):
+            part = changes.slice(start, stop)
+            keys, written = bulk_columns(statement.key, part), bulk_columns(statement.written, part)
+            if changes.action == "I":
+                found += bulk.insert(self._connection, table, written)
+            elif changes.action == "U":
+                found += bulk.update(self._connection, table, keys, written)
+            else:
+                found += bulk.delete(self._connection, table, keys)
+        return found
 
     def write(self, run: Run, place: ChangePlace = NOWHERE) -> Sequence[tuple[Conflict, int]]:
         """Apply a run in order.
@@ -276,9 +324,12 @@ class ChangeWriter:
             return _Prepared(statement, None)
 
     def _bind(self, statement: Statement, group: ChangeGroup) -> Rows:
+        self._check_binary(group)
+        return bind_rows(self._target, statement, group)
+
+    def _check_binary(self, group: ChangeGroup) -> None:
         if group.binary and self._binary:
             check_binary(self._target, self._relations.open(group.relation), group)
-        return bind_rows(self._target, statement, group)
 
     def _statement(self, group: ChangeGroup) -> Statement:
         local = self._relations.open(group.relation)
@@ -314,11 +365,11 @@ class ChangeWriter:
         except SQLAlchemyError as error:
             raise self._target.errors.translate(error, [one.column.name for one in statement.parameters]) from None
 
-    def _parts(self, rows: int) -> Iterator[tuple[int, int]]:
+    def _parts(self, rows: int, size: int = ROWS_AT_A_TIME) -> Iterator[tuple[int, int]]:
         """Ranges of rows, small enough that a batch that must end does so soon."""
-        for start in range(0, rows, ROWS_AT_A_TIME):
+        for start in range(0, rows, size):
             self._check()
-            yield start, min(rows, start + ROWS_AT_A_TIME)
+            yield start, min(rows, start + size)
 
     def _execute(self, statement: Statement, rows: Rows, *, count: bool) -> int:
         run = self._connection.exec_driver_sql
@@ -338,15 +389,19 @@ class ChangeWriter:
             raise self._target.errors.translate(error, columns) from None
 
 
-def _identifies(local: LocalRelation) -> bool:
-    """Whether two rows of the publisher are the same row exactly if the values in the key's columns
-    are the same bit by bit.
+def _identifies(target: Target, local: LocalRelation) -> bool:
+    """Whether two rows of the publisher are the same row of the target exactly if the values in the
+    key's columns have the same text.
     """
     if local.table.key is None:
         return True
-    types = {column.name: (column.type_oid, column.type_modifier) for column in local.remote.columns}
-    sent = {column.name for column in local.remote.columns if column.is_identity}
-    return sent.issuperset(local.table.key) and all(
-        oid in _SAME_BITS or (oid == _NUMERIC and modifier >= 0)
-        for oid, modifier in map(types.__getitem__, local.table.key)
-    )
+    announced = {column.name: column for column in local.remote.columns}
+    for column in local.table.columns:
+        if column.name in local.table.key:
+            remote = announced.get(column.name)
+            if remote is None or not remote.is_identity:
+                return False
+            alike = remote.type_oid in _SAME_BITS or (remote.type_oid == _NUMERIC and remote.type_modifier >= 0)
+            if not (alike and target.matching.tells_apart(remote.type_oid, column)):
+                return False
+    return True

@@ -21,7 +21,7 @@ search again for a row that is not found (:mod:`subscriber.apply.search`).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
 from typing import Any, Literal, TypeVar
@@ -35,6 +35,8 @@ from subscriber.apply.local_relations import LocalRelation
 from subscriber.errors import ConflictError, TargetRelationError
 from subscriber.protocol.changes import ChangeGroup
 from subscriber.targets import Target, TargetColumn, TargetTable
+from subscriber.targets.roles.bulk import BulkColumn
+from subscriber.types import family_of
 from subscriber.types.equality import EXACT, Equality
 
 Row = tuple[Any, ...] | dict[str, Any]
@@ -103,6 +105,16 @@ class Statement:
     parameters: tuple[Parameter, ...]
     names: tuple[str, ...] | None
     search: Search | None = None
+
+    @property
+    def key(self) -> tuple[Parameter, ...]:
+        """The parameters that find rows."""
+        return tuple(parameter for parameter in self.parameters if parameter.finds)
+
+    @property
+    def written(self) -> tuple[Parameter, ...]:
+        """The parameters that are written."""
+        return tuple(parameter for parameter in self.parameters if not parameter.finds)
 
 
 def unchanged_key(
@@ -193,6 +205,33 @@ def bind_column(target: Target, parameter: Parameter, group: ChangeGroup) -> lis
         ConflictError: 23502, a NULL that the target would replace by a generated value.
         UnsupportedValue: the target cannot store a value exactly.
     """
+    values = _sent(parameter, group)
+    if values is None:
+        return [None] * len(group)
+    return target.values.bind_values(parameter.type_oid, parameter.column, values)
+
+
+def bulk_columns(parameters: Iterable[Parameter], group: ChangeGroup) -> list[BulkColumn]:
+    """The values of parameters for :class:`~subscriber.targets.roles.bulk.Bulk`.
+
+    Raises:
+        ConflictError: 23502, a NULL that the target would replace by a generated value.
+    """
+    columns = []
+    for parameter in parameters:
+        values = _sent(parameter, group)
+        if values is None:
+            values = pa.nulls(len(group), family_of(parameter.type_oid).arrow_type)
+        columns.append(BulkColumn(parameter.column, parameter.type_oid, values))
+    return columns
+
+
+def _sent(parameter: Parameter, group: ChangeGroup) -> pa.Array | None:
+    """The values of a parameter as they were decoded; None if it is a NULL that was not sent.
+
+    Raises:
+        ConflictError: 23502, a NULL that the target would replace by a generated value.
+    """
     batch = {"old": group.old, "new": group.new, None: None}[parameter.side]
     column = parameter.column
     values = None if batch is None else batch.column(column.name)
@@ -203,9 +242,7 @@ def bind_column(target: Target, parameter: Parameter, group: ChangeGroup) -> lis
             column=column.name,
             detail="The target would replace the null with a generated value.",
         )
-    if values is None:
-        return [None] * len(group)
-    return target.values.bind_values(parameter.type_oid, column, values)
+    return values
 
 
 class _Builder:

@@ -5,7 +5,8 @@
     errors ◀── transactions, shapes, writing,   translate the driver's errors
                loading, sequences
     values ◀── loading                          a loaded row is equal to an applied row
-    prepared, origins, run_lock, cluster        None if the database has no such feature
+    matching ◀── bulk                           many rows are found as one row is found
+    bulk, prepared, origins, run_lock, cluster  None if the database has no such feature
 
 A role is a Protocol (:mod:`subscriber.targets.roles`). A dialect's folder has one file for each
 role that needs more than what SQLAlchemy knows (:mod:`subscriber.targets.generic`). A role receives
@@ -27,6 +28,7 @@ import sqlalchemy as sa
 
 from subscriber.targets.capabilities import Capabilities
 from subscriber.targets.query_result import QueryResult
+from subscriber.targets.roles.bulk import Bulk
 from subscriber.targets.roles.cluster import Cluster
 from subscriber.targets.roles.ddl import DDL
 from subscriber.targets.roles.errors import Errors
@@ -71,6 +73,7 @@ class Target:
     ddl: DDL
     sequences: Sequences
     row_versions: RowVersions
+    bulk: Bulk | None = None
     prepared: Prepared | None = None
     origins: Origins | None = None
     run_lock: RunLock | None = None

@@ -155,11 +155,17 @@ def target_with(template: Path, plain: dict[int, str], pairs: set[tuple[int, str
             yield target
 
 
-def applied(applier_type: type[ExactApplier], target: Target, batches: Sequence[Any]) -> list[object]:
+def applied(
+    applier_type: type[ExactApplier],
+    target: Target,
+    batches: Sequence[Any],
+    seen: Sequence[str] = SEEN,
+    start: LSN = FIRST,
+) -> list[object]:
     """What remains after the batches: their results, then all that can be seen in the target."""
     applier = applier_type(target, subscription="s", subid=1)
     left: list[object] = []
-    done = FIRST
+    done = start
     for frames, end in batches:
         try:
             result = apply_batch(applier, partial(iter, frames), done, end)
@@ -169,7 +175,7 @@ def applied(applier_type: type[ExactApplier], target: Target, batches: Sequence[
             left.append((type(error), error.report(), error.sqlstate, error.relation, error.lsn))
             break
     with target.begin() as connection:
-        left += [connection.exec_driver_sql(query).all() for query in SEEN]
+        left += [connection.exec_driver_sql(query).all() for query in seen]
     return left
 
 

@@ -160,3 +160,23 @@ def test_the_order_of_rows_matters_where_a_foreign_key_is_enforced(target):
     run(target, f"CREATE TABLE other (a integer PRIMARY KEY REFERENCES {qualified(target, shape)} (a))")
     assert order_matters(target, reflected(target, shape))
     assert order_matters(target, reflected(target, other))
+
+
+@pytest.mark.parametrize(
+    ("kind", "column", "expected"),
+    [
+        ("integer", "integer", True),
+        ("bigint", "bigint", True),
+        ("text", "text", True),
+        ("uuid", "uuid", True),
+        ("text", "integer", False),
+        ("text", "date", False),
+    ],
+)
+def test_a_column_of_the_same_type_tells_all_values_apart(target, kind, column, expected):
+    """fast_equals_exact: a column of another type may store 1 and 01 as the same value."""
+    table = created(target, shape_of({"a": column}, ["a"]))
+    if target.capabilities.database == "SQLite" and column == "date":
+        pytest.skip("it stores dates as texts")
+    found = target.matching.tells_apart(OIDS[kind], table.columns[0])
+    assert found is (expected and not order_matters(target, table))  # which is true of unknown targets

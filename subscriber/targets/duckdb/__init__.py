@@ -2,11 +2,11 @@
 
 What is here: ``target`` opens the file and combines the roles. One file for each role: ``errors``,
 ``transactions``, ``shapes``, ``column_values`` (the role values), ``matching``, ``writing``,
-``loading``, ``ddl``, ``sequences``. ``values`` has the rules for values, ``connection`` opens the
-file safely, and ``leaving`` is for the end of a program.
+``loading``, ``bulk``, ``ddl``, ``sequences``. ``values`` has the rules for values, ``connection``
+opens the file safely, and ``leaving`` is for the end of a program.
 
-Values pass through ``values`` and then to the database as Arrow tables. Rows are loaded and found
-with these tables.
+Values pass through ``values``. ``loading`` and ``bulk`` then pass them to the database as Arrow
+tables, which a statement reads.
 
 What is not here: the Protocols of the roles are in :mod:`subscriber.targets.roles`, and the general
 implementation that this folder overrides is in :mod:`subscriber.targets.generic`. The run lock of a

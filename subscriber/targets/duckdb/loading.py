@@ -45,7 +45,7 @@ class DuckDBLoading(GenericLoading):
         import duckdb
 
         with self._errors.reporting():
-            if connection.exec_driver_sql(_BLOCK_TABLE).first() is not None:
+            if not block_name_is_free(connection):
                 raise TargetRelationError(
                     'the name "subscriber_block" is already in use',
                     sqlstate="42P07",
@@ -78,3 +78,8 @@ class DuckDBLoading(GenericLoading):
         names = ", ".join(quote.quote(column.name) for column in columns)
         casts = ", ".join(f"CAST(c{number} AS {column.declared_type})" for number, column in enumerate(columns))
         return f"INSERT INTO {quote.format_table(table.clause())} ({names}) SELECT {casts} FROM subscriber_block"
+
+
+def block_name_is_free(connection: sa.Connection) -> bool:
+    """Whether the database has no table or view that DuckDB would read in place of the block."""
+    return connection.exec_driver_sql(_BLOCK_TABLE).first() is None

@@ -38,6 +38,10 @@ class DuckDBMatching(GenericMatching):
         """See :meth:`Matching.equals`; DuckDB's indexes ignore collations, but ``=`` uses them."""
         return self.comparable(column, clause) == value
 
+    def tells_apart(self, type_oid: int, column: TargetColumn) -> bool:
+        """See :meth:`Matching.tells_apart`."""
+        return duckdb_values.is_own_type(type_oid, column)
+
     def found_as_written(self, type_oid: int, table: TargetTable, column: TargetColumn) -> bool:
         """See :meth:`Matching.found_as_written`; DuckDB does not have triggers."""
         del table

@@ -35,6 +35,7 @@ from subscriber.errors import (
     UsageError,
 )
 from subscriber.targets.capabilities import Capabilities
+from subscriber.targets.duckdb.bulk import DuckDBBulk
 from subscriber.targets.duckdb.column_values import DuckDBValues
 from subscriber.targets.duckdb.ddl import DuckDBDDL
 from subscriber.targets.duckdb.errors import DuckDBErrors
@@ -81,7 +82,7 @@ def open_duckdb(url: sa.URL) -> Target:
 
     file = str(url.database)
     errors, values = DuckDBErrors(file), DuckDBValues()
-    writing = DuckDBWriting(errors)
+    matching, writing = DuckDBMatching(), DuckDBWriting(errors)
     return Target(
         url=url,
         engine=engine,
@@ -90,12 +91,13 @@ def open_duckdb(url: sa.URL) -> Target:
         transactions=DuckDBTransactions(engine, errors, file),
         shapes=DuckDBShapes(errors),
         values=values,
-        matching=DuckDBMatching(),
+        matching=matching,
         writing=writing,
         loading=DuckDBLoading(engine, errors, values, writing),
         ddl=DuckDBDDL(engine),
         sequences=DuckDBSequences(errors),
         row_versions=GenericRowVersions(),
+        bulk=DuckDBBulk(engine, errors, matching),
         # DuckDB's lock on the file is released between transactions.
         run_lock=FileRunLock(file),
         status_file=Path(f"{file}.subscriber-status"),

@@ -160,6 +160,20 @@ def _allowed(type_oid: int) -> frozenset[str]:
     return frozenset({VARCHAR, _NATIVE.get(type_oid, VARCHAR)})
 
 
+def is_own_type(type_oid: int, column: TargetColumn) -> bool:
+    """Whether the column has a type for exactly these values.
+
+    Different values of PostgreSQL's type are then different in the column, and a comparison
+    converts only the sent value, never the stored value.
+    """
+    arrow_type = family_of(type_oid).arrow_type
+    if pa.types.is_boolean(arrow_type):
+        return column.storage == BOOLEAN
+    if pa.types.is_integer(arrow_type):
+        return column.storage in _RANGES or column.storage == DECIMAL
+    return column.storage in STORED_ALIKE & _allowed(type_oid)
+
+
 def bind_values(type_oid: int, column: TargetColumn, values: pa.Array) -> list[Any]:
     """The values to bind (see the table above).
 

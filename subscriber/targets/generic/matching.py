@@ -24,6 +24,11 @@ class GenericMatching:
         del type_oid, table, column
         return False  # the database's equality is not known
 
+    def tells_apart(self, type_oid: int, column: TargetColumn) -> bool:
+        """See :meth:`Matching.tells_apart`; not known."""
+        del type_oid, column
+        return False
+
     def equality(self, type_oid: int, column: TargetColumn) -> Equality:
         """See :meth:`Matching.equality`."""
         del column  # the column stores the text

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
+import pyarrow as pa
 import sqlalchemy as sa
 from sqlalchemy.dialects.mysql import CHAR
 
@@ -12,7 +13,11 @@ from subscriber.targets.mariadb import values as mariadb_values
 from subscriber.targets.mariadb.ddl import MariaDBDDL
 from subscriber.targets.roles.matching import Change
 from subscriber.targets.target_table import TargetColumn, TargetTable
+from subscriber.types import family_of
 from subscriber.types.equality import EXACT, Equality
+
+_OWN_STORAGE: Final = {17: "varbinary", 1082: "date", 1700: "decimal", 2950: "uuid"}
+"""Column types that store exactly the values of a PostgreSQL type: bytea, date, numeric and uuid."""
 
 
 class MariaDBMatching(GenericMatching):
@@ -48,6 +53,12 @@ class MariaDBMatching(GenericMatching):
         if column.storage not in mariadb_values.TEXTS:
             return equal
         return sa.and_(equal, self.comparable(column, clause) == value)
+
+    def tells_apart(self, type_oid: int, column: TargetColumn) -> bool:
+        """See :meth:`Matching.tells_apart`."""
+        if column.storage in mariadb_values.INTEGERS:
+            return bool(pa.types.is_integer(family_of(type_oid).arrow_type))
+        return column.storage in mariadb_values.TEXTS or _OWN_STORAGE.get(type_oid) == column.storage
 
     def found_as_written(self, type_oid: int, table: TargetTable, column: TargetColumn) -> bool:
         """See :meth:`Matching.found_as_written`; triggers do not depend on the columns that SET

@@ -129,6 +129,9 @@ _CONNECTED: Final = sa.text(
     "SELECT EXISTS (SELECT FROM pg_trigger g WHERE g.tgrelid = c.oid"
     "  AND position(g.tgenabled::text IN CAST(:firing AS text)) > 0)"
     " OR (SELECT count(*) FROM pg_index i WHERE i.indrelid = c.oid AND (i.indisunique OR i.indisexclusion)) > :keys"
+    # Two texts that differ may be equal under such a collation, which servers from 12 on have.
+    " OR EXISTS (SELECT FROM pg_attribute a JOIN pg_collation o ON o.oid = a.attcollation"
+    "  WHERE a.attrelid = c.oid AND to_jsonb(o) ->> 'collisdeterministic' = 'false')"
     " FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = :schema AND c.relname = :table"
 )
 _ROW_VERSION: Final = sa.text(
@@ -272,8 +275,8 @@ def _column(row: Sequence[Any]) -> PostgreSQLColumn:
 
 
 def is_connected(connection: sa.Connection, table: TargetTable, *, fires: str) -> bool:
-    """Whether the table has a trigger that fires, or a unique key or exclusion constraint beside
-    its key.
+    """Whether the table has a trigger that fires, a unique key or exclusion constraint beside its
+    key, or a column whose collation is not deterministic.
 
     Args:
         connection: the connection to use.

@@ -24,6 +24,8 @@ from subscriber.types.equality import EXACT, NONE, Equality
 
 _WITHOUT_EQUALITY: Final = frozenset({type_name(oid) for oid in BUILT_IN_TYPES if not equality_of(oid).exists})
 
+_TEXTS: Final = frozenset({"text", "character varying"})
+
 
 class PostgreSQLMatching(GenericMatching):
     """See :class:`~subscriber.targets.roles.matching.Matching`."""
@@ -35,6 +37,14 @@ class PostgreSQLMatching(GenericMatching):
         """
         del type_oid  # the publisher's type
         return NONE if column.storage in _WITHOUT_EQUALITY else EXACT
+
+    def tells_apart(self, type_oid: int, column: TargetColumn) -> bool:
+        """See :meth:`Matching.tells_apart`; true for a column of the same type.
+
+        varchar and text are the same type in this respect.
+        """
+        names = {column.storage, type_name(type_oid)}
+        return len(names) == 1 or names <= _TEXTS
 
     def found_as_written(self, type_oid: int, table: TargetTable, column: TargetColumn) -> bool:
         """Always false, so that every column that was sent is in SET.

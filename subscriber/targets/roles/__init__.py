@@ -16,14 +16,15 @@ Every target has these roles:
 A target has these optional roles only if its database has the feature. The attribute of a missing
 role is None (``target.prepared is not None`` if it exists):
 
+    bulk          many changes of different rows, with one statement
     prepared      prepared transactions
     origins       replication origins
     run_lock      the run lock
     cluster       the PostgreSQL cluster of the target
 
-The stream uses shapes and values when a relation is opened, then values, matching and writing for
-each batch. The initial copy uses ddl (if it creates the table) and loading. Both write in a
-transaction of transactions, and errors translates what the driver raises.
+The stream uses shapes and values when a relation is opened, then values, matching and writing (or
+bulk) for each batch. The initial copy uses ddl (if it creates the table) and loading. Both write in
+a transaction of transactions, and errors translates what the driver raises.
 
 What is not here: :mod:`subscriber.targets.generic` implements the roles of the first group with
 what SQLAlchemy knows about any database. A dialect's folder (such as

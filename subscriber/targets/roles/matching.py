@@ -36,6 +36,18 @@ class Matching(Protocol):
         """
         ...
 
+    def tells_apart(self, type_oid: int, column: TargetColumn) -> bool:
+        """Whether two values of a PostgreSQL type are different in ``column`` if their texts differ.
+
+        False if this is not known. A column of another type may convert ``1`` and ``01`` to the
+        same value.
+
+        Args:
+            type_oid: a type of which equal values have the same text.
+            column: a column of the key.
+        """
+        ...
+
     def equality(self, type_oid: int, column: TargetColumn) -> Equality:
         """When a value of a PostgreSQL type is equal to a value stored in ``column`` (rules C14,
         C17).

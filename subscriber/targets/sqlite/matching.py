@@ -44,6 +44,12 @@ class SQLiteMatching(GenericMatching):
             return bool(pa.types.is_integer(family_of(type_oid).arrow_type))
         return column.storage == sqlite_values.TEXT and _key_collation(column) == _BINARY
 
+    def tells_apart(self, type_oid: int, column: TargetColumn) -> bool:
+        """See :meth:`Matching.tells_apart`."""
+        if column.storage == sqlite_values.INTEGER:
+            return bool(pa.types.is_integer(family_of(type_oid).arrow_type))
+        return column.storage == sqlite_values.TEXT and _key_collation(column) == _BINARY
+
 
 def _key_collation(column: TargetColumn) -> str | None:
     return column.key_collation if isinstance(column, SQLiteColumn) else None

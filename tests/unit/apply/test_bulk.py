@@ -1,4 +1,4 @@
-"""The bulk path falls back to the exact path, and comes back."""
+"""Invariant fast_equals_exact: the bulk path falls back to the exact path, and comes back."""
 
 from __future__ import annotations
 

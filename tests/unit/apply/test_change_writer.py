@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable, Sequence
 from itertools import count
 from typing import Any
 
+import numpy as np
 import pytest
 import sqlalchemy as sa
 
+from subscriber.apply import change_writer
 from subscriber.apply.change_writer import ROWS_AT_A_TIME, ChangeWriter, StatementCache
 from subscriber.apply.conflict import SearchKey
 from subscriber.apply.exact import ExactApplier
+from subscriber.apply.regroup import Rows as FreeRows
 from subscriber.apply.walk import Run, steps
 from subscriber.catalog import CATALOG, OriginProgress
 from subscriber.errors import (
@@ -22,8 +26,10 @@ from subscriber.errors import (
 from subscriber.lsn import LSN
 from subscriber.protocol import messages as m
 from subscriber.protocol.changes import Frame
-from subscriber.targets import Target
+from subscriber.targets import Target, TargetTable
 from subscriber.targets.generic.target import generic_target
+from subscriber.targets.loader import LoadColumn
+from subscriber.targets.roles.bulk import BulkColumn
 from tests.changes import T, U, delete, insert, update
 from tests.conflicts import AT
 from tests.failures import applied_before
@@ -293,3 +299,70 @@ def test_a_batch_that_must_end_ends_between_two_parts_of_its_rows(target, rows):
         using.write(runs(made)[0])
     assert next(checks) == 3, "one check for the frame, and one before each part"
     assert rows() == []
+
+
+class RecordedBulk:
+    """A bulk writer that only records what it is asked to write."""
+
+    def __init__(self, least: int | None) -> None:
+        self.least = least
+        self.written: list[tuple[object, ...]] = []
+
+    def least_rows(self, connection: sa.Connection, table: TargetTable, key: Sequence[LoadColumn]) -> int | None:
+        return self.least
+
+    def insert(self, connection: sa.Connection, table: TargetTable, written: Sequence[BulkColumn]) -> int:
+        self.written.append(("insert", as_lists(written)))
+        return len(written[0].values)
+
+    def update(
+        self, connection: sa.Connection, table: TargetTable, key: Sequence[BulkColumn], written: Sequence[BulkColumn]
+    ) -> int:
+        self.written.append(("update", as_lists(key), as_lists(written)))
+        return len(key[0].values)
+
+    def delete(self, connection: sa.Connection, table: TargetTable, key: Sequence[BulkColumn]) -> int:
+        self.written.append(("delete", as_lists(key)))
+        return len(key[0].values) - 1
+
+
+def as_lists(columns: Sequence[BulkColumn]) -> dict[str, list[Any]]:
+    return {one.column.name: one.values.to_pylist() for one in columns}
+
+
+def written_together(target: Target, bulk: RecordedBulk, *changes: m.Message, check: Callable[[], object]) -> bool:
+    target.bulk = bulk
+    with target.begin() as connection:
+        using = writer(target, connection, {}, check=check)
+        using.open_frame(frame([T], changes))
+        return using.write_together(FreeRows(0, np.arange(len(changes))))
+
+
+@pytest.mark.parametrize(
+    ("change", "expected", "all_found"),
+    [
+        (lambda key: insert(key, m.UNCHANGED, "c"), ("insert", {"a": [1, 2], "b": [None] * 2, "c": ["c"] * 2}), True),
+        (lambda key: update((key, m.UNCHANGED, None)), ("update", {"a": [1, 2]}, {"c": [None] * 2}), True),
+        (lambda key: delete(key, None, None), ("delete", {"a": [1, 2]}), False),
+    ],
+    ids=["insert", "update", "delete"],
+)
+def test_many_rows_are_written_in_bulk_in_parts(target, monkeypatch, change, expected, all_found):
+    """absence_is_typed, C6, C9, C18; bounded_memory: a check before each part"""
+    monkeypatch.setattr(change_writer, "LEAST_IN_BULK", 3)
+    monkeypatch.setattr(change_writer, "BULK_ROWS_AT_A_TIME", 2)
+    checks, bulk = count(), RecordedBulk(3)
+    changes = [change(key) for key in ("1", "2", "3")]
+    assert written_together(target, bulk, *changes, check=lambda: next(checks)) is all_found
+    assert bulk.written[0] == expected
+    assert len(bulk.written) == 2
+    assert next(checks) == 3, "one check for the frame, and one before each part"
+
+
+@pytest.mark.parametrize(("least_asked", "least"), [(4, 1), (1, 4), (1, None)])
+def test_few_rows_are_written_by_single_statements(target, rows, monkeypatch, least_asked, least):
+    monkeypatch.setattr(change_writer, "LEAST_IN_BULK", least_asked)
+    bulk = RecordedBulk(least)
+    assert written_together(target, bulk, *(insert(key, "x", None) for key in ("1", "2", "3")), check=lambda: None)
+    assert bulk.written == []
+    assert [row["a"] for row in rows()] == [1, 2, 3]
