@@ -62,8 +62,8 @@ class Browser:
 
         Args:
             page: a file.
-            steps: JavaScript that examines the page. It has ``window`` and ``document`` of the page, and
-                ``seen``, an object for what it finds.
+            steps: JavaScript that examines the page. It has ``window`` and ``document`` of the
+                page, and ``seen``, an object for what it finds.
             dark: whether the user prefers dark pages.
             height: the height of the window, which is 1280 pixels wide.
         """

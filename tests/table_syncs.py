@@ -42,7 +42,9 @@ TARGET = "8c1f" * 8
 
 
 class Scene:
-    """A subscription to tables a and b in SQLite, with a simulated publisher and a simulated Spark."""
+    """A subscription to tables a and b in SQLite, with a simulated publisher and a simulated
+    Spark.
+    """
 
     def __init__(self, target: Target, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.target = target

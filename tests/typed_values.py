@@ -1,4 +1,6 @@
-"""Values of PostgreSQL's types as text, for comparisons with a server: edge values and random ones."""
+"""Values of PostgreSQL's types as text, for comparisons with a server: edge values and random
+ones.
+"""
 
 from __future__ import annotations
 
@@ -191,7 +193,9 @@ NEWER: Final[Mapping[str, Sequence[str]]] = {"interval": ("infinity", "-infinity
 def rows(
     random: Random, makes: Sequence[str | Make], count: int, *, nulls: bool = True, major: int = 18
 ) -> list[tuple[str | None, ...]]:
-    """Rows with a value for each type or each function that returns a text. Some values are NULL."""
+    """Rows with a value for each type or each function that returns a text. Some values are
+    NULL.
+    """
 
     def value(make: str | Make) -> str | None:
         if nulls and random.random() < 0.02:

@@ -81,7 +81,9 @@ def slot_made(database: Database, name: str) -> Callable[[], object]:
 
 
 def test_a_slot_reports_the_sessions_it_waits_for(database):
-    """Versions 15, 16 and 18. The report has user, database, start and state, but no query's text."""
+    """Versions 15, 16 and 18. The report has user, database, start and state, but no query's
+    text.
+    """
     database.execute("CREATE TABLE t (a text)")
     with holding(database.conninfo, "INSERT INTO t VALUES ('secret 17')") as busy:
         waiter = Waiter(slot_made(database, f"waits_{database.name}"))

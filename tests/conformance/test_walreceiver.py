@@ -326,7 +326,9 @@ def test_a_server_that_shuts_down_gets_the_confirmation_that_it_waits_for(postgr
 
 
 def test_a_slot_that_another_receiver_confirms_between_check_and_stream_is_refused(published, tmp_path, monkeypatch):
-    """Invariant slot_after_disk: one connection checks the slot, and another one streams from it."""
+    """Invariant slot_after_disk: one connection checks the slot, and another one streams from
+    it.
+    """
     start = make_slot(published)
     begin = ReplicationConnection.start
 

@@ -48,7 +48,9 @@ CREATE = "CREATE SUBSCRIPTION s CONNECTION '$pub' PUBLICATION p"
 
 
 def test_create_subscription_names_tables_without_replica_identity_and_the_statement_to_run(session):
-    """Without the warning only the publisher's application would fail, with "cannot update table"."""
+    """Without the warning only the publisher's application would fail, with "cannot update
+    table".
+    """
     session.publisher.execute("CREATE TABLE film (title text); CREATE PUBLICATION p FOR TABLE film")
     (told,) = session.warnings(f"{CREATE} WITH (create_tables)")
     with pytest.raises(psycopg.Error) as refused:

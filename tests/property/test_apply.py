@@ -120,7 +120,9 @@ def cut(messages: Sequence[m.Message], at: Sequence[int]) -> list[Frame]:
 @settings(max_examples=60)
 @given(histories, st.lists(st.integers(0, 200), max_size=5), st.lists(st.integers(0, 6), max_size=6))
 def test_the_target_is_a_prefix_of_the_publisher_after_every_batch(history, cuts, batches):
-    """Invariants commit_order, progress_with_data: a batch may begin at the progress or before it."""
+    """Invariants commit_order, progress_with_data: a batch may begin at the progress or before
+    it.
+    """
     transactions, states = played(history)
     with fresh_target() as target:
         applier = ExactApplier(target, subscription="s", subid=1)

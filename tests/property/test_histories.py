@@ -1,10 +1,11 @@
 """Random histories through receiver, journal and apply: at every step the target equals the
 publisher at some commit.
 
-A history is what PostgreSQL's WAL would contain: transactions that are plain, streamed in blocks with
-subtransactions that are rolled back, prepared and committed or rolled back later, in any
-interleaving. A walsender sends it, starting again from what was confirmed whenever the receiver is
-stopped or cut off. What is in the journal is applied in random batches, trimmed, and replayed.
+A history is what PostgreSQL's WAL would contain. Some transactions are plain, some are streamed in
+blocks with subtransactions that are rolled back, and some are prepared and finished later, in any
+interleaving. A walsender sends it. Whenever the receiver is stopped or cut off, the walsender starts
+again at the confirmed position. The journal's contents are applied in random batches, trimmed, and
+applied again.
 """
 
 from __future__ import annotations
@@ -86,7 +87,9 @@ class Transaction:
 
 @dataclass
 class Event:
-    """An event at one position of the WAL: a block of changes, a prepare, or a transaction's end."""
+    """An event at one position of the WAL: a block of changes, a prepare, or a transaction's
+    end.
+    """
 
     what: str
     transaction: Transaction

@@ -174,7 +174,9 @@ class Walsender:
         self._connection.finish()
 
     def _ask(self) -> Iterator[Keepalive]:
-        """Ask for a Keepalive. Keep everything that has arrived, and yield the Keepalives among it."""
+        """Ask for a Keepalive. Keep everything that has arrived, and yield the Keepalives among
+        it.
+        """
         self._connection.put_copy_data(encode_envelope(StandbyStatusUpdate(1, 1, 1, 0, reply_requested=True)))
         self._connection.flush()
         select.select([self._connection.socket], [], [], 0.1)

@@ -2,8 +2,8 @@
 some seconds later.
 
 A fault is a generator over a :class:`Soak`: it yields the seconds until its next step, and other
-faults happen meanwhile. It names what no other fault may use at that time. So nothing is killed that
-has already ended, and no command is run while the publisher is stopped on purpose::
+faults happen meanwhile. It names what no other fault may use at that time. So nothing is killed
+that has already ended, and no command is run while the publisher is stopped on purpose::
 
     publisher killed      ├── down ──┤
     target locked               ├── locked ──┤
