@@ -3,9 +3,9 @@ publisher at some commit.
 
 A history is what PostgreSQL's WAL would contain. Some transactions are plain, some are streamed in
 blocks with subtransactions that are rolled back, and some are prepared and finished later, in any
-interleaving. A walsender sends it. Whenever the receiver is stopped or cut off, the walsender starts
-again at the confirmed position. The journal's contents are applied in random batches, trimmed, and
-applied again.
+interleaving. A walsender sends it. Whenever the receiver is stopped or cut off, the walsender
+starts again at the confirmed position. The journal's contents are applied in random batches,
+trimmed, and applied again.
 """
 
 from __future__ import annotations
