@@ -34,7 +34,7 @@ addEventListener("load", async () => {{
 
 
 class Browser:
-    """A browser on this machine. Every page is opened by a separate process.
+    """Chromium on this machine. Each page is opened by a separate process.
 
     Raises:
         UsageError: there is none.
@@ -51,21 +51,21 @@ class Browser:
         self._run([f"--screenshot={picture}", "--window-size=1280,800", url])
 
     def open(self, url: str) -> tuple[str, list[str]]:
-        """The elements of a page after it was loaded, and the messages on the console."""
+        """The elements of a page after it was loaded, and the messages of its console."""
         ended = self._run(["--dump-dom", url])
         return ended.stdout, _CONSOLE.findall(ended.stderr)
 
     def look(
         self, page: Path, steps: str, *, dark: bool = False, height: int = 800
     ) -> tuple[dict[str, Any], list[str]]:
-        """The findings of ``steps`` on a page, and the messages on the console.
+        """What ``steps`` finds on a page, and the messages of its console.
 
         Args:
             page: a file.
-            steps: JavaScript, run beside the page as it is, with ``window`` and ``document`` of the
-                page, and ``seen``, an object to put findings into.
-            dark: whether the person prefers dark pages.
-            height: of the window, which is 1280 pixels wide.
+            steps: JavaScript that examines the page. It has ``window`` and ``document`` of the
+                page, and ``seen``, an object for what it finds.
+            dark: whether the user prefers dark pages.
+            height: the height of the window, which is 1280 pixels wide.
         """
         with tempfile.TemporaryDirectory() as folder:
             beside = Path(folder) / "steps.html"

@@ -1,5 +1,5 @@
-"""Row filters made from a server's own catalogs: every operator, function and cast over edge values
-of each type, and random nestings.
+"""Row filters that are made from a server's catalogs: every operator, function and cast with edge
+values of each type, and random nestings.
 
 ::
 
@@ -110,7 +110,7 @@ ODD_LITERALS: Final = (
     "", "x", "1", "-1", "0", "a%", "{}", "{1,2}", "{a%,b%}", "{{a,b},{c,d}}", "2000-01-01", "1 day", "12:00", "t", "\\x00", "101", "empty",
     "0x1F", "1e400", "nan", "infinity", "allballs", "now", " 7 ", "010", "1_000", "99999999999999999999", "2147483647.5", "[", "null", "P1Y",
 )  # fmt: skip
-"""The text of a constant whose type the analysis chooses."""
+"""The text of a constant. The analysis chooses its type."""
 
 _ENTRIES: Final = """
 SELECT 'operator', o.oprname, ARRAY(SELECT format_type(one, NULL) FROM unnest(ARRAY[o.oprleft, o.oprright]) AS one WHERE one <> 0),
@@ -178,7 +178,9 @@ _CHOICES: Final[dict[str, tuple[str, ...]]] = {
         for end in (start, "interval")
     ),
 }  # fmt: skip
-"""The text for each hole of a template; a hole with another name is an expression of that type."""
+"""The text for each placeholder of a template. A placeholder with another name stands for an
+expression of that type.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,7 +255,7 @@ class Sample:
         return [shape % tuple(random.choices(elements, k=shape.count("%s"))) for shape in _ARRAY_SHAPES * 2]
 
     def columns(self, name: str) -> list[str]:
-        """The columns of a type; empty for a type that the table does not have."""
+        """The columns of a type; empty if the table has none of that type."""
         return self._columns.get(name, [])
 
 
@@ -266,7 +268,7 @@ def _declared(name: str) -> str:
 
 
 def _order(values: Sequence[str], random: Random) -> list[Any]:
-    """The values of a column: all of them, repeated to fill the rows, and one or two NULLs."""
+    """The values of a column: all of the type, repeated to fill the rows, and one or two NULLs."""
     found: list[Any] = []
     while len(found) < ROWS - 1:
         found += random.sample(values, len(values))
@@ -300,7 +302,7 @@ class Writer:
 
     def calls(self, entry: Entry) -> Iterator[str]:
         """Calls of an entry with columns, with columns and constants, with constants, and with
-        untyped constants.
+        constants without a type.
         """
         element = self._random.choice(ELEMENTS)
         types = [_instance(name, element) for name in entry.arguments]
@@ -345,14 +347,14 @@ class Writer:
 
     def _untyped(self, name: str) -> str:
         if name not in self._sample.values and name not in _FOR_ANY:
-            return "NULL"  # only the server can tell what the input function makes of a constant
+            return "NULL"  # only the server knows what the input function reads from a constant
         values = [*self._sample.values.get(name, ()), *self._random.sample(ODD_LITERALS, 3)]
         return literal(self._random.choice(values))
 
     def _null(self, name: str) -> str:
         return "NULL"
 
-    # Inside each other ----------------------------------------------------------------------------
+    # Nested expressions ---------------------------------------------------------------------------
 
     def nested(self) -> str:
         """A boolean expression that is nested a few levels deep."""

@@ -1,5 +1,5 @@
-"""The quick verbs of ``subscriber``, each in a separate process that is forked from one in which
-their modules are loaded.
+"""Runs the short commands of ``subscriber``, each in a separate process. The process is forked from
+one that has already imported their modules.
 
 ::
 

@@ -1,4 +1,6 @@
-"""Servers and settings that all tests share.
+"""Servers and settings that all tests share. A server starts when the first test asks for it, and
+is used by the whole session. If there is no server, the test is skipped with the reason. In CI
+(``CI=true``) it fails instead, because a pipeline that tests nothing must not pass.
 
 A server starts when the first test asks for it and serves the whole session. Where none can be had,
 the test is skipped with the reason, and fails in CI (``CI=true``): a pipeline that tests nothing
@@ -34,8 +36,8 @@ _Server = TypeVar("_Server")
 
 
 def server_or_skip(open_server: Callable[[], _Server]) -> _Server:
-    """The server. If there is none, the test is skipped, and fails in CI. A server that does not
-    start is an error.
+    """The server. If none is installed, the test is skipped, and fails in CI. A server that does
+    not start is an error.
     """
     try:
         return open_server()

@@ -1,4 +1,4 @@
-"""A publisher's table of films, with columns of many types, and objects that users have made."""
+"""A publisher's table of films, with columns of many types, and user-defined objects."""
 
 from __future__ import annotations
 

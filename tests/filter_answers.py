@@ -1,4 +1,7 @@
-"""The answers of a server and of the subscriber to the same row filters.
+"""The answers of a server and of the subscriber to the same row filters. An answer has three parts:
+whether a publication may have the filter, how ``pg_get_expr`` prints it, and its value for each
+row. Tests compare the subscriber's answers with those of a running server, and with those that
+:mod:`tests.recordings.record_filters` has recorded.
 
 An answer is three things: whether a publication may have it, how ``pg_get_expr`` prints it, and its
 value for each row. Tests compare the subscriber's answers with those of a running server, and with
@@ -28,7 +31,7 @@ from tests.catalog_filters import ROWS, Sample, Writer, entries
 
 REFUSED: Final = "ERROR 0A000"
 NOT_NULL: Final = "not null"
-"""The answer for a value of a type that has no text here: it is not NULL."""
+"""The answer for a value whose text the subscriber does not compute: it is not NULL."""
 _AT_ONCE: Final = 50
 
 _EXAMINED: Final = """
@@ -100,8 +103,8 @@ class OurAnswers:
     refused: int = 0
 
     def differences_from(self, theirs: Answer, text: str) -> Iterator[str]:
-        """The differences from a server's answer; an expression that the subscriber refuses is no
-        difference.
+        """The differences from a server's answer. An expression that the subscriber refuses counts
+        as equal.
         """
         ours = self.answer(text)
         if ours.canonical == REFUSED:
@@ -139,7 +142,7 @@ class OurAnswers:
         return Answer(canonical, tuple(self._values(found.argument)))
 
     def _values(self, node: tree.Expression) -> list[str | None]:
-        """The values of all rows at once; if one of them raises an error, of each row
+        """The values of all rows at once. If one of them raises an error, each row is computed
         separately.
         """
         try:
@@ -179,7 +182,7 @@ class _OneRaises(Exception):
 
 
 class Both:
-    """A server and the subscriber, asked the same expression."""
+    """A server and the subscriber, which are asked for the value of the same expression."""
 
     def __init__(self, connection: psycopg.Connection[Any], random: Random) -> None:
         self._connection = connection
@@ -221,6 +224,6 @@ class Both:
         except psycopg.errors.QueryCanceled:
             half = len(texts) // 2
             return [] if half == 0 else self.server_answers(texts[:half]) + self.server_answers(texts[half:])
-        # Not every text that a "char" becomes is valid in the database's encoding.
+        # Some texts of "char" are not valid in the database's encoding.
         said = [[None if one is None else one.decode(errors="surrogateescape") for one in found] for (found,) in rows]
         return [(text, Answer(one[0] or "", tuple(one[1:]))) for text, one in zip(texts, said, strict=True)]

@@ -38,7 +38,7 @@ def relation(
 
 
 def values(*texts: str | bytes | m.Absence | None) -> tuple[m.ColumnValue, ...]:
-    """A tuple of text values; None is NULL, ``UNCHANGED`` is itself."""
+    """A tuple of text values. None is NULL; ``UNCHANGED`` stays as it is."""
     return tuple(_value(text) for text in texts)
 
 
@@ -89,8 +89,8 @@ def frame(
 
     Args:
         relations: those that the messages name.
-        messages: in order.
-        text: leave every column PostgreSQL's text.
+        messages: the messages in their order.
+        text: every column keeps PostgreSQL's text.
         finishes: :func:`finishes_of` the whole stream; None: of these messages.
         binary: the columns that are to pass for such as came in binary form.
     """

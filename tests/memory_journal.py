@@ -1,4 +1,4 @@
-"""A journal in memory: what the receiver needs of one (:mod:`subscriber.receive.contracts`)."""
+"""A journal in memory with what the receiver needs (:mod:`subscriber.receive.contracts`)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from subscriber.protocol.envelope import XLOGDATA_HEADER_SIZE
 
 
 class MemoryBuilder:
-    """An entry on its way into the journal.
+    """An entry that is not published yet.
 
     Attributes:
         frames: the messages, as whole CopyData payloads.
@@ -22,7 +22,7 @@ class MemoryBuilder:
     def __init__(self, relations: Mapping[int, m.Relation] | None = None) -> None:
         self.frames: list[bytes] = []
         self.relations: Mapping[int, m.Relation] = relations or {}
-        self.unwritten_bytes = 0  # nothing here decides by the size
+        self.unwritten_bytes = 0  # no test decides by the size
         self._written = 0
 
     @property
@@ -75,7 +75,7 @@ class MemoryEntry:
 
 
 class MemoryJournal:
-    """A journal that knows what was published. It drops an entry that it has already.
+    """A journal that remembers what was published. It ignores an entry that it already has.
 
     Args:
         end: finish LSN of the last entry before the journal was opened.

@@ -1,4 +1,4 @@
-"""Tables, publications and filters for tests of the subscriber's own publications."""
+"""Tables, publications and filters for tests of emulated publications."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def table(
     partition_of: PublisherTable | None = None,
     partitioned: bool = False,
 ) -> PublisherTable:
-    """A table of a publisher: ``table("public.t", {"a": "int4", "b": "text"}, key=["a"])``."""
+    """A publisher's table: ``table("public.t", {"a": "int4", "b": "text"}, key=["a"])``."""
     schema, _, bare = name.rpartition(".")
     return PublisherTable(
         oid=oid,
@@ -51,9 +51,7 @@ def tables(*known: PublisherTable, version: int = 180000) -> PublisherTables:
 
 
 def as_sent(one: PublisherTable, *, without: Sequence[str] = ()) -> Relation:
-    """The relation that a carrier without column lists describes; it sends what is
-    generated, too.
-    """
+    """The relation message of a carrier without column lists. It includes generated columns."""
     return Relation(
         one.oid,
         one.schema,
@@ -68,13 +66,13 @@ def as_sent(one: PublisherTable, *, without: Sequence[str] = ()) -> Relation:
 
 
 def entry(one: PublisherTable, where: str | None = None, columns: Sequence[str] | None = None) -> TableEntry:
-    """The table as a publication's member."""
+    """The table as a member of a publication."""
     return TableEntry(one.schema, one.name, None if columns is None else tuple(columns), where)
 
 
 @dataclass(frozen=True)
 class PythonFilter:
-    """A filter in Python: a function of the row that it needs."""
+    """A row filter that is a Python function of the row."""
 
     columns: frozenset[str]
     function: Callable[[Mapping[str, Any]], bool | None]
@@ -86,5 +84,5 @@ class PythonFilter:
 
 
 def python_filter(columns: Sequence[str], function: Callable[[Mapping[str, Any]], bool | None]) -> PythonFilter:
-    """A filter in Python."""
+    """A row filter that is a Python function."""
     return PythonFilter(frozenset(columns), function)

@@ -1,5 +1,5 @@
-"""Random expressions over a table's columns, as SQL and as the tree that PostgreSQL's parser makes
-of it.
+"""Random expressions over a table's columns, as SQL and as the tree that PostgreSQL's parser
+builds.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Final, Literal, TypeAlias
 from subscriber.filters.analyze import tree
 
 Written: TypeAlias = tuple[str, tree.Expression]
-"""SQL, and the tree of it."""
+"""An expression: its SQL and its tree."""
 
 BOOL, INT4, TEXT, FLOAT8, NUMERIC, RECORD = 16, 23, 25, 701, 1700, 2249
 _ARRAYS: Final = {INT4: 1007, TEXT: 1009}
@@ -25,7 +25,7 @@ COLUMNS: Final = {
     "k": "int4[]",
     "t": "text[]",
 }
-"""Of the table that the expressions are about."""
+"""The columns of the table that the expressions use."""
 _ARRAY_COLUMNS: Final = {INT4: "k", TEXT: "t"}
 _ARRAY_CONSTANTS: Final = {INT4: ("{}", "{1,NULL,2}", "{{1,2},{0,7}}"), TEXT: ("{}", "{NSW,b}", "{NULL,NSW}")}
 _NAMES: Final = {BOOL: "bool", INT4: "int4", TEXT: "text", FLOAT8: "float8", NUMERIC: "numeric"}
@@ -58,7 +58,7 @@ def _comparison(type_oid: int, operator: str) -> str:
 
 
 class Expressions:
-    """Makes expressions.
+    """Creates random expressions.
 
     Args:
         random: what decides.
@@ -68,11 +68,11 @@ class Expressions:
         self._random = random
 
     def filter(self) -> Written:
-        """A boolean one."""
+        """A boolean expression."""
         return self.make(BOOL, 4)
 
     def make(self, type_oid: int, depth: int) -> Written:
-        """One of a type, at most so deep."""
+        """An expression of a type, with at most ``depth`` levels."""
         if depth <= 0 or self._random.random() < 0.15:
             return self._leaf(type_oid)
         makes: list[Callable[[int, int], Written]] = [

@@ -1,5 +1,6 @@
-"""Random filters as text, with few parentheses, so that precedence decides: mostly valid ones, of
-every type that filters have.
+"""Random filters as text. Most are valid, and they use every type that filters have. They have few
+parentheses, so that precedence decides. They are written from templates, in which ``{int}`` stands
+for any expression of that type.
 
 They are written from templates, in which ``{int}`` stands for any expression of that type.
 """
@@ -27,7 +28,7 @@ DDL: Final = """
         ar int[], ta text[], va varchar(3)[], p positive, m mood, cc pair
     );
 """
-"""The table that the filters are about, and what a user may have made."""
+"""The table that the filters use, and user-defined objects."""
 
 _LEAVES: Final = {
     "int": """a i2 i8 g 1 -2 3000000000 '7' (1)""",
@@ -247,7 +248,7 @@ def _expression(random: Random, kind: str, depth: int) -> str:
     def fill(hole: re.Match[str]) -> str:
         wanted = {"same": kind, "some": some}.get(hole[1], hole[1])
         text = _expression(random, wanted, depth - 1)
-        # Where the template has parentheses of its own, precedence has nothing to decide.
+        # Where the template has parentheses, precedence has nothing to decide.
         return f"({text})" if not hole[2] and random.random() < 0.25 else text
 
     return _HOLE.sub(fill, template)

@@ -1,5 +1,5 @@
-"""Random patterns for LIKE, SIMILAR TO and regular expressions, over a small alphabet, so that they
-match.
+"""Random patterns for LIKE, SIMILAR TO and regular expressions. Their alphabet is small, so that
+many of them match.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ OPTIONS: Final = ("(?i)", "(?n)", "(?p)", "(?w)", "(?x)", "(?in)", "(?s)", "***:
 
 
 def regular_expression(random: Random, *, references: bool = False) -> str:
-    """A regular expression; with ``references`` most of them have back references."""
+    """A regular expression. With ``references`` most of them have back references."""
     expression = _alternatives(random, 3)
     if references:
         expression = f"({_alternatives(random, 1)}){_branch(random, 1)}{random.choice(REFERENCES)}{_branch(random, 1)}"
@@ -48,7 +48,7 @@ def _piece(random: Random, depth: int) -> str:
 
 
 def subject(random: Random) -> str:
-    """What such expressions are matched against."""
+    """A text to match with such expressions."""
     return "".join(random.choice("aaabbbcAB1 é\n_-.") for _ in range(random.randint(0, 8)))
 
 
@@ -60,7 +60,7 @@ def like_pattern(random: Random) -> str:
 
 
 def similar_pattern(random: Random) -> str:
-    """A pattern for SIMILAR TO, with ``#`` as the escape character of some."""
+    """A pattern for SIMILAR TO; some use ``#`` as the escape character."""
     pieces = (
         "%",
         "_",

@@ -1,7 +1,8 @@
-"""Functions of ours beside the server's: the same arguments, as text, and both answers as text.
+"""Calls the same function in a server and in the subscriber. The arguments are texts, and so are
+both answers.
 
 An answer is the result as the type's output function prints it, None for NULL, ``ERROR sqlstate``,
-or of ours ``REFUSED`` for what is understood and not computed.
+or ``REFUSED`` for what the subscriber does not compute.
 """
 
 from __future__ import annotations
@@ -48,10 +49,10 @@ Row = tuple[str | None, ...]
 
 @contextmanager
 def zones_of(server: Any) -> Iterator[bool]:
-    """Inside, time zones are those of the server's own files, and not of the package ``tzdata``:
-    releases of the tz database differ.
+    """Inside, time zones are read from the server's files and not from the package ``tzdata``,
+    because releases of the tz database differ.
 
-    Gives whether the files are on this machine; where they are not, nothing is changed.
+    Yields whether the files are on this machine. If they are not, nothing is changed.
     """
     ((shared,),) = server.execute("SELECT setting FROM pg_config WHERE name = 'SHAREDIR'")
     own = Path(shared) / "timezone"
@@ -69,7 +70,7 @@ def zones_of(server: Any) -> Iterator[bool]:
 
 @dataclass(frozen=True, slots=True)
 class BuiltIn:
-    """What ``pg_proc`` says of a function."""
+    """A function's row in ``pg_proc``."""
 
     name: str
     is_variadic: bool
@@ -91,11 +92,11 @@ class Server:
 
     @property
     def major(self) -> int:
-        """15, 16, 18."""
+        """The server's major version: 15, 16 or 18."""
         return self._connection.info.server_version // 10000
 
     def oid(self, type_name: str) -> int:
-        """Of a type."""
+        """The OID of a type."""
         if type_name not in self._oids:
             row = self._connection.execute("SELECT %s::regtype::oid::int8", [type_name]).fetchone()
             assert row is not None
@@ -103,7 +104,9 @@ class Server:
         return self._oids[type_name]
 
     def ask(self, expression: str, rows: Sequence[Row]) -> list[str | None]:
-        """Answers to an expression with ``{0}``, ``{1}`` … for the arguments, which are text."""
+        """Answers to an expression in which ``{0}``, ``{1}`` … stand for the arguments, which are
+        texts.
+        """
         written = expression.format(*(f"($1)[{place + 1}]" for place in range(len(rows[0]))))
         statement = (
             "SELECT CASE WHEN answer IS NULL THEN NULL ELSE format('%s', answer) END"
@@ -124,12 +127,12 @@ class Server:
         return self.ask(f'pg_catalog."{function.name}"({", ".join(arguments)})', rows)
 
     def result_type(self, signature: str, types: Sequence[str]) -> int:
-        """OID of the result for arguments of these types."""
+        """The OID of the result for arguments of these types."""
         function = self.built_ins[signature]
         arguments = [f"NULL::{name}" for name in types]
         if function.is_variadic:
             arguments[-1] = f"VARIADIC {arguments[-1]}"
-        # Described, not run: some functions raise for NULL.
+        # The query is described and not run, because some functions raise an error for NULL.
         query = f'SELECT pg_catalog."{function.name}"({", ".join(arguments)})'
         prepared = self._connection.pgconn.prepare(b"", query.encode())
         assert prepared.status == psycopg.pq.ExecStatus.COMMAND_OK, prepared.error_message
@@ -138,13 +141,13 @@ class Server:
 
 @contextmanager
 def open_session(conninfo: str) -> Iterator[Server]:
-    """A session to compare with."""
+    """A session of the server to compare with."""
     with psycopg.connect(conninfo, autocommit=True) as connection:
         yield Server(connection)
 
 
 def _attempt(call: Any) -> tuple[Any, str | None]:
-    """The value, or the error as an answer."""
+    """The value and no answer, or no value and the error as an answer."""
     try:
         return call(), None
     except NotSupportedError as error:
@@ -154,7 +157,7 @@ def _attempt(call: Any) -> tuple[Any, str | None]:
 
 
 def read(type_oid: int, text: str | None, modifier: int = -1) -> tuple[Any, str | None]:
-    """A value of a type, or the error as an answer."""
+    """The value of a text and no answer, or no value and the error as an answer."""
     form = form_of(type_oid)
     assert form is not None, type_oid
     return (None, None) if text is None else _attempt(lambda: form.from_text(text, modifier))
@@ -168,7 +171,7 @@ def show(type_oid: int, value: Any) -> str | None:
 
 
 def our_answers(server: Server, signature: str, types: Sequence[str], rows: Sequence[Row]) -> list[str | None]:
-    """What our implementation of a function gives for arguments of these types."""
+    """The answers of the subscriber's implementation to arguments of these types."""
     implementation = FUNCTIONS.get(signature)
     assert implementation is not None, signature
     oids, result = [server.oid(name) for name in types], server.result_type(signature, types)
@@ -194,20 +197,22 @@ def our_answers(server: Server, signature: str, types: Sequence[str], rows: Sequ
 
 
 def _specialised(implementation: Any, context: list[Context], values: list[Any]) -> Any:
-    """Called with all arguments as constants, which is how most filters have those that matter."""
+    """Call the function with all arguments as constants. Most filters have constants where that
+    matters.
+    """
     if implementation.specialise is not None:
         implementation = implementation.for_constants(dict(enumerate(values)))
     return implementation.function(*context, *values)
 
 
 def differences(server: Server, signature: str, types: Sequence[str], rows: Sequence[Row]) -> list[str]:
-    """Each row for which the answers differ, with both; what we refuse is none unless the server's
-    answer is one.
+    """Each row for which the answers differ, with both answers. A row that the subscriber refuses
+    differs, unless the server refuses it as unsupported (0A000) too.
     """
     theirs = server.call(signature, types, rows)
     ours = our_answers(server, signature, types, rows)
     return [
-        f"{signature}{row}: {their} is the server's, {our} is ours"
+        f"{signature}{row}: the server answers {their}, the subscriber {our}"
         for row, their, our in zip(rows, theirs, ours, strict=True)
         if our != their and not (our == REFUSED and their == "ERROR 0A000")
     ]

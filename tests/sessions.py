@@ -1,4 +1,4 @@
-"""Results of scenarios that nobody ran: what a session printed is what a test says."""
+"""Results of scenarios that did not run. The test says what the session printed."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ test_sub=# SELECT a FROM t WHERE a > 1;
 CREATE_SUBSCRIPTION: Final = 4
 ORDERED: Final = 10
 FILTERED: Final = 16
-"""Lines of statements in it."""
+"""The line numbers of a session's statements."""
 
 
 def session(name: str = "101_filter", text: str = SESSION) -> Scenario:
@@ -52,8 +52,10 @@ def played(
     error: str = "",
     leftover: str = "",
 ) -> Result:
-    """A result in which every statement printed what was expected, but for those whose line is in
-    ``printed``; the statement at line ``ended_at`` did not end, for ``error``."""
+    """A result in which every statement printed what was expected. Exceptions are the statements
+    whose lines are in ``printed``, and the statement at line ``ended_at``, which failed with
+    ``error``.
+    """
     exchanges = []
     statements = iter(scenario.statements)
     for statement in statements:

@@ -1,4 +1,4 @@
-"""Which TCP sockets of a process and its descendants listen, as Linux tells in /proc."""
+"""Finds the TCP sockets on which a process and its descendants listen, from Linux's /proc."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ _LISTENS = "0A"
 
 
 def descendants(pid: int) -> set[int]:
-    """The process and everything that it, or a child of its, has started."""
+    """The process and all its descendants."""
     parents = {}
     for folder in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):  # it has ended
-            # The name, in parentheses, may hold anything.
+            # The name is in parentheses and may contain any character.
             parents[int(folder.name)] = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
     found = {pid}
     while more := {child for child, parent in parents.items() if parent in found} - found:
@@ -26,7 +26,7 @@ def descendants(pid: int) -> set[int]:
 
 
 def listening(pids: set[int]) -> set[str]:
-    """The addresses on which any of these processes listens."""
+    """The addresses on which these processes listen."""
     inodes = set()
     for pid in pids:
         with contextlib.suppress(OSError):
@@ -46,7 +46,7 @@ def _sockets() -> Iterator[tuple[ipaddress.IPv4Address | ipaddress.IPv6Address, 
 
 
 def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
-    """The kernel prints words of 32 bits in the byte order of the machine.
+    """An address from the words of 32 bits that the kernel prints in the machine's byte order.
 
     >>> _address("0100007F"), _address("0000000000000000FFFF00000100007F")
     (IPv4Address('127.0.0.1'), IPv4Address('127.0.0.1'))

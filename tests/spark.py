@@ -1,14 +1,14 @@
-"""Spark's JVM from an archive of its classes: the tests start some sixty of them, and each spends
-most of its time loading classes.
+"""Starts Spark's JVM with an archive of its classes. The tests start some sixty JVMs, and each
+spends most of its time loading classes.
 
 ::
 
     first test that starts Spark ──▶ train: a session, a query and a job ──▶ .pytest_cache/d/spark/….jsa
     every JVM after it           ◀── SPARK_SUBMIT_OPTS: the archive, and the compiler that starts fast
 
-A session starts with a third of the processor time; what it does is the same. The JVM compares the
-archive with its own version and with every jar, and does without when they differ; so an archive is
-never wrong, at worst of no use.
+A session starts with a third of the processor time and works as before. The JVM compares the
+archive with its own version and with every jar, and ignores the archive if they differ. So an
+outdated archive does no harm.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 def start_fast(cache: Path) -> None:
-    """Let every Spark that this process or its children start use the archive in ``cache``; the
-    first makes it, others wait.
+    """Let every Spark that this process or its children start use the archive in ``cache``. The
+    first process creates it, and others wait for that.
 
-    Nothing changes where it cannot be made: without Java, say, of which the test itself will tell.
+    If the archive cannot be created, nothing changes. If Java is missing, the test reports that.
     """
     if "SharedArchiveFile" in os.environ.get(VARIABLE, ""):
         return
@@ -54,8 +54,8 @@ def start_fast(cache: Path) -> None:
 
 
 def jvm_options(archive: Path, use: str = "SharedArchiveFile") -> str:
-    """Options of the JVM: a class that cannot be archived is no news, and C2 costs more than a
-    test's JVM lives to win back.
+    """Options of the JVM. They silence warnings about classes that cannot be archived. They also
+    leave out C2, which costs more than it saves in a test's short JVM.
     """
     return f'"-XX:{use}={archive}" -XX:TieredStopAtLevel=1 -Xlog:disable'
 
@@ -66,7 +66,7 @@ def _identity(java: Path) -> str:
 
 
 def _train(archive: Path) -> None:
-    """Make the archive, or an empty file that says not to try again."""
+    """Create the archive, or an empty file that says not to try again."""
     unfinished = archive.with_suffix(f".{os.getpid()}")
     environment = {**os.environ, VARIABLE: jvm_options(unfinished, "ArchiveClassesAtExit"), "PYTHONPATH": str(ROOT)}
     try:
@@ -81,7 +81,7 @@ def _train(archive: Path) -> None:
 
 
 def _work() -> None:
-    """What a subscription has Spark do: a query over a journal, and a job over a list."""
+    """Run what a subscription runs in Spark: a query over a journal, and a job over a list."""
     from subscriber.pipeline.frame_source import FrameSource
     from subscriber.pipeline.session import spark_session
     from tests.frames import transaction
@@ -99,8 +99,7 @@ def _work() -> None:
             query.processAllAvailable()
             query.stop()
             spark.sparkContext.parallelize([1, 2], 2).mapPartitions(list).collect()
-            # The archive is written when the JVM ends, which is when it is asked to, and takes some
-            # seconds.
+            # The archive is written when the JVM ends, and that takes some seconds.
             gateway: Any = spark.sparkContext._gateway
     gateway.proc.stdin.close()
     gateway.proc.wait()

@@ -1,4 +1,5 @@
-"""Hypothesis strategies for everything that travels on the wire; shared by all property tests.
+"""Hypothesis strategies for all protocol messages. All property tests share them. They create what
+a publisher can send: LSNs are set, a GID is not too long, a K tuple may contain UNCHANGED.
 
 They make what a publisher can send: LSNs are set, a gid fits, a K tuple may hold UNCHANGED. Use
 ``messages(in_stream=...)`` for any message, the single ones for a kind.
@@ -24,7 +25,7 @@ any_lsns: Final = st.integers(0, 0xFFFF_FFFF_FFFF_FFFF)
 timestamps: Final = st.integers(-(2**63), 2**63 - 1)
 
 texts: Final = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=12)
-"""Any string that the wire can carry: no NUL, no lone surrogate."""
+"""Any string that a message can contain: no NUL, no lone surrogate."""
 
 names: Final = st.one_of(st.text(string.ascii_lowercase + '_"$ é', min_size=1, max_size=10), texts.filter(bool))
 """An identifier."""
@@ -69,7 +70,7 @@ transaction_messages: Final[st.SearchStrategy[m.Message]] = st.one_of(
     st.builds(m.RollbackPrepared, lsns, lsns, timestamps, timestamps, xids, gids),
     st.builds(m.StreamPrepare, *_prepared),
 )
-"""Messages that look the same inside and outside of a stream block (rule A4)."""
+"""Messages that have the same bytes inside and outside of a stream block (rule A4)."""
 
 
 def _with_old(kind: m.OldKind | None, xid: st.SearchStrategy[int | None]) -> st.SearchStrategy[m.Message]:
@@ -78,7 +79,7 @@ def _with_old(kind: m.OldKind | None, xid: st.SearchStrategy[int | None]) -> st.
 
 
 def updates(*, in_stream: bool = False) -> st.SearchStrategy[m.Message]:
-    """Updates without old tuple, with its key, and with all of it."""
+    """Updates without an old tuple, with the old key, and with the whole old row."""
     xid = _xid(in_stream)
     return st.one_of(_with_old(None, xid), _with_old("K", xid), _with_old("O", xid))
 
@@ -101,7 +102,7 @@ def relations(*, in_stream: bool = False) -> st.SearchStrategy[m.Message]:
 
 
 def messages(*, in_stream: bool = False) -> st.SearchStrategy[m.Message]:
-    """Any message, in the form it has inside or outside of a stream block (rule A3)."""
+    """Any message, in the form that it has inside or outside of a stream block (rule A3)."""
     xid = _xid(in_stream)
     return st.one_of(
         transaction_messages,

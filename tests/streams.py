@@ -1,4 +1,4 @@
-"""Scripted replication streams: a receiver's view of a publisher, without one."""
+"""Scripted replication streams: a receiver's connection, without a publisher."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def keepalive(wal_end: int, *, reply_requested: bool = False) -> bytes:
 
 
 class ScriptedStream:
-    """Hands out frames; None in the script is a moment in which nothing has arrived. Keeps what is
-    sent.
+    """Returns frames in order, and keeps what is sent. None in the script means that nothing has
+    arrived yet.
     """
 
     def __init__(self, script: Iterable[bytes | m.Message | None]) -> None:
@@ -56,7 +56,7 @@ class ScriptedStream:
 
 
 class EndingStream(ScriptedStream):
-    """The same, ending as a stopped publisher ends."""
+    """A scripted stream that ends as a stopped publisher ends it."""
 
     def read(self) -> bytes | None:
         frame_or_none = super().read()
@@ -85,8 +85,8 @@ def receive(
     clock: Callable[[], float] = lambda: 0.0,
     **options: bool,
 ) -> ScriptedStream:
-    """Run a receiver over a script into the journal at ``folder``; gives the stream with its
-    replies.
+    """Run a receiver with a script into the journal at ``folder``. Returns the stream, which has
+    the replies.
     """
     stream = ScriptedStream(script)
     with journal_at(folder) as journal:

@@ -1,6 +1,4 @@
-"""Commands about subscriptions, given to a target without a process of its own, and what
-they say.
-"""
+"""Runs commands about subscriptions in this process, and returns their messages."""
 
 from __future__ import annotations
 
@@ -23,7 +21,9 @@ _numbers = count(1)
 
 
 class Session:
-    """Commands for one target; ``$pub`` in a command is the publisher's connection string."""
+    """Runs commands for one target. ``$pub`` in a command stands for the publisher's connection
+    string.
+    """
 
     def __init__(self, target: Target, publisher: Database, journal: str) -> None:
         self.target = target
@@ -31,7 +31,7 @@ class Session:
         self.settings = Settings(journal=journal)
 
     def run(self, sql: str) -> list[str]:
-        """What the command says, message by message."""
+        """Run a command and return its messages."""
         said: list[str] = []
         command = parse(sql.replace("$pub", self.publisher.conninfo))
         assert not isinstance(command, Query)
@@ -39,7 +39,9 @@ class Session:
         return said
 
     def warnings(self, sql: str) -> list[str]:
-        """Those that are about tables, and not about the target's durability."""
+        """Run a command and return the warnings about tables, without those about the target's
+        durability.
+        """
         return [
             text for text in self.run(sql) if text.startswith("WARNING") and ("public." in text or "other." in text)
         ]

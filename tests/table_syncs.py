@@ -1,4 +1,4 @@
-"""A table synchronization in SQLite, with a publisher and Spark that are played."""
+"""A table synchronization in SQLite, with a simulated publisher and a simulated Spark."""
 
 from __future__ import annotations
 
@@ -42,7 +42,9 @@ TARGET = "8c1f" * 8
 
 
 class Scene:
-    """A subscription to tables a and b in SQLite, with a publisher and Spark that are played."""
+    """A subscription to tables a and b in SQLite, with a simulated publisher and a simulated
+    Spark.
+    """
 
     def __init__(self, target: Target, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.target = target
@@ -77,7 +79,7 @@ class Scene:
             on_error=lambda error, relation: self.errors.append((error.message, relation.name if relation else None)),
         )
 
-    # What is played -------------------------------------------------------------------------------
+    # The simulated publisher and Spark ------------------------------------------------------------
 
     @contextlib.contextmanager
     def _snapshot(self, *_):
@@ -103,7 +105,7 @@ class Scene:
         self.catch_up(query)
         return query
 
-    # What is asked --------------------------------------------------------------------------------
+    # What tests ask for ---------------------------------------------------------------------------
 
     def table(self, name: str, state: RelationState = INIT, lsn: int | None = None) -> None:
         set_state(self.target, name, state, lsn)
@@ -123,7 +125,7 @@ class Scene:
             OriginProgress(1).advance(connection, OriginProgress(1).read(connection), LSN(lsn))
 
     def round(self) -> None:
-        """One round, to its end."""
+        """Run one round to its end."""
         self.sync.tick(self.relations())
         wait_until(lambda: not self.sync.running)
 
@@ -132,7 +134,7 @@ class Scene:
             connection.exec_driver_sql(f"INSERT INTO {table} VALUES ({key})")
 
     def retry(self, table: str) -> None:
-        """A round for a table that has failed, without waiting for its time."""
+        """Run a round for a table that has failed, before its next attempt is due."""
         key = ("public", table)
         self.sync._failed_tables[key] = replace(self.sync._failed_tables[key], not_before=0.0)
         self.round()

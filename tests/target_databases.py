@@ -1,4 +1,4 @@
-"""A database of each of the four kinds of target, to apply frames to."""
+"""A database of each of the four kinds of target."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _numbers = count(1)
 
 
 class AppliedTo:
-    """A target with the state that apply needs, its progress at 100."""
+    """A target with the catalog that apply needs. Its progress is 100."""
 
     def __init__(self, kind: str, target: Target) -> None:
         self.kind = kind
@@ -39,14 +39,14 @@ class AppliedTo:
             OriginProgress(1).create(connection, LSN(100))
 
     def apply(self, relations: Sequence[m.Relation], *messages: m.Message, end: int = 1000) -> ApplyResult:
-        """One batch."""
+        """Apply one batch."""
         text = self.target.capabilities.postgresql_text
         with self.target.begin() as connection:
             start = OriginProgress(1).read(connection)
         return self._applier.apply([frame(relations, messages, text=text)], start=start, end=LSN(end))
 
     def execute(self, *statements: str) -> list[tuple[Any, ...]]:
-        """SQL of the target's users; the rows of the last statement."""
+        """Run SQL as a user of the target. Returns the rows of the last statement."""
         rows: list[tuple[Any, ...]] = []
         with self.target.engine.begin() as connection:
             for statement in statements:
@@ -58,8 +58,8 @@ class AppliedTo:
 def set_sequence(
     target: Target, connection: sa.Connection, table: TargetTable, column: str, position: SequencePosition
 ) -> bool:
-    """Set what makes the values of a column; whether there is such a thing, and it can
-    stand there.
+    """Set what generates the values of a column. Returns False if nothing generates them, or if it
+    cannot take this position.
     """
     found = target.sequences.of_column(connection, table, column)
     if found is None or found.obstacle(position) is not None:
@@ -70,7 +70,7 @@ def set_sequence(
 
 @contextmanager
 def opened(kind: str, request: pytest.FixtureRequest, folder: Path) -> Iterator[Target]:
-    """An empty database of this kind; skipped where there is no server for it."""
+    """An empty database of this kind. Without a server for it, the test is skipped."""
     if kind in ("sqlite", "duckdb"):
         with open_target(f"{kind}:///{folder / f'target.{kind}'}") as target:
             yield target
@@ -87,6 +87,6 @@ def opened(kind: str, request: pytest.FixtureRequest, folder: Path) -> Iterator[
 
 @contextmanager
 def applied_to(kind: str, request: pytest.FixtureRequest, folder: Path) -> Iterator[AppliedTo]:
-    """The same, to apply frames to."""
+    """The same database, with the catalog that apply needs."""
     with opened(kind, request, folder) as target:
         yield AppliedTo(kind, target)

@@ -1,5 +1,5 @@
-"""A value of every built-in type in its text and binary form, and functions that read and write
-such forms with the families of :mod:`subscriber.types`.
+"""A value of every built-in type in text and binary format, and functions that read and write these
+formats with the families of :mod:`subscriber.types`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ OIDS: Final = {name: oid for family in FAMILIES for oid in family.oids for name 
 """The OID of each type that has a family, by its name."""
 
 
-# --- a publisher's bytes ------------------------------------------------------------------------
+# --- a publisher's bytes --------------------------------------------------------------------------
 
 
 def bytes_of(*values: bytes | None) -> pa.BinaryArray:
@@ -67,7 +67,7 @@ def array_of(element: int, values: tuple[bytes | None, ...], *bounds: tuple[int,
     return head + b"".join(struct.pack(">ii", *bound) for bound in bounds) + sized(*values)
 
 
-# --- input and output functions -----------------------------------------------------------------
+# --- input and output functions -------------------------------------------------------------------
 
 
 def form(name: str) -> Form:
@@ -95,7 +95,9 @@ def refused(name: str, text: str, modifier: int = -1) -> DataException:
 
 
 def order_of(name: str, left: str, right: str) -> int:
-    """Less than, equal to or greater than zero: how the type orders the values of two texts."""
+    """Whether the type orders the value of the first text before, as equal to, or after the second:
+    less than, equal to or greater than zero.
+    """
     compare = form(name).compare
     assert compare is not None
     return compare(read(name, left), read(name, right))

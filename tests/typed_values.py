@@ -1,5 +1,5 @@
-"""Values of PostgreSQL's types as text, for comparisons with a server: those at the edges, and
-random ones in between.
+"""Values of PostgreSQL's types as text, for comparisons with a server: edge values and random
+ones.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from subscriber.types.datetimes.values import TimeTZ
 Make = Callable[[Random], str]
 
 _SHORT: Final = 10**9
-"""Microseconds: about a quarter of an hour."""
+"""An interval in microseconds: about a quarter of an hour."""
 
 
 def _one_of(*texts: str) -> Make:
@@ -117,7 +117,7 @@ def _json(random: Random, depth: int = 0) -> str:
 
 
 def array_of(make: Make, *, dimensions: int | None = None) -> Make:
-    """An array's text, with elements of few values so that they meet again."""
+    """An array as text. Its elements have few values, so that equal ones occur."""
 
     def text(random: Random) -> str:
         depth = random.choice([1, 1, 1, 1, 2, 3]) if dimensions is None else dimensions
@@ -184,7 +184,7 @@ VALUES: Final[Mapping[str, Make]] = {
     "macaddr": lambda random: random.choice([random.randbytes(6), bytes(5) + random.randbytes(1), b"\xff" * 6]).hex(":"),
     "macaddr8": lambda random: random.choice([random.randbytes(8), random.randbytes(3) + b"\xff\xfe" + random.randbytes(3)]).hex(":"),
 }  # fmt: skip
-"""Type → a text of some value."""
+"""For each type, a function that returns the text of a random value."""
 
 NEWER: Final[Mapping[str, Sequence[str]]] = {"interval": ("infinity", "-infinity")}
 """Values that exist from PostgreSQL 17 on."""
@@ -193,7 +193,9 @@ NEWER: Final[Mapping[str, Sequence[str]]] = {"interval": ("infinity", "-infinity
 def rows(
     random: Random, makes: Sequence[str | Make], count: int, *, nulls: bool = True, major: int = 18
 ) -> list[tuple[str | None, ...]]:
-    """Rows with a value for each type or maker of texts; now and then one is NULL."""
+    """Rows with a value for each type or each function that returns a text. Some values are
+    NULL.
+    """
 
     def value(make: str | Make) -> str | None:
         if nulls and random.random() < 0.02:

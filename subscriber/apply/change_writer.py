@@ -365,8 +365,9 @@ class ChangeWriter:
         except SQLAlchemyError as error:
             raise self._target.errors.translate(error, [one.column.name for one in statement.parameters]) from None
 
-    def _parts(self, rows: int, size: int = ROWS_AT_A_TIME) -> Iterator[tuple[int, int]]:
+    def _parts(self, rows: int, size: int | None = None) -> Iterator[tuple[int, int]]:
         """Ranges of rows, small enough that a batch that must end does so soon."""
+        size = ROWS_AT_A_TIME if size is None else size
         for start in range(0, rows, size):
             self._check()
             yield start, min(rows, start + size)

@@ -20,7 +20,7 @@ from subscriber.filters.functions.function_table import Implementation
 from subscriber.schema.publisher_tables import PublisherTables
 from subscriber.types import ELEMENT_TYPES, form_of
 
-_INSTEAD = "Leave it out of the filter, or have the publisher filter (PostgreSQL 15 or newer)."
+_INSTEAD = "Leave it out of the filter, or define the filter at the publisher (PostgreSQL 15 or later)."
 
 
 _OF_ENCODED_TEXT = frozenset(
@@ -118,7 +118,7 @@ class _Check:
         if signature in _BY_THE_DATABASES_COLLATION and _DEFAULT_COLLATION not in self._bytewise:
             raise NotSupportedError(
                 f"{what} is not supported in a database whose collation does not compare by bytes",
-                hint="Compare a value of the document, such as (document ->> 'name') COLLATE \"C\".",
+                hint="Compare a value of the document instead, for example (document ->> 'name') COLLATE \"C\".",
             )
         of_these = _of_these(found, arguments, self._server_version)  # may be refused whatever the collation is
         if not any(self._types.collation(one.type_oid) for one in arguments):
@@ -133,7 +133,7 @@ class _Check:
             name = self._types.catalog.collation_name(collation) or str(collation)
             raise NotSupportedError(
                 f'{what} by collation "{name}" is not supported in the row filters that the subscriber evaluates',
-                hint='Only collations that compare by bytes are; write COLLATE "C" behind the value.',
+                hint='Only collations that compare by bytes are supported. Write COLLATE "C" after the value.',
             )
 
 

@@ -1,8 +1,8 @@
-"""Every family against a real server: text and binary forms of one value decode to one Arrow value
-(C5).
+"""Compares every family with a real server: the text and the binary format of a value decode to the
+same Arrow value (C5).
 
-The server's own output function gives the text and its send function the bytes, so neither side of
-the comparison is ours.
+The server's output function writes the text and its send function writes the bytes, so the
+subscriber computes neither side of the comparison.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ SESSION = " ".join(
         "client_encoding=UTF8",
     )
 )
-"""The settings of a replication session, which the text form depends on."""
+"""The settings of a replication session, which decide the text format."""
 
 NUMBERS = ("0", "1", "-1", "42", "-32768", "32767")
 FLOATS = ("0", "-0", "1", "-1.5", "NaN", "Infinity", "-Infinity", "0.1", "1e15", "1e16", "123456789", "1e-7")
@@ -142,7 +142,9 @@ EDGES = {
     "int2vector": ("", "1", "1 -2 32767"),
     "oidvector": ("", "1", "1 4294967295"),
 }  # fmt: skip
-"""Input texts, by type name; the server turns each into the value whose two forms are compared."""
+"""Texts of values, by type name. The server reads each, and the two formats of the value are
+compared.
+"""
 
 
 @pytest.fixture
@@ -182,13 +184,13 @@ def oid_of(name: str) -> int:
 
 
 def test_every_family_has_edge_values():
-    """A family without them would be untested and nobody would know."""
+    """A family without edge values would not be tested."""
     assert {type_name(oid) for family in FAMILIES for oid in family.oids if oid not in ELEMENT_TYPES} == set(EDGES)
 
 
 @pytest.mark.parametrize("name", EDGES)
 def test_text_and_binary_forms_decode_to_the_same_arrow_values(connection, name):
-    """C5, A12."""
+    """Rules C5, A12."""
     values = EDGES[name]
     if name == "interval" and connection.info.server_version >= 170000:
         values += ("infinity", "-infinity")
@@ -203,21 +205,21 @@ def test_text_and_binary_forms_decode_to_the_same_arrow_values(connection, name)
     from_text = family.decode_text(pa.array([None, *texts], type=pa.binary()))
     from_binary = family.decode_binary(pa.array([None, *sent], type=pa.binary()))
     assert from_text.type == from_binary.type == family.arrow_type
-    # repr tells -0.0 from 0.0 and lets nan equal nan.
+    # repr distinguishes -0.0 from 0.0, and nan equals nan there.
     assert list(map(repr, from_text.to_pylist())) == list(map(repr, from_binary.to_pylist()))
     if family.arrow_type == pa.string():
         assert from_text.to_pylist()[1:] == [text.decode() for text in texts]
 
 
 def compared(connection: psycopg.Connection, type_oid: int, query: str, parameters: Sequence[Any] = ()) -> int:
-    """Check that what decode_binary makes of the send function's bytes is the output function's
-    text; gives how many values.
+    """Check that decode_binary reads the send function's bytes as the value that the output
+    function prints. Returns the number of values.
 
     Args:
-        connection: to the server.
-        type_oid: of the values.
-        query: gives them, in one column.
-        parameters: of the query.
+        connection: a connection to the server.
+        type_oid: the type of the values.
+        query: returns the values in one column.
+        parameters: the query's parameters.
     """
     (send,) = one_row(connection, "SELECT typsend::text FROM pg_type WHERE oid = %s", [type_oid])
     values = f"WITH _(v) AS ({query}) SELECT concat(v), {send}(v) FROM _ WHERE v IS NOT NULL"
@@ -232,8 +234,8 @@ def compared(connection: psycopg.Connection, type_oid: int, query: str, paramete
     "array", [oid for family in FAMILIES for oid in family.oids if oid in ELEMENT_TYPES], ids=type_name
 )
 def test_arrays_of_every_type_are_written_as_array_out_writes_them(connection, array):
-    """C5: every edge value as an element, in quotes where it must be, with NULLs; other dimensions
-    and first numbers; no element.
+    """Rule C5: an array of every edge value, in quotes where they are needed, with NULLs; arrays
+    with other dimensions and lower bounds; and empty arrays.
     """
     name = type_name(ELEMENT_TYPES[array])
     if name == '"char"' and connection.info.server_version < 150000:
@@ -298,7 +300,9 @@ RANDOM = {
     ),
     "numrange[]": "ARRAY[numrange(round(random()::numeric, g % 9), NULLIF(2 + g % 5, 3), '(]'), NULL, 'empty']",
 }
-"""SQL of a random value of each type whose text has rules of its own; ``g`` counts."""
+"""For each type whose text has special rules, SQL of a random value; ``g`` is the number of the
+row.
+"""
 
 QUERY = rf"""
 CREATE FUNCTION pg_temp.query(depth int) RETURNS text LANGUAGE plpgsql AS $$ BEGIN
@@ -309,19 +313,21 @@ CREATE FUNCTION pg_temp.query(depth int) RETURNS text LANGUAGE plpgsql AS $$ BEG
     '(' || pg_temp.query(depth - 1) || ')' || (ARRAY['&', '|', '<->', '<' || (random() * 16384)::int || '>'])[1 + (random() * 3)::int]
     || '(' || pg_temp.query(depth - 1) || ')' END;
 END $$"""
-"""A random text search query of at most that depth."""
+"""A random text search query with at most ``depth`` levels."""
 
 
 @pytest.mark.parametrize("name", RANDOM)
 def test_random_values_are_written_as_the_server_writes_them(connection, name):
-    """C5: thousands of values through the server's own send and output functions."""
+    """Rule C5: thousands of values are compared with the text of the server's output function."""
     connection.execute(QUERY)
     assert compared(connection, oid_of(name), f"SELECT {RANDOM[name]} FROM generate_series(1, 3000) AS g") > 2900
 
 
 @pytest.mark.parametrize(("name", "bits"), [("real", 32), ("double precision", 64)])
 def test_floats_keep_every_bit(connection, name, bits):
-    """Random bit patterns through the server's output function: text loses nothing, NaN apart."""
+    """The server's output function prints random bit patterns. Except for NaN, the text keeps every
+    bit.
+    """
     family = family_of(oid_of(name))
     query = (
         f"SELECT convert_to(format('%s', v), 'UTF8'), float{bits // 8}send(v) FROM (SELECT"
@@ -334,7 +340,7 @@ def test_floats_keep_every_bit(connection, name, bits):
 
 
 def test_random_moments_are_written_as_the_server_writes_them(connection):
-    """The calendar over its whole range, leap years and eras included."""
+    """Dates and times over the calendar's whole range, with leap years and eras."""
     query = (
         "SELECT convert_to(d::text, 'UTF8'), date_send(d), convert_to(t::text, 'UTF8'), timestamptz_send(t) FROM"
         " (SELECT 'epoch'::date + (random() * 4e6 - 2.4e6)::int, 'epoch'::timestamptz"
@@ -349,7 +355,7 @@ def test_random_moments_are_written_as_the_server_writes_them(connection):
 
 
 def test_random_numerics_are_written_as_the_server_writes_them(connection):
-    """Digits, weight and scale in every combination."""
+    """Any digits, weight and scale."""
     query = (
         "SELECT convert_to(n::text, 'UTF8'), numeric_send(n) FROM (SELECT"
         " round((random() * 2 - 1)::numeric * 10::numeric ^ (random() * 60 - 30)::int, (random() * 40)::int)"
@@ -362,7 +368,7 @@ def test_random_numerics_are_written_as_the_server_writes_them(connection):
 
 
 def test_escape_format_bytea_is_read_like_hex(connection):
-    """Every byte, through the server's own escape format."""
+    """Every byte, as the server prints it in escape format."""
     connection.execute("SET bytea_output = escape")
     every_byte = bytes(range(256))
     (text,) = one_row(connection, "SELECT convert_to(format('%%s', %s::bytea), 'UTF8')", [every_byte])
@@ -370,8 +376,10 @@ def test_escape_format_bytea_is_read_like_hex(connection):
     assert family_of(17).decode_text(pa.array([text])).to_pylist() == [every_byte]
 
 
-def test_other_session_styles_are_refused_not_passed_on(connection):
-    """02/03/2024 is two different days: text of another style may not reach a target."""
+def test_text_in_another_style_of_dates_is_refused(connection):
+    """The text 02/03/2024 may mean two different days. Text in another style must not reach a
+    target.
+    """
     connection.execute("SET datestyle = 'SQL, DMY'; SET intervalstyle = iso_8601")
     query = "SELECT format('%s', '2024-03-02'::date), format('%s', '2024-03-02 00:00+00'::timestamptz), format('%s', '1 day'::interval)"
     for type_oid, text in zip((1082, 1184, 1186), one_row(connection, query), strict=True):
@@ -402,8 +410,8 @@ def test_other_session_styles_are_refused_not_passed_on(connection):
         *("timestamp without time zone", "timestamp with time zone"),
     ],
 )
-def test_text_that_is_refused_is_refused_with_the_servers_message_and_sqlstate(connection, name):
-    """C5, with the server's words up to the value, which ours leave out."""
+def test_invalid_text_is_refused_with_the_servers_message_and_sqlstate(connection, name):
+    """Rule C5: the message is the server's without the value."""
     if name in {"xid", "cid"} and connection.info.server_version < 160000:
         pytest.skip("xidin takes anything before 16")
     bad = "a\\b"
@@ -415,8 +423,8 @@ def test_text_that_is_refused_is_refused_with_the_servers_message_and_sqlstate(c
     assert theirs.value.diag.message_primary in {f'{ours.value.message}: "{bad}"', ours.value.message}
 
 
-def test_built_in_names_are_the_servers(connection):
-    """type_name is format_type for every type that the server has of ours."""
+def test_the_names_of_built_in_types_are_those_of_the_server(connection):
+    """type_name equals format_type for every built-in type that both have."""
     names = dict(
         connection.execute("SELECT oid::int8, format_type(oid, NULL) FROM pg_type WHERE oid < 10000").fetchall()
     )
@@ -425,8 +433,8 @@ def test_built_in_names_are_the_servers(connection):
     assert len(ours) > 130
 
 
-def test_an_enum_and_a_domain_are_their_text(connection):
-    """An OID that no catalog shares falls to text by rule."""
+def test_an_enum_and_a_domain_are_decoded_as_text(connection):
+    """The OID of a user-defined type has no family of its own, so the value is decoded as text."""
     connection.execute("DROP TYPE IF EXISTS pg_temp.mood; CREATE TYPE pg_temp.mood AS ENUM ('sad', 'ok')")
     (oid,) = one_row(connection, "SELECT 'pg_temp.mood'::regtype::oid::int8")
     family = family_of(oid)

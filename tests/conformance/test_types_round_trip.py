@@ -1,7 +1,7 @@
-"""Every type into every real database and back: the publisher's text, or a refusal that names the
-column; never another value.
+"""Writes values of every type into every kind of database and reads them back. The result is the
+publisher's text, or an error that names the column, and never another value.
 
-The server makes the texts (its output functions), apply writes them as it writes a replicated
+The server's output functions write the texts, apply writes them as it writes a replicated
 INSERT into the column that ``create_tables`` declares, and a scenario's reader reads them back.
 """
 
@@ -38,7 +38,7 @@ _RANDOM_VALUES: Final = 150
 
 
 class Values(NamedTuple):
-    """A type with ``format_type``'s name of it, and texts of values."""
+    """A type with its name by ``format_type``, and texts of values."""
 
     oid: int
     declared: str
@@ -165,7 +165,7 @@ PLAIN: Final[Mapping[str, Sequence[str]]] = {
     "words": SHORT,
     "pair": ("(,)", '(1,"a,""b")', '(-1,"")'),
 }  # fmt: skip
-"""Declared type → texts of values; the server writes each in its own way."""
+"""Declared type → texts of values. The server writes each text in its own way."""
 
 REFUSED: Final = {
     ("duckdb", "numeric(10,2)"): ("NaN", "22003"),
@@ -176,7 +176,7 @@ REFUSED: Final = {
     ("mariadb", "numeric(10,2)"): ("NaN", "22003"),
     ("mariadb", "date"): (r"-?infinity|.* BC|\d{5,}-.*", "22008"),
 }
-"""What the columns that we declare do not hold, and the SQLSTATE that says so."""
+"""The values that columns of ``create_tables`` cannot store, and the SQLSTATE of the error."""
 
 FRACTIONS: Final = {"time without time zone": "time", "time with time zone": "timetz", "timestamp without time zone": "timestamp",
                     "timestamp with time zone": "timestamptz", "smallint": "int2", "integer": "int4", "bigint": "int8",
@@ -206,14 +206,14 @@ def server(postgresql18) -> Iterator[psycopg.Connection]:
 
 @pytest.fixture(scope="module")
 def values(server) -> dict[str, Values]:
-    """Every type, and the output function's texts of its values, NULL among them."""
+    """Every type, with the output function's texts of its values, and with NULL."""
     random = Random(20)
     names = (*PLAIN, "date[]", "interval[]")
     return {name: stored(server, name, [*PLAIN.get(name, ()), *random_texts(name, random)]) for name in names}
 
 
 def stored(server: psycopg.Connection, declared: str, texts: Sequence[str]) -> Values:
-    """What becomes of texts in a column of PostgreSQL's."""
+    """The texts that a column of PostgreSQL returns for these texts."""
     server.execute(f"DROP TABLE IF EXISTS shape; CREATE TEMP TABLE shape (v {declared})")
     with server.cursor() as cursor, cursor.copy("COPY shape FROM STDIN") as copy:
         for text in (None, *texts):
@@ -250,7 +250,7 @@ def dialect(target: Target) -> str:
 
 
 def made(target: Target, columns: Sequence[ColumnShape], declared: Sequence[str] = ()) -> TableShape:
-    """A new table, made as ``create_tables`` would, or with columns that are declared so."""
+    """A new table, as ``create_tables`` creates it, or with the columns that are ``declared``."""
     shape = TableShape("public", f"t{next(_numbers)}", tuple(columns))
     with target.begin() as connection:
         if declared:
@@ -275,7 +275,9 @@ def column_of(table: TargetTable, name: str) -> TargetColumn:
 
 
 def written(target: Target, shape: TableShape, rows: Sequence[Row]) -> list[Row]:
-    """What the table has, in their order, of these rows alone: bound and inserted as apply does."""
+    """Write only these rows, as apply binds and inserts them, and return the table's rows in their
+    order.
+    """
     table = reflected(target, shape)
     columns = [LoadColumn(column_of(table, column.name), column.type_oid) for column in shape.columns]
     texts = zip(*((str(number), *row) for number, row in enumerate(rows)), strict=True)
@@ -291,7 +293,7 @@ def written(target: Target, shape: TableShape, rows: Sequence[Row]) -> list[Row]
 
 
 def decoded(target: Target, type_oid: int, texts: Sequence[str | None]) -> pa.Array:
-    """The frame's array: the text itself for a target that reads PostgreSQL's."""
+    """The decoded array, or the texts themselves for a target that reads PostgreSQL's text."""
     if target.capabilities.postgresql_text:
         return pa.array(texts, pa.string())
     raw = pa.array([None if text is None else text.encode() for text in texts], pa.binary())
@@ -299,7 +301,7 @@ def decoded(target: Target, type_oid: int, texts: Sequence[str | None]) -> pa.Ar
 
 
 def refusal(target: Target, type_oid: int, column: TargetColumn, text: str | None) -> UnsupportedValue | None:
-    """Why a value is not bound; None where it is."""
+    """The error if a value cannot be bound, otherwise None."""
     try:
         target.values.bind_values(type_oid, column, decoded(target, type_oid, [text]))
     except UnsupportedValue as error:
@@ -308,8 +310,8 @@ def refusal(target: Target, type_oid: int, column: TargetColumn, text: str | Non
 
 
 def comparable(type_oid: int, text: str | None) -> object:
-    """Floating-point numbers compare as numbers: their sign of zero is what SQLite and MariaDB are
-    known to lose.
+    """Floating-point numbers are compared as numbers, because SQLite and MariaDB lose the sign of
+    zero.
     """
     arrow_type = family_of(type_oid).arrow_type
     if text is None or not pa.types.is_floating(arrow_type):
@@ -321,8 +323,8 @@ K: Final = ColumnShape("k", 23, "integer", nullable=False)
 
 
 def test_every_value_comes_back_as_it_was_or_is_refused(target, values):
-    """C5, refuse_not_guess: in the columns that ``create_tables`` declares; many types are one
-    table
+    """Rule C5, refuse_not_guess: in columns as ``create_tables`` declares them. One table has many
+    types.
     """
     names = list(values)
     for some in (names[at : at + 20] for at in range(0, len(names), 20)):
@@ -372,11 +374,11 @@ def test_every_value_comes_back_as_it_was_or_is_refused(target, values):
         ("mariadb", "DATETIME(6)", "date", True), ("duckdb", "TIMESTAMP", "date", True), ("mariadb", "VARBINARY(4)", "bytea", True), ("mariadb", "DOUBLE", "numeric", True),
     ],
 )  # fmt: skip
-def test_a_column_of_ones_own_keeps_a_value_or_refuses_it_by_name(
+def test_a_column_that_the_user_declared_keeps_a_value_or_refuses_it_by_name(
     request, tmp_path, values, kind, declared, name, narrow
 ):
-    """C5, names_are_data: before it is bound or by the server; the error names the column and holds
-    nothing of the row
+    """Rule C5, names_are_data: the value is refused before it is bound, or by the server. The error
+    names the column and contains no value of the row.
     """
     oid = values[name].oid
     for target in opened(kind, request, tmp_path):
@@ -398,8 +400,8 @@ def test_a_column_of_ones_own_keeps_a_value_or_refuses_it_by_name(
 
 
 def refusal_by_server(target: Target, shape: TableShape, text: str | None) -> UnsupportedValue | None:
-    """Why the database does not take a value that was bound; DuckDB's errors name no column, so
-    nothing is left to it.
+    """The error if MariaDB refuses a value that was bound. DuckDB's errors name no column, so a
+    value must be refused before it is bound there.
     """
     if dialect(target) != "mariadb":
         return None
@@ -411,8 +413,8 @@ def refusal_by_server(target: Target, shape: TableShape, text: str | None) -> Un
 
 
 def is_same(type_oid: int, sent: str | None, got: str | None) -> bool:
-    """Equal texts, equal numbers (the scale is the column's), a moment without the zone that is
-    UTC, a date's midnight.
+    """Whether the values are equal: by text, by number (the column has its own scale), as a time in
+    UTC without the zone, or as midnight of a date.
     """
     if sent is None or got is None:
         return sent is got
@@ -447,30 +449,30 @@ CONVERSIONS: Final = {
     ("date", "timestamp without time zone"): ("2024-02-29", "0044-03-15 BC", "infinity", "5874897-12-31"),
     ("timestamp with time zone", "timestamp without time zone"): ("2024-02-29 12:00:00.5+05:30", "0044-03-15 00:00:00+00 BC"),
 }  # fmt: skip
-"""Type of the publisher's column and of the target's → values of the one, some of which are none of
-the other.
+"""Type of the publisher's column and type of the target's → texts of the first type. Some are not
+valid for the second.
 """
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "duckdb", "mariadb"])
 def test_a_value_of_another_type_is_read_as_postgresql_reads_it(request, tmp_path, server, kind):
-    """C2, C5: the input function's value, or its SQLSTATE with the column's name; what it would
-    round is refused
+    """Rules C2, C5: the result is the input function's value, or its SQLSTATE with the column's
+    name. A value that it would round is refused.
     """
     for target in opened(kind, request, tmp_path):
         for (source, name), texts in CONVERSIONS.items():
             into = name
             sent = stored(server, source, texts)
             if kind == "sqlite" and "numeric" in name:
-                into = "numeric"  # in the others one without a size is a text, which takes everything
+                into = "numeric"  # in the others, a numeric without precision is a text column, which takes every value
             place = stored(server, into, [])
             shape = made(target, [K, ColumnShape("v", place.oid, place.declared)])
             column = column_of(reflected(target, shape), "v")
             if (kind, source, into) == ("mariadb", "text", "boolean"):
-                with pytest.raises(TargetRelationError):  # TINYINT is a boolean or a number, and who knows which
+                with pytest.raises(TargetRelationError):  # a column TINYINT may be a boolean or a number
                     target.values.check_column(sent.oid, column)
             if kind == "mariadb" and into in ("boolean", "timestamp without time zone"):
-                continue  # the latter is a text there, which takes everything
+                continue  # a timestamp is a text column there, which takes every value
             target.values.check_column(sent.oid, column)
             kept = {
                 text: theirs
@@ -484,11 +486,11 @@ def test_a_value_of_another_type_is_read_as_postgresql_reads_it(request, tmp_pat
 
 
 _ANSWERS: Final[dict[tuple[str, str], tuple[str | None, str | None]]] = {}
-"""The server is asked once, and not for each of the targets."""
+"""The server's answers, which are the same for all targets."""
 
 
 def answer(server: psycopg.Connection, into: str, text: str) -> tuple[str | None, str | None]:
-    """What becomes of a text in a column of a type, or the SQLSTATE."""
+    """The text that a column of a type returns for this text, or the SQLSTATE."""
     try:
         return stored(server, into, [text]).texts[1], None
     except psycopg.Error as error:
@@ -498,8 +500,8 @@ def answer(server: psycopg.Connection, into: str, text: str) -> tuple[str | None
 def read(
     server: psycopg.Connection, target: Target, type_oid: int, into: str, column: TargetColumn, text: str
 ) -> str | None:
-    """What PostgreSQL makes of a text; None where both refuse it, or only we do so because it would
-    not be kept as it is.
+    """The value that PostgreSQL reads from a text. None if both refuse it, or if the subscriber
+    alone refuses it because it would have to round it or the number is hexadecimal.
     """
     error = refusal(target, type_oid, column, text)
     if error is not None:

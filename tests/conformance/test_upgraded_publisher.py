@@ -1,5 +1,5 @@
-"""A publisher that went through pg_upgrade is another system with the same slot: a checked step
-goes on with it (no Spark).
+"""A publisher after pg_upgrade is another system with the same slot. The subscription continues
+after the program has checked the step. No Spark is used.
 """
 
 from __future__ import annotations
@@ -88,9 +88,7 @@ def received(session: Session) -> list[str]:
 
 
 def upgrade(server: PostgreSQLServer, folder: Path) -> None:
-    """Put a new cluster, which pg_upgrade has filled from the old one, in the place of the server's
-    data directory.
-    """
+    """Upgrade the server with pg_upgrade to a new cluster, which replaces its data directory."""
     server.stop()
     old = server.data_directory
     owner = old.stat()
@@ -123,7 +121,7 @@ def upgrade(server: PostgreSQLServer, folder: Path) -> None:
     server.start()
 
 
-def test_the_same_slot_of_an_upgraded_publisher_is_gone_on_with(server, session, tmp_path):
+def test_the_slot_of_an_upgraded_publisher_is_used_further(server, session, tmp_path):
     session.publisher.execute("INSERT INTO t VALUES (1, 'before')")
     receive_all(session)
     before = session.subscription().system_identifier
@@ -141,10 +139,10 @@ def test_the_same_slot_of_an_upgraded_publisher_is_gone_on_with(server, session,
     session.run(f"ALTER SUBSCRIPTION s SET (system_identifier = '{now}')")
     receive_all(session)
     assert received(session) == ["INSERT (a: '1', b: 'before')", "INSERT (a: '2', b: 'after')"]
-    session.run(f"ALTER SUBSCRIPTION s SET (system_identifier = '{now}')")  # once more changes nothing
+    session.run(f"ALTER SUBSCRIPTION s SET (system_identifier = '{now}')")  # a second time changes nothing
 
 
-def test_the_step_is_refused_where_something_does_not_fit(server, session, tmp_path):
+def test_the_step_is_refused_if_its_number_the_journal_or_the_slot_does_not_fit(server, session, tmp_path):
     session.publisher.execute("INSERT INTO t VALUES (1, 'before')")
     receive_all(session)
     error = session.refused("ALTER SUBSCRIPTION s SET (system_identifier = '77')")
@@ -166,7 +164,7 @@ def test_the_step_is_refused_where_something_does_not_fit(server, session, tmp_p
     assert isinstance(error, JournalGap)
     assert error.message == 'there is no journal of slot "s" here'
     session.settings = here
-    # A server with a slot of that name that is behind is not the upgraded one.
+    # A server with a slot of that name whose position is lower is not the upgraded server.
     session.publisher.execute("SELECT pg_drop_replication_slot('s')")
     error = session.refused(f"ALTER SUBSCRIPTION s SET (system_identifier = '{now}')")
     assert isinstance(error, PublisherNotReady)

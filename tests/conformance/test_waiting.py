@@ -1,5 +1,5 @@
-"""Whoever waits for another session says for whom: a slot for the publisher's transactions, a
-target for its locks.
+"""A session that waits for another session reports for which one: a slot for the publisher's
+transactions, a target for its locks.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def soon(monkeypatch):
 
 
 class Waiter:
-    """Does something in a thread, whose waits are told here."""
+    """Does something in a thread, and collects the reports of its waits."""
 
     def __init__(self, work: Callable[[], object]) -> None:
         self.told: list[str] = []
@@ -65,7 +65,7 @@ class Waiter:
 
 
 def holding(conninfo: str, *statements: str) -> psycopg.Connection[tuple[object, ...]]:
-    """A session in a transaction that has done ``statements``."""
+    """A session in a transaction that has executed ``statements``."""
     connection = psycopg.connect(conninfo, application_name="the shop")
     for statement in statements:
         connection.execute(statement.encode())
@@ -80,8 +80,10 @@ def slot_made(database: Database, name: str) -> Callable[[], object]:
     return make
 
 
-def test_a_slot_says_for_which_sessions_it_waits(database):
-    """All versions: user, database, since when and the state, and no query's text"""
+def test_a_slot_reports_the_sessions_it_waits_for(database):
+    """Versions 15, 16 and 18. The report has user, database, start and state, but no query's
+    text.
+    """
     database.execute("CREATE TABLE t (a text)")
     with holding(database.conninfo, "INSERT INTO t VALUES ('secret 17')") as busy:
         waiter = Waiter(slot_made(database, f"waits_{database.name}"))
@@ -97,7 +99,7 @@ def test_a_slot_says_for_which_sessions_it_waits(database):
     assert "INSERT" not in said
 
 
-def test_a_role_that_may_not_see_other_sessions_is_told_their_processes(publisher_database):
+def test_a_role_that_may_not_see_other_sessions_gets_their_process_ids(publisher_database):
     role = f"blind_{publisher_database.name}"
     publisher_database.execute(f"CREATE TABLE t (a int); CREATE ROLE {role} LOGIN REPLICATION")
     blind = Database(publisher_database.server, publisher_database.name, f"{publisher_database.conninfo} user={role}")
@@ -111,7 +113,7 @@ def test_a_role_that_may_not_see_other_sessions_is_told_their_processes(publishe
         publisher_database.execute(f"DROP ROLE {role}")
 
 
-def test_a_slot_and_the_snapshot_of_a_copy_say_for_which_prepared_transactions_they_wait(publisher_database):
+def test_a_slot_and_the_snapshot_of_a_copy_report_the_prepared_transactions_they_wait_for(publisher_database):
     publisher_database.execute("CREATE TABLE t (a int)")
     gid = f"gid_{publisher_database.name}"
     publisher_database.execute(f"BEGIN; INSERT INTO t VALUES (1); PREPARE TRANSACTION '{gid}'")
@@ -131,7 +133,7 @@ def test_a_slot_and_the_snapshot_of_a_copy_say_for_which_prepared_transactions_t
     assert [wanted in one for one in said] == [True, True]
 
 
-def test_a_copy_says_who_has_locked_its_table_at_the_publisher(publisher_database):
+def test_a_copy_reports_who_has_locked_its_table_at_the_publisher(publisher_database):
     publisher_database.execute("CREATE TABLE t (a int)")
     conninfo = publisher_database.conninfo
 
@@ -148,8 +150,8 @@ def test_a_copy_says_who_has_locked_its_table_at_the_publisher(publisher_databas
     waiter.end()
 
 
-def test_a_command_that_needs_a_slot_says_who_streams_from_it(publisher_database):
-    """DROP SUBSCRIPTION waits until `subscriber run` has let go of it"""
+def test_a_command_that_needs_a_slot_reports_who_streams_from_it(publisher_database):
+    """DROP SUBSCRIPTION waits until `subscriber run` has released the slot."""
     name = f"used_{publisher_database.name}"
     conninfo = publisher_database.conninfo
     publisher_database.execute("CREATE PUBLICATION p")
@@ -188,7 +190,7 @@ def written(target: Target, statement: str = "UPDATE t SET b = 2 WHERE a = 1") -
 
 
 @pytest.mark.parametrize("lock", ["UPDATE t SET b = 3", "LOCK TABLE t"])
-def test_a_transaction_says_who_has_locked_what_it_needs_in_postgresql(request, tmp_path, lock):
+def test_a_transaction_in_postgresql_reports_the_session_whose_lock_it_waits_for(request, tmp_path, lock):
     with target_with_a_table("postgresql", request, tmp_path) as target:
         with target.engine.connect() as busy:
             busy.execute(sa.text(lock if lock.startswith("UPDATE") else "LOCK TABLE t IN ACCESS EXCLUSIVE MODE"))
@@ -201,7 +203,7 @@ def test_a_transaction_says_who_has_locked_what_it_needs_in_postgresql(request, 
     assert "idle in transaction, since 20" in said
 
 
-def test_a_transaction_says_that_a_prepared_one_holds_what_it_needs_in_postgresql(request, tmp_path):
+def test_a_transaction_in_postgresql_reports_the_prepared_transaction_whose_lock_it_waits_for(request, tmp_path):
     with target_with_a_table("postgresql", request, tmp_path) as target:
         gid = f"held_{os.getpid()}"
         assert target.prepared is not None
@@ -216,7 +218,7 @@ def test_a_transaction_says_that_a_prepared_one_holds_what_it_needs_in_postgresq
     assert f'waits for prepared transaction "{gid}" (prepared by "' in said
 
 
-def test_a_transaction_says_who_has_locked_its_row_in_mariadb(request, tmp_path):
+def test_a_transaction_in_mariadb_reports_the_session_that_has_locked_its_row(request, tmp_path):
     with target_with_a_table("mariadb", request, tmp_path) as target:
         with target.engine.connect() as busy:
             busy.execute(sa.text("UPDATE t SET b = 3"))
@@ -229,7 +231,7 @@ def test_a_transaction_says_who_has_locked_its_row_in_mariadb(request, tmp_path)
     assert "idle in transaction, since 20" in said
 
 
-def test_a_transaction_says_who_may_hold_a_metadata_lock_in_mariadb(request, tmp_path):
+def test_a_transaction_in_mariadb_reports_the_sessions_that_may_hold_a_metadata_lock(request, tmp_path):
     with target_with_a_table("mariadb", request, tmp_path) as target:
         with target.engine.connect() as busy:
             busy.execute(sa.text("UPDATE t SET b = 3"))
@@ -260,8 +262,8 @@ sys.stdin.read()
     ("kind", "program", "wal"),
     [("sqlite", LOCKS_SQLITE, False), ("sqlite", LOCKS_SQLITE, True), ("duckdb", LOCKS_DUCKDB, False)],
 )
-def test_a_transaction_says_which_process_has_locked_its_file(request, tmp_path, kind, program, wal):
-    """The kernel knows: SQLite's busy timeout and DuckDB's lock of its whole file"""
+def test_a_transaction_reports_the_process_that_has_locked_its_file(request, tmp_path, kind, program, wal):
+    """SQLite has a busy timeout, and DuckDB locks its whole file. The kernel knows the process."""
     with target_with_a_table(kind, request, tmp_path) as target:
         file = str(target.url.database)
         if wal:
@@ -282,8 +284,8 @@ def test_a_transaction_says_which_process_has_locked_its_file(request, tmp_path,
     assert f"waits for process {other.pid} (python" in said
 
 
-def test_create_subscription_prints_a_notice_for_whom_it_waits(publisher_database, tmp_path):
-    """As it is typed: after two seconds, and the command goes on when the transaction has ended"""
+def test_create_subscription_prints_a_notice_about_the_session_it_waits_for(publisher_database, tmp_path):
+    """The notice comes after two seconds. The command continues when the transaction has ended."""
     publisher_database.execute("CREATE TABLE t (a int PRIMARY KEY); CREATE PUBLICATION p FOR TABLE t")
     name = f"s_{publisher_database.name}"
     statement = f"CREATE SUBSCRIPTION {name} CONNECTION '{publisher_database.conninfo}' PUBLICATION p WITH (create_tables = true)"

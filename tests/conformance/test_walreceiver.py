@@ -1,4 +1,4 @@
-"""The receiving half against real walsenders: every version, without Spark and target."""
+"""The receiver with real walsenders of every version, without Spark and without a target."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Receiving:
         self.error: SubscriberError | None = None
 
     def lines(self) -> list[str]:
-        """What the journal holds: ``action relation`` of everything but descriptions."""
+        """The contents of the journal: ``action relation`` of every message except descriptions."""
         found = browse(str(self.folder), INVALID_LSN, MAX_LSN, show_values=True)
         return [f"{line.action} {line.description}" for line in found if line.action not in "RY"]
 
@@ -69,7 +69,7 @@ class Receiving:
             time.sleep(0.02)
 
     def wait_received(self) -> None:
-        """Until everything that is committed now has been received."""
+        """Wait until everything that is committed now has been received."""
         with connect_publisher(self.database.conninfo, "test") as server:
             barrier = Publisher(server).write_barrier()
         self.wait(lambda: journal_positions(str(self.folder))[0] >= barrier)
@@ -159,14 +159,14 @@ def test_the_slot_is_confirmed_as_soon_as_the_journal_is_durable(published, tmp_
 
 
 def test_a_slot_does_not_hold_the_wal_while_only_unpublished_tables_change(published, tmp_path):
-    """Rule C36: confirmation goes on while nothing is for us."""
+    """Rule C36: the slot is confirmed further although nothing is published."""
     start = make_slot(published)
     with receiving(published, tmp_path, start) as receiver:
         published.execute("INSERT INTO private SELECT generate_series(1, 20000)")
         end = receiver.flushed()
         assert end - start > 500_000
         receiver.wait(lambda: receiver.confirmed() >= end)
-        # A streamed transaction is announced even when nothing of it is published (rule A22).
+        # A streamed transaction is announced even if nothing of it is published (rule A22).
         assert receiver.changes() == []
 
 
@@ -182,7 +182,7 @@ def test_a_large_transaction_arrives_whole_whatever_the_streaming_mode(published
 
 
 def test_a_rolled_back_subtransaction_of_a_streamed_transaction_leaves_nothing(published, tmp_path):
-    """Rule C43; 64 kB of decoding memory makes the server stream."""
+    """Rule C43. The server streams, because logical_decoding_work_mem is 64 kB."""
     start = make_slot(published)
     with receiving(published, tmp_path, start) as receiver:
         published.execute(
@@ -211,8 +211,10 @@ def test_a_rolled_back_streamed_transaction_leaves_nothing_and_interleaves_with_
         receiver.wait(lambda: not list(tmp_path.glob("*.tmp")))
 
 
-def test_a_prepared_transaction_survives_a_restart_of_the_receiver_until_its_verdict(published, tmp_path):
-    """Rules C49 to C51: the slot is confirmed past the PREPARE, so the journal has to keep it."""
+def test_a_prepared_transaction_survives_a_restart_of_the_receiver_until_it_is_finished(published, tmp_path):
+    """Rules C49 to C51: the slot is confirmed past the PREPARE, so the journal has to keep the
+    transaction.
+    """
     start = make_slot(published, two_phase=True)
     with receiving(published, tmp_path, start, two_phase=True) as receiver:
         published.execute("BEGIN; INSERT INTO t VALUES (1, 'kept'); PREPARE TRANSACTION 'one'")
@@ -230,7 +232,7 @@ def test_a_prepared_transaction_survives_a_restart_of_the_receiver_until_its_ver
 
 
 def test_a_transaction_that_has_only_locked_rows_is_prepared_and_committed(publisher_database, tmp_path):
-    """Rule C50; 18 sends its PREPARE without a BEGIN PREPARE, at which its own worker stops
+    """Rule C50. PostgreSQL 18 sends the PREPARE without a BEGIN PREPARE, and its own worker stops
     ("incorrect prepare LSN").
     """
     publisher_database.execute("CREATE TABLE t(a int PRIMARY KEY, b text); CREATE PUBLICATION p FOR TABLE t")
@@ -255,8 +257,10 @@ def test_after_a_restart_nothing_is_lost_and_nothing_comes_twice(published, tmp_
     assert receiver.changes() == [f"I INSERT (a: '{number}', b: 'x')" for number in range(1, 6)]
 
 
-def test_a_binary_stream_begins_anew_as_text_when_a_column_comes_whose_binary_form_is_not_read(published, tmp_path):
-    """A12, A13: an enum's description names its own OID; nothing comes twice, nothing is lost."""
+def test_a_binary_stream_restarts_as_text_at_a_column_whose_binary_format_is_not_read(published, tmp_path):
+    """Rules A12, A13: the description of an enum column has the enum's OID. Nothing is received
+    twice, and nothing is lost.
+    """
     start = make_slot(published)
     with receiving(published, tmp_path, start, binary=True) as receiver:
         published.execute("INSERT INTO t VALUES (1, 'x')")
@@ -276,7 +280,7 @@ def test_a_binary_stream_begins_anew_as_text_when_a_column_comes_whose_binary_fo
         assert receiver.changes()[3:] == [r"I INSERT (a: \x00000003, b: \x7a, l: \x000000000000000000000017)"]
 
 
-def test_what_every_consumer_has_is_trimmed(published, tmp_path):
+def test_entries_that_every_consumer_has_passed_are_trimmed(published, tmp_path):
     start = make_slot(published)
     with receiving(published, tmp_path, start) as receiver:
         published.execute("INSERT INTO t VALUES (1, 'x')")
@@ -304,8 +308,10 @@ def test_a_lost_journal_is_refused_with_both_positions(published, tmp_path):
     assert "but the journal ends at" in receiver.error.message
 
 
-def test_a_server_that_shuts_down_waits_for_our_confirmation_and_gets_it(postgresql18, publisher_database, tmp_path):
-    """A walsender asks before it ends; without an answer the shutdown would hang."""
+def test_a_server_that_shuts_down_gets_the_confirmation_that_it_waits_for(postgresql18, publisher_database, tmp_path):
+    """A walsender requests a status update before it ends. Without an answer the shutdown would
+    hang.
+    """
     publisher_database.execute("CREATE TABLE t(a int PRIMARY KEY, b text); CREATE PUBLICATION p FOR TABLE t")
     start = make_slot(publisher_database)
     with receiving(publisher_database, tmp_path, start) as receiver:
@@ -320,7 +326,9 @@ def test_a_server_that_shuts_down_waits_for_our_confirmation_and_gets_it(postgre
 
 
 def test_a_slot_that_another_receiver_confirms_between_check_and_stream_is_refused(published, tmp_path, monkeypatch):
-    """The slot is checked over one connection and streamed from over another (slot_after_disk)."""
+    """Invariant slot_after_disk: one connection checks the slot, and another one streams from
+    it.
+    """
     start = make_slot(published)
     begin = ReplicationConnection.start
 

@@ -1,4 +1,4 @@
-"""What CREATE SUBSCRIPTION, REFRESH and DROP tell of what would otherwise be found out later, or
+"""CREATE SUBSCRIPTION, REFRESH and DROP report problems that would otherwise be found later, or
 never.
 """
 
@@ -36,7 +36,7 @@ def session(publisher_database, tmp_path) -> Iterator[Session]:
 
 @pytest.fixture(params=KINDS)
 def any_session(request, publisher_database, tmp_path) -> Iterator[Session]:
-    """The same on each kind of target."""
+    """A session for each kind of target."""
     with applied_to(request.param, request, tmp_path) as on:
         on.execute("DELETE FROM subscriber_replication_origin_status")
         yield Session(on.target, publisher_database, str(tmp_path / "journal"))
@@ -47,8 +47,10 @@ CREATE = "CREATE SUBSCRIPTION s CONNECTION '$pub' PUBLICATION p"
 # Tables without a replica identity ----------------------------------------------------------------
 
 
-def test_a_published_table_without_replica_identity_is_told_with_the_statement_to_run(session):
-    """The application is what fails: the publisher says "cannot update table"."""
+def test_create_subscription_names_tables_without_replica_identity_and_the_statement_to_run(session):
+    """Without the warning only the publisher's application would fail, with "cannot update
+    table".
+    """
     session.publisher.execute("CREATE TABLE film (title text); CREATE PUBLICATION p FOR TABLE film")
     (told,) = session.warnings(f"{CREATE} WITH (create_tables)")
     with pytest.raises(psycopg.Error) as refused:
@@ -64,7 +66,7 @@ def test_a_published_table_without_replica_identity_is_told_with_the_statement_t
     assert session.warnings("ALTER SUBSCRIPTION s REFRESH PUBLICATION") == []
 
 
-def test_a_refresh_tells_of_new_tables_without_replica_identity(session):
+def test_a_refresh_names_new_tables_without_replica_identity(session):
     session.publisher.execute(
         "CREATE TABLE a (id int PRIMARY KEY); CREATE PUBLICATION p FOR TABLE a; CREATE PUBLICATION q"
     )
@@ -96,9 +98,9 @@ IDENTITIES = """
 """
 
 
-def test_it_is_told_of_exactly_the_tables_that_the_server_refuses_to_change(database):
-    """Partitions by their own identity, whichever of them is named; each statement mends its table.
-    Versions 15, 16 and 18.
+def test_the_warning_names_exactly_the_tables_that_the_server_refuses_to_change(database):
+    """Versions 15, 16 and 18. A partition needs an identity itself, even if only its root is named.
+    Each statement repairs its table.
     """
     database.execute(IDENTITIES)
     with psycopg.connect(database.conninfo, autocommit=True) as connection:
@@ -124,7 +126,7 @@ def test_it_is_told_of_exactly_the_tables_that_the_server_refuses_to_change(data
         database.execute(f'UPDATE "{one.name}" SET a = 1')
 
 
-def test_an_emulated_publication_is_told_of_the_carriers_tables(session):
+def test_with_an_emulated_publication_the_warning_names_the_carriers_tables(session):
     session.publisher.execute(
         "CREATE TABLE a (id int PRIMARY KEY); CREATE TABLE b (id int); CREATE PUBLICATION carrier FOR ALL TABLES"
     )
@@ -138,8 +140,8 @@ def test_an_emulated_publication_is_told_of_the_carriers_tables(session):
 # Privileges ---------------------------------------------------------------------------------------
 
 
-def test_a_table_that_the_role_may_not_read_is_told_with_the_grant(session):
-    """Both the columns of a list and the whole table; the GRANT, pasted, is enough."""
+def test_create_subscription_names_tables_that_the_role_may_not_read_and_the_grant(session):
+    """For the columns of a list and for whole tables. The GRANT of the warning is sufficient."""
     session.publisher.execute(
         'CREATE TABLE open (id int PRIMARY KEY); CREATE TABLE "Shut" (id int PRIMARY KEY); CREATE TABLE part (id int PRIMARY KEY, a int);'
         "CREATE SCHEMA hidden; CREATE TABLE hidden.t (id int PRIMARY KEY);"
@@ -170,9 +172,9 @@ def test_a_table_that_the_role_may_not_read_is_told_with_the_grant(session):
             assert unreadable_tables(connection, everything) == []
 
 
-def test_a_copy_says_which_grant_is_missing(database):
-    """Versions 15, 16 and 18; who may read the published columns only can copy them, though not by
-    ranges of ctid.
+def test_a_failed_copy_names_the_missing_grant(database):
+    """Versions 15, 16 and 18. A role that may read only the published columns can copy them, but
+    not by ranges of ctid.
     """
     database.execute(
         "CREATE TABLE t (id int PRIMARY KEY, a int); INSERT INTO t VALUES (1, 2); CREATE PUBLICATION p FOR TABLE t (id)"
@@ -191,8 +193,10 @@ def test_a_copy_says_which_grant_is_missing(database):
             assert list(copy.rows()) == [("1",)]
 
 
-def test_a_role_that_may_not_replicate_is_told_the_statement_to_run(database):
-    """PostgreSQL 16 has another text than 15; both last until somebody changes the role."""
+def test_a_role_that_may_not_replicate_gets_the_statement_to_run(database):
+    """The text of PostgreSQL 16 differs from that of 15. Both errors are lasting, until somebody
+    changes the role.
+    """
     with a_role(database, "") as role:
         with pytest.raises(PublisherNotReady) as raised:
             ReplicationConnection(with_role(database, role), "s")
@@ -208,9 +212,9 @@ def test_a_role_that_may_not_replicate_is_told_the_statement_to_run(database):
 TABLES = ("lacking", "extra", "keyless", "fits")
 
 
-def test_tables_that_do_not_fit_are_told_when_the_command_is_given(any_session):
-    """PostgreSQL's commands accept them and its workers fail; so the command is carried out, with
-    the texts of ``run``.
+def test_create_subscription_warns_of_tables_that_do_not_fit(any_session):
+    """PostgreSQL's commands accept such tables and its workers fail. So the command succeeds, and
+    warns with the texts of ``run``.
     """
     session = any_session
     session.publisher.execute(
@@ -239,7 +243,7 @@ def test_tables_that_do_not_fit_are_told_when_the_command_is_given(any_session):
         assert session.target.shapes.reflect(connection, "public", "lacking").column("a") is None
 
 
-def test_a_column_that_would_change_values_is_told_when_the_command_is_given(session):
+def test_create_subscription_warns_of_a_column_that_would_change_values(session):
     session.publisher.execute("CREATE TABLE t (id int PRIMARY KEY, n numeric); CREATE PUBLICATION p FOR TABLE t")
     session.execute("CREATE TABLE t (id int PRIMARY KEY, n NUMERIC)")
     (told,) = session.warnings(CREATE)
@@ -247,8 +251,8 @@ def test_a_column_that_would_change_values_is_told_when_the_command_is_given(ses
     assert "The publisher has (id integer, n numeric), the target (id INT, n NUMERIC)." in told
 
 
-def test_columns_that_are_to_be_added_are_no_misfit_and_are_not_added_yet(any_session):
-    """What else does not fit is told all the same."""
+def test_columns_that_will_be_added_cause_no_warning_and_are_not_added_yet(any_session):
+    """Other differences still cause a warning."""
     session = any_session
     session.publisher.execute("CREATE TABLE t (id int PRIMARY KEY, a text, b text); CREATE PUBLICATION p FOR TABLE t")
     session.execute("CREATE TABLE t (id int PRIMARY KEY, must int NOT NULL)")
@@ -261,7 +265,7 @@ def test_columns_that_are_to_be_added_are_no_misfit_and_are_not_added_yet(any_se
         ]
 
 
-def test_a_refresh_compares_shapes_too_under_the_names_of_the_map(session):
+def test_a_refresh_compares_shapes_by_the_names_of_the_map(session):
     session.publisher.execute("CREATE TABLE t (id int PRIMARY KEY); CREATE PUBLICATION p FOR TABLE t")
     session.execute('CREATE TABLE "other.u" (id int PRIMARY KEY)')
     assert session.warnings(f"{CREATE} WITH (map = 'public.t => other.u', create_tables)") == []
@@ -281,7 +285,7 @@ def test_an_insert_only_publication_needs_no_key_at_the_target(session):
 # DROP SUBSCRIPTION --------------------------------------------------------------------------------
 
 
-def test_a_drop_tells_of_tables_that_were_never_copied_before_the_slot_goes(session):
+def test_a_drop_names_tables_that_were_not_copied_before_it_drops_the_slot(session):
     session.publisher.execute(
         "".join(f"CREATE TABLE t{number} (id int PRIMARY KEY);" for number in range(7))
         + "CREATE PUBLICATION p FOR ALL TABLES"

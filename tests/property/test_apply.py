@@ -1,5 +1,5 @@
-"""Random histories: however they are cut into frames and batches and replayed, the target is the
-publisher.
+"""Random histories: the target equals the publisher, however the stream is cut into frames and
+batches, and whatever is applied again.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ histories = st.lists(st.tuples(st.booleans(), operations), min_size=1, max_size=
 
 @dataclass
 class Publisher:
-    """A publisher of two tables that writes down what pgoutput would send."""
+    """A publisher of two tables that records what pgoutput would send."""
 
     keyed: dict[int, tuple[str | None, str | None]] = field(default_factory=dict)
     bag: Counter[tuple[int, str | None]] = field(default_factory=Counter)
@@ -110,7 +110,7 @@ def played(history: Sequence[tuple[bool, list[tuple[str, int, int, str | None]]]
 
 
 def cut(messages: Sequence[m.Message], at: Sequence[int], shapes: Sequence[m.Relation] = SHAPES) -> list[Frame]:
-    """Frames of the messages, cut at some places, each through its bytes."""
+    """Frames of the messages, cut at some places. Each is encoded and decoded."""
     bounds = [0, *sorted({place % (len(messages) + 1) for place in at}), len(messages)]
     parts = [messages[first:last] for first, last in itertools.pairwise(bounds)]
     finishes = finishes_of(messages)
@@ -120,7 +120,9 @@ def cut(messages: Sequence[m.Message], at: Sequence[int], shapes: Sequence[m.Rel
 @settings(max_examples=60)
 @given(histories, st.lists(st.integers(0, 200), max_size=5), st.lists(st.integers(0, 6), max_size=6))
 def test_the_target_is_a_prefix_of_the_publisher_after_every_batch(history, cuts, batches):
-    """commit_order, progress_with_data: batches may begin anywhere at or below the progress"""
+    """Invariants commit_order, progress_with_data: a batch may begin at the progress or before
+    it.
+    """
     transactions, states = played(history)
     with fresh_target() as target:
         applier = ExactApplier(target, subscription="s", subid=1)
@@ -139,8 +141,8 @@ def test_the_target_is_a_prefix_of_the_publisher_after_every_batch(history, cuts
 
 @settings(max_examples=60)
 @given(histories, st.integers(0, 6), st.lists(st.integers(0, 200), max_size=4))
-def test_a_second_pass_leaves_exactly_the_prefix_that_it_was_asked_for(history, goal, cuts):
-    """C35"""
+def test_a_second_pass_applies_exactly_the_transactions_before_its_limit(history, goal, cuts):
+    """Rule C35: after an error, the transactions before the one that failed are applied."""
     transactions, states = played(history)
     last = min(goal, len(transactions))
     with fresh_target() as target:

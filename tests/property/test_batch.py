@@ -1,4 +1,4 @@
-"""Columnar decoding against the decoder of single messages, the oracle."""
+"""Columnar decoding agrees with the decoder of single messages."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ RELATION_IDS = (1, 2, 3)
 
 @dataclass(frozen=True)
 class Change:
-    """What both decoders must agree on."""
+    """The parts that must be equal in both decoders' results."""
 
     row: int
     relation: m.Relation
@@ -35,8 +35,8 @@ class Change:
 
 @st.composite
 def sequences(draw: st.DrawFn) -> list[m.Message]:
-    """Messages as a publisher sends them: changes fit the description before them, which may
-    change.
+    """Messages as a publisher sends them. Changes fit the description before them, and descriptions
+    may change.
     """
     sent: list[m.Message] = []
     shapes: dict[int, m.Relation] = {}
@@ -69,7 +69,7 @@ def by_oracle(messages: Sequence[bytes]) -> tuple[list[Change], list[int], dict[
     """Changes, controls and relation map, one message at a time.
 
     Raises:
-        ProtocolError: as the decoder, and for a change that does not fit its description.
+        ProtocolError: the decoder raises it, or a change does not fit its description.
     """
     changes, controls = [], []
     shapes: dict[int, m.Relation] = {}
@@ -155,7 +155,7 @@ def test_a_batch_decodes_as_its_messages_do(sent):
 
 @settings(max_examples=100)
 @given(sequences(), st.integers(0, 12))
-def test_a_cut_anywhere_changes_nothing(sent, place):
+def test_a_batch_may_be_cut_between_any_messages(sent, place):
     """Rule C1: the map after the first batch is the map before the second."""
     messages = [encode(message) for message in sent]
     cut = min(place, len(messages))
@@ -171,7 +171,7 @@ def test_a_cut_anywhere_changes_nothing(sent, place):
 
 @settings(max_examples=200)
 @given(sequences().filter(bool), st.data())
-def test_a_mutated_message_is_refused_or_decodes_as_the_oracle_says(sent, data):
+def test_both_decoders_agree_on_a_mutated_message(sent, data):
     messages = [encode(message) for message in sent]
     row = data.draw(st.integers(0, len(messages) - 1))
     broken = bytearray(messages[row])
@@ -188,7 +188,7 @@ def test_a_mutated_message_is_refused_or_decodes_as_the_oracle_says(sent, data):
     try:
         changes, _, shapes = by_oracle(messages)
     except ProtocolError:
-        # What is no change is decoded elsewhere: there the two may differ, in changes they may not.
+        # Messages other than changes are decoded elsewhere; the results may differ for these only.
         assert found is None or messages[row][:1] not in (b"I", b"U", b"D", b"R")
         return
     assert found == changes

@@ -1,5 +1,5 @@
-"""Days, dates and their text: the calendar against Python's, and columns of text against one text
-at a time.
+"""Days, dates and their text: the calendar agrees with Python's, and a column of texts is read as
+its single texts are.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ moments = st.one_of(st.integers(*TIMESTAMP_LIMITS), st.integers(-(10**15), 10**1
 
 
 @given(days)
-def test_a_day_is_the_day_of_its_date(day):
+def test_the_date_of_a_day_has_that_day(day):
     year, month, day_of_month = calendar.civil(day)
     assert calendar.day_number(year, month, day_of_month) == day
     assert 1 <= day_of_month <= calendar.month_length(year, month)
 
 
 @given(st.dates())
-def test_the_calendar_is_pythons_where_python_has_one(one):
+def test_the_calendar_agrees_with_pythons_in_pythons_range(one):
     day = (one - EPOCH).days
     assert calendar.civil(day) == (one.year, one.month, one.day)
     assert calendar.weekday(day) == one.weekday()
@@ -45,8 +45,10 @@ def test_the_calendar_is_pythons_where_python_has_one(one):
     ids=["date", "timestamp", "timestamptz"],
 )
 @given(data=st.data())
-def test_a_column_of_text_is_read_as_each_of_its_texts(form, values, infinities, data):
-    """Ordinary values by Arrow, all others one by one; what is printed is read back."""
+def test_a_column_of_texts_is_read_as_single_texts_are(form, values, infinities, data):
+    """Arrow reads ordinary values, and all others are read one by one. The printed text reads as
+    the same value.
+    """
     some = data.draw(st.lists(st.one_of(st.none(), values, st.sampled_from(infinities)), max_size=6))
     texts = [None if one is None else form.to_text(one) for one in some]
     assert form.from_texts(pa.array(texts, pa.string())).equals(pa.array(some, form.arrow))

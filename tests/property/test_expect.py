@@ -1,4 +1,4 @@
-"""scenario.aligned, parse and expect on tables that nobody would write."""
+"""Random tables, control characters among their values, are printed, parsed and compared."""
 
 from __future__ import annotations
 
@@ -22,9 +22,7 @@ VALUES = (
 
 @st.composite
 def tables(draw):
-    """Columns, and rows of them; one column is never blank, because a blank line is not
-    compared.
-    """
+    """A random table. One column has no blank values, because a blank line is not compared."""
     width = draw(st.integers(1, 3))
     names = draw(
         st.lists(st.sampled_from(["a", "note", "two\nlines", "漢", "?column?"]), min_size=width, max_size=width)
@@ -36,8 +34,8 @@ def tables(draw):
 
 
 def visible(rows):
-    """Rows as far as text shows them: NULL and an empty text look the same, and blanks at the end
-    of lines do not count.
+    """Rows as far as text shows them. NULL and an empty text look the same, and blanks at the end
+    of a line do not count.
     """
     return [tuple(tuple(line.rstrip(" ") for line in displayed_lines(value or "")) for value in row) for row in rows]
 
@@ -47,7 +45,7 @@ def lines(columns, rows):
 
 
 @given(tables(), st.randoms())
-def test_a_shuffled_table_is_the_same_without_order_by_and_another_with_it(table, random):
+def test_the_order_of_rows_counts_only_with_order_by(table, random):
     columns, rows = table
     shuffled = random.sample(rows, len(rows))
     printed = aligned_table(columns, shuffled)
@@ -57,7 +55,7 @@ def test_a_shuffled_table_is_the_same_without_order_by_and_another_with_it(table
 
 
 @given(tables(), st.data())
-def test_another_cell_is_another_table(table, data):
+def test_a_different_value_is_found(table, data):
     columns, rows = table
     at, column = data.draw(st.integers(0, len(rows) - 1)), data.draw(st.integers(1, len(columns) - 1))
     changed = [list(row) for row in rows]
@@ -68,7 +66,7 @@ def test_another_cell_is_another_table(table, data):
 
 
 @given(tables(), st.data())
-def test_a_row_less_or_more_is_another_table(table, data):
+def test_a_missing_or_additional_row_is_found(table, data):
     columns, rows = table
     at = data.draw(st.integers(0, len(rows) - 1))
     for text in (UNORDERED, ORDERED):
@@ -79,7 +77,7 @@ def test_a_row_less_or_more_is_another_table(table, data):
 
 
 @given(tables())
-def test_what_is_recorded_is_what_is_compared_and_recording_it_again_changes_nothing(table):
+def test_a_recorded_output_compares_equal_and_is_recorded_again_unchanged(table):
     columns, rows = table
     printed = aligned_table(columns, rows)
     text = f"-- title\ndb=# {ORDERED}\nold\n\n-- a comment\ndb=# SELECT 1;\n"
@@ -91,7 +89,7 @@ def test_what_is_recorded_is_what_is_compared_and_recording_it_again_changes_not
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0\n"), max_size=20))
-def test_no_control_character_reaches_the_terminal_and_width_adds_up(text):
+def test_no_control_character_reaches_the_terminal_and_the_width_is_a_sum(text):
     (line,) = displayed_lines(text)
     assert not any(unicodedata.category(character) == "Cc" for character in line)
     assert display_width(line) == sum(map(display_width, line))

@@ -1,10 +1,11 @@
-"""Random histories through receiver, journal and apply: whatever arrives when, the target is the
-publisher.
+"""Random histories through receiver, journal and apply: at every step the target equals the
+publisher at some commit.
 
-A history is what PostgreSQL's WAL would hold: transactions that are plain, streamed in blocks with
-subtransactions that are rolled back, prepared and committed or rolled back later, in any
-interleaving. A walsender sends it, starting again from what was confirmed whenever the receiver is
-stopped or cut off. What is in the journal is applied in random batches, trimmed, and replayed.
+A history is what PostgreSQL's WAL would contain. Some transactions are plain, some are streamed in
+blocks with subtransactions that are rolled back, and some are prepared and finished later, in any
+interleaving. A walsender sends it. Whenever the receiver is stopped or cut off, the walsender
+starts again at the confirmed position. The journal's contents are applied in random batches,
+trimmed, and applied again.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ STEP = 0x100
 
 @dataclass
 class Chunk:
-    """Changes that stand together; ``aborted`` ones belong to a subtransaction that is
+    """Changes of the same block. They are ``aborted`` if they belong to a subtransaction that is
     rolled back.
     """
 
@@ -66,7 +67,7 @@ class Transaction:
 
     Attributes:
         prepared_at: its PREPARE, if it has one.
-        finished_at: its end: commit, abort, or the verdict on it.
+        finished_at: its end: commit, abort, COMMIT PREPARED or ROLLBACK PREPARED.
     """
 
     xid: int
@@ -86,8 +87,8 @@ class Transaction:
 
 @dataclass
 class Event:
-    """What happens at one place of the WAL: a block of changes, a prepare, or a
-    transaction's end.
+    """An event at one position of the WAL: a block of changes, a prepare, or a transaction's
+    end.
     """
 
     what: str
@@ -96,14 +97,16 @@ class Event:
     lsn: int = 0
 
     def delivered_at(self) -> int:
-        """A walsender that starts at or after this position does not send the event."""
+        """The position of the event for a walsender. A walsender that starts there or later does
+        not send it.
+        """
         transaction = self.transaction
         return (self.what != "finish" and transaction.prepared_at) or transaction.finished_at
 
 
 @dataclass
 class Wal:
-    """Events in order, and what the publisher's tables hold from each end on."""
+    """Events in order, and the contents of the publisher's tables after each end."""
 
     events: list[Event]
     ends: list[int] = field(default_factory=lambda: [0])
@@ -118,8 +121,8 @@ histories = st.lists(st.tuples(st.sampled_from(KINDS), steps), min_size=1, max_s
 
 
 def wal_of(history: Sequence[tuple[str, list[tuple[list[Any], bool, int]]]]) -> Wal:
-    """Run the history at a publisher, transaction by transaction in the order of their ends, and
-    write its WAL.
+    """Run the history at a publisher, with the transactions in the order of their ends, and write
+    its WAL.
     """
     publisher, states = Publisher(), []
     placed: list[tuple[tuple[int, int, int], Event]] = []
@@ -149,8 +152,8 @@ def _run(publisher: Publisher, operations: list[Any], aborted: bool) -> Chunk:
 
 
 def _placed(transaction: Transaction, number: int, leads: list[int]) -> Iterator[tuple[tuple[int, int, int], Event]]:
-    """Its events and where they stand: blocks and prepare come up to three transactions before the
-    end.
+    """The events of a transaction and their places. Blocks and prepare may come up to three
+    transactions before the end.
     """
     slot = 0
     for index, lead in enumerate(leads):
@@ -206,8 +209,8 @@ class Walsender:
                 yield m.RollbackPrepared(LSN(transaction.prepared_at), end, 1, 2, transaction.xid, transaction.gid)
 
     def _block(self, transaction: Transaction, chunk: Chunk, number: int) -> Iterator[m.Message]:
-        """One block; a rolled back one is of a subtransaction and its child, and their aborts
-        follow it.
+        """Send one block. A block that is rolled back belongs to a subtransaction and its child,
+        and their aborts follow it.
         """
         xid = transaction.xid
         first = xid not in self._streams
@@ -240,12 +243,13 @@ def _named(change: m.Message) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class Life:
-    """One connection: how far it gets, how it ends, and what the publisher hears of it.
+    """One connection: how many frames arrive, how it ends, and which status updates the publisher
+    receives.
 
     Attributes:
         frames: how many frames arrive.
-        cut_off: the connection breaks before what has arrived is looked at; else the receiver is
-            stopped.
+        cut_off: the connection breaks before the receiver reads what has arrived. If it is
+            False, the receiver is stopped instead.
         pauses: places at which nothing has arrived for a moment.
         keepalives: events after which one is sent.
         unheard: how many of the last status updates the publisher did not get.
@@ -322,7 +326,7 @@ class Replication:
 
 @settings(max_examples=60)
 @given(histories, st.lists(lives, min_size=1, max_size=4))
-def test_the_target_is_a_prefix_of_the_publisher_at_every_step_and_all_of_it_at_the_end(history, connections):
+def test_the_target_is_a_prefix_of_the_publisher_at_every_step_and_complete_at_the_end(history, connections):
     """Invariants commit_order, progress_with_data, slot_after_disk, any_crash; rules A24, C35, C42,
     C43, C47, C50.
     """

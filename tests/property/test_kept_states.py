@@ -1,4 +1,6 @@
-"""For every history of writes by one connection, what another keeps is what it would have read."""
+"""After any history of writes by one connection, the states that another connection keeps are those
+that it would read.
+"""
 
 from __future__ import annotations
 
@@ -68,7 +70,7 @@ def is_consistent(target: Target, kept: KeptStates) -> bool:
 
 @settings(max_examples=60)
 @given(histories)
-def test_what_is_kept_is_what_would_be_read(history):
+def test_kept_states_equal_the_states_in_the_catalog(history):
     with TemporaryDirectory() as folder, open_target(f"sqlite:///{Path(folder) / 'target.db'}") as target:
         catalog.ensure_catalog(target.engine)
         with target.begin() as connection:
@@ -84,6 +86,6 @@ def test_what_is_kept_is_what_would_be_read(history):
                     try:
                         write(connection, *change)
                     except (UsageError, ProgressConflict):
-                        pass  # there is one of this name already, or none
+                        pass  # a subscription of this name exists already, or does not exist
                 if not commits:
                     connection.rollback()

@@ -1,6 +1,4 @@
-"""encode and decode are inverses, and no bytes whatever end in anything but a message or a
-ProtocolError.
-"""
+"""Encoding and decoding are inverse functions. Any other bytes end in a ProtocolError."""
 
 from __future__ import annotations
 
@@ -23,16 +21,18 @@ in_stream_messages = st.booleans().flatmap(
 
 
 @given(in_stream_messages)
-def test_every_message_survives_the_wire(pair: tuple[Message, bool]):
-    """A3, A4: the same in and out of a stream block."""
+def test_every_message_decodes_to_itself(pair: tuple[Message, bool]):
+    """Rules A3, A4: inside and outside of a stream block."""
     message, in_stream = pair
     assert decode(encode(message), in_stream=in_stream) == message
     assert decode(memoryview(encode(message)), in_stream=in_stream) == message
 
 
 @given(in_stream_messages)
-def test_every_proper_prefix_is_refused_or_another_message(pair: tuple[Message, bool]):
-    """No read past the end, no value of too few bytes, no endless search for a NUL."""
+def test_a_proper_prefix_is_refused_or_decodes_to_another_message(pair: tuple[Message, bool]):
+    """The decoder reads nothing past the end, no value from too few bytes, and searches for NUL
+    only as far as the end.
+    """
     message, in_stream = pair
     data = encode(message)
     for size in range(len(data)):
@@ -40,9 +40,9 @@ def test_every_proper_prefix_is_refused_or_another_message(pair: tuple[Message, 
 
 
 @given(in_stream_messages)
-def test_a_proper_prefix_is_a_message_only_where_the_option_decides(pair: tuple[Message, bool]):
-    """A5: the 9 byte form is a prefix of the 25 byte form of Stream Abort; nothing else has two
-    lengths.
+def test_only_stream_abort_has_a_prefix_that_is_a_message(pair: tuple[Message, bool]):
+    """Rule A5: Stream Abort has 9 or 25 bytes, by an option of the stream. Every other message has
+    one length.
     """
     message, in_stream = pair
     data = encode(message)
@@ -54,8 +54,12 @@ def test_a_proper_prefix_is_a_message_only_where_the_option_decides(pair: tuple[
 
 
 @given(in_stream_messages, st.data())
-def test_every_mutated_byte_is_refused_or_told_exactly(pair: tuple[Message, bool], data: st.DataObject):
-    """A message that decodes re-encodes to the very bytes given, so no column can have shifted."""
+def test_a_message_with_a_mutated_byte_is_refused_or_encodes_to_the_same_bytes(
+    pair: tuple[Message, bool], data: st.DataObject
+):
+    """A message that was decoded encodes to the bytes that were given. So no column can have
+    shifted.
+    """
     message, in_stream = pair
     original = encode(message)
     position = data.draw(st.integers(0, len(original) - 1))
@@ -68,30 +72,30 @@ def test_every_mutated_byte_is_refused_or_told_exactly(pair: tuple[Message, bool
 def test_bytes_left_over_are_refused(pair: tuple[Message, bool], more: bytes):
     message, in_stream = pair
     if isinstance(message, StreamAbort):
-        return  # its longer form is tested by name
+        return  # its longer form has a test by name
     with pytest.raises(ProtocolError, match="invalid message format"):
         decode(encode(message) + more, in_stream=in_stream)
 
 
 @given(st.sampled_from(b"BCORYIUDTMSEcAbPKrpxyz\0"), st.binary(max_size=60), st.booleans())
-def test_any_bytes_are_refused_or_told_exactly(type_byte: int, body: bytes, in_stream: bool):
+def test_any_bytes_are_refused_or_encode_to_the_same_bytes(type_byte: int, body: bytes, in_stream: bool):
     _refused_or_exact(bytes([type_byte]) + body, lambda given: decode(given, in_stream=in_stream), encode)
 
 
 @given(strategies.server_envelopes)
-def test_every_server_envelope_survives_the_wire(envelope: Any):
-    """A34-A36."""
+def test_every_envelope_of_the_server_decodes_to_itself(envelope: Any):
+    """Rules A34 to A36."""
     assert decode_envelope(encode_envelope(envelope)) == envelope
 
 
 @given(strategies.client_envelopes)
-def test_every_client_envelope_survives_the_wire(envelope: Any):
-    """A35, A36."""
+def test_every_envelope_of_the_client_decodes_to_itself(envelope: Any):
+    """Rules A35, A36."""
     assert decode_reply(encode_envelope(envelope)) == envelope
 
 
 @given(strategies.server_envelopes, st.data())
-def test_a_damaged_server_envelope_is_refused_or_told_exactly(envelope: Any, data: st.DataObject):
+def test_a_damaged_envelope_of_the_server_is_refused_or_encodes_to_the_same_bytes(envelope: Any, data: st.DataObject):
     original = encode_envelope(envelope)
     for size in range(len(original)):
         if isinstance(envelope, XLogData) and size >= XLOGDATA_HEADER_SIZE:
@@ -102,7 +106,7 @@ def test_a_damaged_server_envelope_is_refused_or_told_exactly(envelope: Any, dat
 
 
 @given(strategies.client_envelopes, st.data())
-def test_a_damaged_client_envelope_is_refused_or_told_exactly(envelope: Any, data: st.DataObject):
+def test_a_damaged_envelope_of_the_client_is_refused_or_encodes_to_the_same_bytes(envelope: Any, data: st.DataObject):
     original = encode_envelope(envelope)
     for size in range(len(original)):
         with pytest.raises(ProtocolError):
@@ -119,8 +123,8 @@ def _mutations(original: bytes) -> st.SearchStrategy[bytes]:
 
 
 def _refused_or_exact(data: bytes, read: Callable[[bytes], Any], write: Callable[[Any], bytes]) -> None:
-    """Reading ``data`` ends in a message of exactly these bytes, or in a ProtocolError that says
-    where.
+    """Check that ``data`` decodes to a message that encodes to these bytes, or raises a
+    ProtocolError with a position.
     """
     refused: ProtocolError | None = None
     try:

@@ -1,5 +1,5 @@
-"""Random filters: the analysis ends in a tree or in an error of the tree, and its text means the
-same again.
+"""Random filters: the analysis returns a tree or raises an error of the program. The tree's text
+means the same as the filter.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ TABLES = PublisherTables(180004, {TABLE.key: TABLE}, frozenset({950, 951}))
 
 @given(st.integers(0, 2**32))
 def test_the_canonical_text_of_a_filter_means_the_same(seed):
-    """``pg_get_expr`` is what an imported publication is read from. Twice, since a sign and its
-    number become one at first.
+    """The text is that of ``pg_get_expr``, from which a publication is imported. It is analysed
+    twice, because at first a sign and its number become one constant.
     """
     text = random_filter(Random(seed))
     try:
@@ -74,8 +74,8 @@ def test_the_canonical_text_of_a_filter_means_the_same(seed):
 
 
 @given(st.text(alphabet=" ab1'\"()[].,:=<>-+*/|&$EUXt\n\\_~%", max_size=30))
-def test_any_text_is_read_or_refused(text):
-    """Nothing but an error of the tree comes out."""
+def test_any_text_is_analysed_or_refused(text):
+    """Only errors of the program are raised."""
     try:
         analyze_filter(text, TABLE, TABLES)
     except SubscriberError:

@@ -1,4 +1,6 @@
-"""Side by side, for any two outputs: what is marked is what fails, and no line is lost."""
+"""Two random outputs side by side: a line is marked if the comparison fails there, and every line
+is shown.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""A streamed transaction with random subtransactions and rollbacks, against a list that is searched
-(rule C43).
+"""A streamed transaction with random subtransactions and rollbacks, compared with a list that is
+searched (rule C43).
 """
 
 from __future__ import annotations
@@ -28,12 +28,14 @@ TOP = 700
 
 @dataclass
 class Model:
-    """Every message that is left, with the transaction it belongs to (None: nobody's any more)."""
+    """The messages that are left, each with the ID of its transaction. The ID is None for
+    descriptions that a rollback has left.
+    """
 
     kept: list[tuple[int | None, m.Message]]
 
     def abort(self, subxid: int) -> None:
-        """Everything from the subtransaction's first message on goes, but descriptions stay (rule
+        """Remove everything from the subtransaction's first message on, except descriptions (rule
         A24).
         """
         places = [place for place, (xid, _) in enumerate(self.kept) if xid == subxid]
@@ -58,8 +60,8 @@ steps = st.lists(
 
 
 @given(steps)
-def test_what_is_left_of_a_streamed_transaction_is_what_no_rollback_reached(history):
-    """Rules C43, A24, wherever the parts on disk end."""
+def test_a_streamed_transaction_keeps_the_changes_that_no_rollback_has_removed(history):
+    """Rules C43, A24, for any division into parts on disk."""
     with tempfile.TemporaryDirectory() as folder:
         storage = LocalStorage(Path(folder))
         spool = StreamedTransaction(TOP, SegmentBuilder(storage, {}, in_stream=True))
@@ -83,7 +85,7 @@ def test_what_is_left_of_a_streamed_transaction_is_what_no_rollback_reached(hist
 
 
 def changes_in(storage: LocalStorage, builder: SegmentBuilder) -> list[m.Message]:
-    """What its segments hold; none is left behind beside them."""
+    """The changes in the transaction's segments. No other segments are left."""
     if not builder.position:
         return []
     segments = builder.publish(LSN(0x100), LSN(0x200), Kind.TRANSACTIONS, TOP, b"C")
@@ -105,8 +107,8 @@ index_steps = st.lists(
 
 
 @given(index_steps, st.integers(1, 8))
-def test_an_index_that_goes_to_disk_is_one_that_does_not(history, in_memory):
-    """The plain dict is the definition: xid → first position, in order of appearance."""
+def test_an_index_on_disk_equals_an_index_in_memory(history, in_memory):
+    """A plain dict defines the result: xid → first position, in the order of appearance."""
     index, plain, position = SubtransactionIndex(in_memory), dict[bytes, int](), 0
     try:
         for what, xid, distance in history:

@@ -1,4 +1,4 @@
-"""subscription.lexer, statements and grammar on texts that nobody would write."""
+"""Lexer, statements and grammar of commands with random texts."""
 
 from contextlib import suppress
 
@@ -60,7 +60,7 @@ PIECES = st.sampled_from(
 
 
 @given(TEXT)
-def test_any_text_survives_each_way_of_quoting_it(text):
+def test_any_text_is_read_from_each_form_of_string_constant(text):
     escaped = "".join(f"\\U{ord(character):08x}" for character in text)
     doubled = text.replace("'", "''")
     for constant in (f"'{doubled}'", f"E'{escaped}'", f"$q${text}$q$" if "$" not in text else "''" + f"\n'{doubled}'"):
@@ -68,20 +68,20 @@ def test_any_text_survives_each_way_of_quoting_it(text):
 
 
 @given(TEXT.filter(bool))
-def test_any_text_survives_as_a_quoted_identifier(text):
+def test_any_text_is_read_from_a_quoted_identifier(text):
     doubled = text.replace('"', '""')
     assert [(lexeme.kind, lexeme.value) for lexeme in lex(f'"{doubled}"')] == [(Kind.IDENTIFIER, text)]
 
 
 @given(st.lists(PIECES, max_size=15))
-def test_a_command_is_understood_or_refused_and_nothing_else(pieces):
+def test_a_command_is_parsed_or_refused(pieces):
     """Invariant refuse_not_guess."""
     with suppress(UsageError):
         assert isinstance(parse(" ".join(pieces)), Command)
 
 
 @given(st.lists(TEXT, max_size=5))
-def test_statements_are_cut_apart_as_they_were_put_together(texts):
+def test_joined_statements_are_split_again(texts):
     statements = ["x '" + text.replace("'", "''") + "';" for text in texts]
     found = cut(" \n".join(statements))
     assert [statement.sql for statement in found] == statements

@@ -1,5 +1,5 @@
-"""Columnar transformation against a model that takes one change at a time, the way pgoutput_change
-does.
+"""The columnar transformation gives the same as a model that handles one change at a time, as
+pgoutput_change does.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ COLUMNS = dict.fromkeys(NAMES, "int4")
 
 Value = str | m.Absence | None
 Row = dict[str, Value]
-"""By column; UNCHANGED is what was not sent."""
+"""A row: values by column. UNCHANGED is a value that was not sent."""
 
 
 @dataclass(frozen=True)
 class Change:
-    """A change as it came, or as it is sent."""
+    """A change as it was received, or as it is sent."""
 
     action: str
     old_kind: m.OldKind | None
@@ -39,11 +39,11 @@ class Change:
 
 @dataclass(frozen=True)
 class Case:
-    """A table, what becomes of it, and changes of it.
+    """A table, its publication, and changes of it.
 
     Attributes:
         source: the relation that changes come under.
-        target: what they are published as.
+        target: the relation that they are published as.
         operations: what is published.
         thresholds: for the operations that are filtered: column and value; true where the column is
             above it, null where it is NULL.
@@ -64,7 +64,7 @@ def cases(draw: st.DrawFn) -> Case:
     source = relation("public.leaf", COLUMNS, sorted(key), identity=identity, oid=1)
     target = _target(draw, source)
     known = NAMES if identity == "f" else tuple(sorted(key))
-    # Only what replica identities cover can be filtered (rule B33); inserts have everything.
+    # Only columns of the replica identity can be filtered (rule B33). Inserts have all columns.
     thresholds: dict[Operation, tuple[str, int]] = {}
     for operation in ROW_OPERATIONS:
         columns = NAMES if operation == "insert" else known
@@ -107,9 +107,9 @@ def _changes(draw: st.DrawFn, identity: str, key: set[str]) -> Change:
     new = row()
     unchanged = draw(st.sets(st.sampled_from(NAMES)))
     for name in unchanged:
-        # What is out of line is not NULL, and is the same before and after.
+        # An out-of-line value is not NULL, and is the same in both tuples.
         old[name] = new[name] = old[name] or "1"
-    # A new tuple without an old one: no column of the identity changed, and none is out of line
+    # A new tuple without an old one: no column of the identity has changed, and none is out of line
     # (section B.3).
     alone = identity == "n" or (identity == "d" and not unchanged & key and all(old[name] == new[name] for name in key))
     sent = {name: m.UNCHANGED if name in unchanged else value for name, value in new.items()}
@@ -127,7 +127,9 @@ def _with_old(change: Change, identity: str, key: set[str], old: Row) -> Change:
 
 
 def model(case: Case, change: Change) -> Change | None:
-    """pgoutput_change and pgoutput_row_filter for one change; None: nothing is sent."""
+    """The model of pgoutput_change and pgoutput_row_filter for one change. None means that nothing
+    is sent.
+    """
     operation: Operation = {"I": "insert", "U": "update", "D": "delete"}[change.action]  # type: ignore[assignment]  # of a str
     if operation not in case.operations:
         return None
@@ -161,8 +163,8 @@ def _is_above(row: Row, threshold: tuple[str, int]) -> bool:
 
 
 def _written(target: m.Relation, change: Change) -> Change:
-    """logicalrep_write_insert, _update and _delete; of a key only the identity's columns are read
-    (rule A9).
+    """The model of logicalrep_write_insert, _update and _delete. Of a key tuple only the identity's
+    columns are read (rule A9).
     """
     names = [column.name for column in target.columns]
     new = None if change.action == "D" or change.new is None else {name: change.new[name] for name in names}
@@ -174,7 +176,7 @@ def _written(target: m.Relation, change: Change) -> Change:
     return Change(change.action, "K", {name: change.old[name] for name in keys}, new)
 
 
-# Ours ---------------------------------------------------------------------------------------------
+# The columnar transformation ----------------------------------------------------------------------
 
 
 def ours(case: Case) -> list[Change | None]:
@@ -229,6 +231,6 @@ def _expected(case: Case, changes: Sequence[Change]) -> list[Change | None]:
 
 
 @given(cases())
-def test_a_group_at_once_is_sent_as_one_change_after_the_other(case):
+def test_a_group_is_sent_as_its_single_changes_are(case):
     """Rules A9, A10, B10-B19; invariants absence_is_typed and commit_order."""
     assert ours(case) == _expected(case, case.changes)

@@ -1,4 +1,4 @@
-"""The columnar tuple decoder and the message decoder are one decoder (A11, A12, A19)."""
+"""The columnar tuple decoder and the message decoder read the same values (A11, A12, A19)."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ batches = st.integers(0, 5).flatmap(lambda width: st.lists(st.tuples(*[columns] 
 
 
 def laid_out(messages: list[bytes]) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64]]:
-    """The messages back to back: buffer, where their tuples start, where they end."""
+    """The messages one after another: the buffer, the start of each tuple, and the end of each
+    message.
+    """
     limits = np.cumsum([len(message) for message in messages])
     starts = limits - np.array([len(message) - len(HEADER) for message in messages])
     return np.frombuffer(b"".join(messages), np.uint8), starts, limits
 
 
 def columnar(messages: list[bytes], ncolumns: int) -> list[Row] | str:
-    """What the columnar decoder makes of the messages: rows of column values, or the error's
-    message.
-    """
+    """The result of the columnar decoder: rows of values, or the error's message."""
     buffer, starts, limits = laid_out(messages)
     try:
         split = split_tuples(buffer, starts, limits, ncolumns)
@@ -58,7 +58,7 @@ def columnar(messages: list[bytes], ncolumns: int) -> list[Row] | str:
 
 
 def oracle(messages: list[bytes], ncolumns: int) -> list[Row] | None:
-    """What the message decoder makes of them: rows, or None when one is refused."""
+    """The result of the message decoder: rows, or None if it refuses one."""
     try:
         decoded = [decode(message) for message in messages]
     except ProtocolError:
@@ -69,15 +69,15 @@ def oracle(messages: list[bytes], ncolumns: int) -> list[Row] | None:
 
 @given(batches)
 def test_both_decoders_read_the_same_values(rows: list[Row]) -> None:
-    """A11, A12: every kind, any mixture of kinds in a column."""
+    """Rules A11, A12: every kind of value, in any mixture within a column."""
     messages = [encode(Insert(16_384, row)) for row in rows]
     assert columnar(messages, len(rows[0])) == oracle(messages, len(rows[0])) == rows
 
 
 @given(batches, st.data())
-def test_a_prefix_or_a_changed_byte_ends_in_the_same_verdict_in_both(rows: list[Row], data: st.DataObject) -> None:
-    """A19: accepted with the same values by both, or a ProtocolError in both; the neighbours' bytes
-    stay theirs.
+def test_both_decoders_accept_or_refuse_the_same_damaged_tuples(rows: list[Row], data: st.DataObject) -> None:
+    """Rule A19: both read the same values or both raise a ProtocolError. Neighbouring messages are
+    not read.
     """
     messages = [encode(Insert(16_384, row)) for row in rows]
     victim = data.draw(st.integers(0, len(messages) - 1))
@@ -97,8 +97,8 @@ def test_a_prefix_or_a_changed_byte_ends_in_the_same_verdict_in_both(rows: list[
 
 
 @given(batches, st.randoms(use_true_random=False))
-def test_any_selection_in_any_order_is_that_selection(rows: list[Row], random: Random) -> None:
-    """Rows may be taken more than once and backwards."""
+def test_any_selection_of_rows_is_read_in_its_order(rows: list[Row], random: Random) -> None:
+    """Rows may be selected more than once and backwards."""
     messages = [encode(Insert(16_384, row)) for row in rows]
     buffer, starts, limits = laid_out(messages)
     split = split_tuples(buffer, starts, limits, len(rows[0]))

@@ -1,4 +1,4 @@
-"""Whatever bytes arrive, a type's decoder reads them or refuses them (C5, absence_is_typed)."""
+"""A type's decoder reads or refuses any bytes (C5, absence_is_typed)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ EACH = [
     for family in FAMILIES
     if family.name in SOME or not (family.oids[0] in ELEMENT_TYPES or family.name.endswith("range"))
 ]
-"""Every family; of arrays and ranges, which are read by one decoder each, some."""
+"""Every family, but only some arrays and ranges, because one decoder reads all arrays and one all
+ranges.
+"""
 
 NEAR_BINARY = st.sampled_from([0, 1, 2, 4, 8, 10, 12, 16]).flatmap(lambda size: st.binary(min_size=size, max_size=size))
 """Bytes of the lengths that send functions write."""
@@ -27,9 +29,11 @@ NEAR_BINARY = st.sampled_from([0, 1, 2, 4, 8, 10, 12, 16]).flatmap(lambda size: 
 
 @pytest.mark.parametrize("family", EACH, ids=lambda family: family.name)
 @given(data=st.data())
-def test_a_decoder_gives_every_value_or_a_reasoned_error(family: TypeFamily, data: st.DataObject) -> None:
-    """C5: nulls stay exactly where they were, a refused value raises, and nothing else ever
-    happens.
+def test_a_decoder_returns_every_value_or_raises_an_error_with_a_reason(
+    family: TypeFamily, data: st.DataObject
+) -> None:
+    """Rule C5: NULLs keep their places, a refused value raises the error, and nothing else is
+    raised.
     """
     decode, near = data.draw(st.sampled_from([(family.decode_text, NEAR_TEXT), (family.decode_binary, NEAR_BINARY)]))
     values = data.draw(st.lists(st.none() | near | st.binary(max_size=20), max_size=4))
@@ -44,10 +48,8 @@ def test_a_decoder_gives_every_value_or_a_reasoned_error(family: TypeFamily, dat
 
 @pytest.mark.parametrize("family", EACH, ids=lambda family: family.name)
 @given(data=st.data())
-def test_what_binary_decodes_to_reads_back_as_text(family: TypeFamily, data: st.DataObject) -> None:
-    """C5: text written from any accepted bytes is text that the type's own text decoder accepts
-    unchanged.
-    """
+def test_the_text_of_a_decoded_binary_value_reads_as_the_same_value(family: TypeFamily, data: st.DataObject) -> None:
+    """Rule C5: the type's text decoder reads the text of any accepted bytes unchanged."""
     if not pa.types.is_string(family.arrow_type):
         return
     value = data.draw(NEAR_BINARY | st.binary(max_size=20).map(b"\1".__add__))

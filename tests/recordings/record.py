@@ -3,8 +3,8 @@
     python -m tests.recordings.record [MAJOR ...]      (default: 15 16 18; a minute)
 
 Each stream of :data:`STREAMS` becomes ``pgMAJOR-NAME.json.gz`` next to this file: the options, and
-every CopyData of the walsender in hex, Keepalives included. The same workload runs against each, so
-that the files differ by server and options only; transaction IDs, OIDs and times differ by run.
+every CopyData of the walsender in hex, Keepalives included. The same workload is run for each, so
+the files differ by server and options only. Transaction IDs, OIDs and times differ from run to run.
 
 A walsender and not ``pg_logical_slot_get_binary_changes``: the function decodes from the slot's
 restart point up to the end of WAL at its start and forgets, so a transaction that is streamed
@@ -39,7 +39,7 @@ DATABASE: Final = "recording"
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """One way to ask for the same workload."""
+    """One set of options with which the workload is received."""
 
     name: str
     proto_version: int
@@ -146,7 +146,7 @@ FILL: Final = "INSERT INTO plain SELECT i, i FROM generate_series({first}, {firs
 
 
 class Walsender:
-    """A replication connection that keeps every CopyData it gets."""
+    """A replication connection that keeps every CopyData it receives."""
 
     def __init__(self, server: PostgreSQL, stream: Stream) -> None:
         self.server = server
@@ -159,8 +159,8 @@ class Walsender:
             raise SubscriberError(result.error_message.decode())
 
     def catch_up(self) -> None:
-        """Take everything up to now; WAL of open transactions included, which a commit flushes with
-        its own.
+        """Receive everything up to now, WAL of open transactions included. A commit flushes that
+        with its own.
         """
         self.server.execute("INSERT INTO not_published VALUES (0)", DATABASE)
         target = parse_lsn(self.server.execute("SELECT pg_current_wal_flush_lsn()::text", DATABASE)[0][0])
@@ -170,11 +170,13 @@ class Walsender:
                 raise SubscriberError("the walsender does not catch up")
 
     def close(self) -> None:
-        """End the connection, and with it the walsender."""
+        """End the connection, and its walsender."""
         self._connection.finish()
 
     def _ask(self) -> Iterator[Keepalive]:
-        """Ask for a Keepalive and give those that came, with all before them kept."""
+        """Ask for a Keepalive. Keep everything that has arrived, and yield the Keepalives among
+        it.
+        """
         self._connection.put_copy_data(encode_envelope(StandbyStatusUpdate(1, 1, 1, 0, reply_requested=True)))
         self._connection.flush()
         select.select([self._connection.socket], [], [], 0.1)
@@ -192,8 +194,8 @@ class Walsender:
 
 
 def run_workload(server: PostgreSQL, walsender: Walsender) -> None:
-    """Everything that a message can say; large transactions stay open until the walsender has seen
-    them.
+    """Run a workload that contains every kind of message. Large transactions stay open until the
+    walsender has sent their changes.
     """
     with session(server) as one:
         for statement in (*ORDINARY, *PREPARED):
@@ -247,7 +249,7 @@ def session(server: PostgreSQL) -> Iterator[psycopg.Connection[Any]]:
 
 
 def record(server: PostgreSQL, stream: Stream) -> Path:
-    """Run the workload in a database of its own and write down the stream; gives the file."""
+    """Run the workload in a separate database and write the stream to a file. Returns the file."""
     server.create_database(DATABASE)
     try:
         server.execute(SCHEMA, DATABASE)

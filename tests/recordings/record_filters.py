@@ -1,4 +1,4 @@
-"""Record what PostgreSQL 18 answers to row filters made from its own catalogs.
+"""Records PostgreSQL 18's answers to row filters that are made from its catalogs.
 
     python -m tests.recordings.record_filters      (a minute or two)
 

@@ -1,9 +1,9 @@
-"""What goes wrong while a subscription replicates: each fault breaks something, and mends it some
-seconds later.
+"""Faults that occur while a subscription replicates. Each fault breaks something, and repairs it
+some seconds later.
 
-A fault is a generator over a :class:`Soak`: it gives the seconds until it wants to go on, and other
-faults happen meanwhile. It names what it needs to itself, so that nobody kills what is already dead
-or gives a command to a publisher that was stopped on purpose::
+A fault is a generator over a :class:`Soak`: it yields the seconds until its next step, and other
+faults happen meanwhile. It names what no other fault may use at that time. So nothing is killed
+that has already ended, and no command is run while the publisher is stopped on purpose::
 
     publisher killed      ├── down ──┤
     target locked               ├── locked ──┤
@@ -39,18 +39,18 @@ Steps = Iterator[float]
 NAME = "soak"
 COMMAND_ATTEMPTS = 30
 MOST_TABLES = 10
-"""As many are added and copied while all else goes on."""
+"""The most tables that are added and copied during a run."""
 
 
 @dataclass
 class Soak:
-    """A replication under load, what is being done to it, and what was.
+    """A replication under load, its current faults, and their history.
 
     Attributes:
-        name: the subscription's, for now.
-        tables: the names of those that were added.
-        begun: monotonic seconds.
-        history: a line a step.
+        name: the subscription's current name.
+        tables: the names of the tables that were added.
+        begun: when the run began, in monotonic seconds.
+        history: one line for each step.
     """
 
     server: PostgreSQLServer
@@ -68,7 +68,7 @@ class Soak:
     # What happens ---------------------------------------------------------------------------------
 
     def go_on(self, until: float) -> None:
-        """Let faults begin, one every few seconds, and end, until this moment (monotonic
+        """Begin a fault every few seconds, and let each go on, until this moment (monotonic
         seconds).
         """
         next_fault = time.monotonic()
@@ -79,7 +79,7 @@ class Soak:
             time.sleep(0.05)
 
     def settle(self) -> None:
-        """Let every fault end and hold the load; then everything must arrive, and be equal."""
+        """Let every fault end and hold the load. Then everything must arrive, and be equal."""
         self.note("settling")
         while self._waiting:
             self._look_after()
@@ -122,14 +122,14 @@ class Soak:
         self.history.append(f"{time.monotonic() - self.begun:7.1f} s  {what}")
         logger.info(self.history[-1])
 
-    # What is asked of it --------------------------------------------------------------------------
+    # What tests ask for ---------------------------------------------------------------------------
 
     @property
     def compared(self) -> tuple[str, ...]:
         return (*TABLES, *(f"public.{table}" for table in self.tables))
 
     def restarted(self) -> bool:
-        """What systemd does; always true."""
+        """Restart the run if it has ended, as systemd does. Returns True."""
         runner = self.replication.runner
         if not runner.running:
             if runner.process is not None:
@@ -138,7 +138,7 @@ class Soak:
         return True
 
     def command(self, statement: str) -> Steps:
-        """A command of ``subscriber sql``, given again when something was away that it needs."""
+        """Run a command of ``subscriber sql``. Repeat it while something that it needs is away."""
         for _ in range(COMMAND_ATTEMPTS):
             answer = self.replication.runner.call("sql", "-c", statement)
             said = (answer.stdout + answer.stderr).partition("\nDETAIL")[0].strip().replace("\n", " | ")
@@ -153,7 +153,7 @@ class Soak:
         yield from self.command(f"ALTER SUBSCRIPTION {self.name} {rest}")
 
     def in_target(self, statement: str) -> list[tuple]:
-        """Run a statement in the target as somebody else."""
+        """Run a statement in the target as another user."""
         with contextlib.closing(sqlite3.connect(self.replication.database, timeout=60)) as connection, connection:
             return connection.execute(statement).fetchall()
 
@@ -162,7 +162,7 @@ class Soak:
         return int(number)
 
     def ready(self) -> bool:
-        """Whether no table is being copied."""
+        """Whether every table is ready."""
         return self.in_target("SELECT DISTINCT srsubstate FROM subscriber_subscription_rel") == [("r",)]
 
     def next_failpoint(self) -> str:
@@ -176,7 +176,7 @@ class Soak:
 
 @dataclass(frozen=True)
 class Fault:
-    """``steps`` does it; ``needs`` is what no other fault may touch meanwhile."""
+    """``steps`` does it. ``needs`` names what no other fault may use at the same time."""
 
     steps: Callable[[Soak], Steps]
     needs: frozenset[str]
@@ -186,7 +186,7 @@ FAULTS: list[Fault] = []
 
 
 def fault(*needs: str, times: int = 1) -> Callable[[Callable[[Soak], Steps]], Callable[[Soak], Steps]]:
-    """One of those that happen, so many times in a round of all."""
+    """Register a fault. Each round of all faults contains it ``times`` times."""
 
     def add(steps: Callable[[Soak], Steps]) -> Callable[[Soak], Steps]:
         FAULTS.extend([Fault(steps, frozenset(needs))] * times)
@@ -219,8 +219,8 @@ def run_terminated(soak: Soak) -> Steps:
     soak.note(f"SIGTERM to {'everybody' if everybody else 'the supervisor'}")
     code = soak.replication.runner.terminate(everybody=everybody)
     soak.note(f"it ended with {code}")
-    # Killed by a failpoint meanwhile, or before it could hear signals; on a busy machine it ends in
-    # time, if not in order.
+    # A failpoint has killed it meanwhile, or the signal came before it handled signals. On a busy
+    # machine it ends in time, but not always in order.
     late = code == 1 and "some workers have not ended within" in soak.replication.runner.said()
     assert late or code in {0, -signal.SIGKILL, -signal.SIGTERM}, soak.replication.runner.said()[-3000:]
     soak.replication.start_with(full_disk=soak.random.random() < 0.5)
@@ -335,7 +335,7 @@ def refreshed(soak: Soak) -> Steps:
 @command_fault
 def slot_handed_on(soak: Soak) -> Steps:
     if not soak.ready():
-        return  # what is not copied would be lost, as it would be with PostgreSQL
+        return  # rows that are not copied would be lost, as with PostgreSQL
     yield from soak.alter("DISABLE")
     yield soak.random.uniform(0, 2)
     yield from soak.alter("SET (slot_name = NONE)")
@@ -369,7 +369,7 @@ def table_added(soak: Soak) -> Steps:
         execute(f"UPDATE {table} SET v = v || 'z' WHERE id % 100 = {number % 100}", NAME)
 
 
-# Questions ----------------------------------------------------------------------------------------
+# Status -------------------------------------------------------------------------------------------
 
 
 @fault("publisher", "target")

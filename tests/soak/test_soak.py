@@ -1,4 +1,4 @@
-"""A long time under load with one random fault after the other: nothing is lost, nothing comes
+"""A long run under load with one random fault after the other: nothing is lost, nothing is applied
 twice, nothing is left behind.
 
 ``make soak`` runs it for an hour, ``make test`` for less than one; SOAK_SECONDS says how long.
@@ -24,14 +24,14 @@ pytestmark = [pytest.mark.server, pytest.mark.spark, pytest.mark.slow, pytest.ma
 
 SECONDS = float(os.environ.get("SOAK_SECONDS") or 45)
 SETTLE_SECONDS = 60.0
-"""Between two comparisons, so that a difference is found near to its cause."""
+"""Seconds between two comparisons. A difference is found near its cause."""
 
 
 @pytest.fixture
 def soak(tmp_path):
     seed = int(os.environ.get("SEED") or random.randrange(2**32))
     print(f"SEED={seed}")  # noqa: T201 - pytest shows it with a failure
-    environment = {"SUBSCRIBER_PARTITION_BYTES": "64kB"}  # so that a copy is several jobs
+    environment = {"SUBSCRIBER_PARTITION_BYTES": "64kB"}  # so that a copy has several jobs
     with (
         server_or_skip(lambda: PostgreSQLServer(find_postgresql(18))) as server,
         replicating(server, tmp_path, NAME, environment=environment) as replication,
@@ -42,7 +42,7 @@ def soak(tmp_path):
 
 
 def test_faults_of_every_kind_one_after_the_other_lose_nothing_and_leave_nothing_behind(soak):
-    """any_crash, progress_with_data, slot_after_disk, commit_order, bounded_memory"""
+    """Invariants any_crash, progress_with_data, slot_after_disk, commit_order, bounded_memory."""
     try:
         soak.settle()
         while (left := soak.begun + SECONDS - time.monotonic()) > 0:
@@ -56,7 +56,9 @@ def test_faults_of_every_kind_one_after_the_other_lose_nothing_and_leave_nothing
 
 
 def nothing_grew(soak) -> None:
-    """A run that has lived through it has as much as one that has just begun."""
+    """A run that has survived the faults uses no more threads and descriptors than one that has
+    just begun.
+    """
     runner = soak.replication.runner
     before = usage(runner.process.pid)
     assert runner.interrupt() == 0, runner.said()[-3000:]
@@ -69,7 +71,7 @@ def nothing_grew(soak) -> None:
 def ends_in_order(soak) -> None:
     runner = soak.replication.runner
     segments = lambda: [path.name for path in runner.journal.glob("*/*.arrow")]  # noqa: E731
-    with soak.load.paused():  # under load there is always something that is not applied yet
+    with soak.load.paused():  # under load some changes are always waiting
         wait_until(lambda: len(segments()) <= 2, f"the journal to be trimmed: {segments()}")
     (journal,) = runner.journal.iterdir()
     assert len(list(journal.glob("consumer-*"))) == 1

@@ -115,7 +115,7 @@ def test_every_command_and_option_in_the_documents_exists(page):
         assert given <= options_of(verbs()[verb]), line
 
 
-def test_the_documents_show_commands_at_all():
+def test_commands_are_found_in_the_documents():
     """A pattern that finds nothing would make the test before this one pass for ever."""
     assert len(commands_in(README)) > 3
     assert len(commands_in(PAGES["docs/tutorial.md"])) > 8
@@ -178,20 +178,20 @@ def statements_in(text: str) -> list[str]:
 
 
 @pytest.mark.parametrize("page", [page for page, text in PAGES.items() if statements_in(text)])
-def test_every_statement_for_the_subscriber_is_understood(page):
+def test_every_statement_for_the_subscriber_is_parsed(page):
     for statement in statements_in(PAGES[page]):
         understood = parse(statement)
         assert isinstance(understood, Query) == statement.startswith("SELECT"), statement
 
 
-def test_the_documents_show_statements_at_all():
+def test_statements_are_found_in_the_documents():
     assert sum(len(statements_in(text)) for text in PAGES.values()) > 20
 
 
 # --- installing -----------------------------------------------------------------------------------
 
 
-def test_the_wheel_and_its_extras_are_those_of_the_project():
+def test_the_documents_name_the_wheel_and_its_extras():
     """README and quick start install the same wheel, and explain every extra for users."""
     extras = set(PROJECT["project"]["optional-dependencies"]) - {"test", "dev", "docs"}
     assert {row[0].strip("`") for row in table(PAGES["docs/quick-start.md"], "Install")} == extras
@@ -225,7 +225,7 @@ def test_every_option_of_a_subscription_is_documented_with_its_default():
     assert documented == {name: written.get(default, default) for name, default in defaults.items()}
 
 
-def test_every_form_of_a_command_is_understood_and_in_the_prompts_help():
+def test_every_form_of_a_command_is_parsed_and_in_the_prompts_help():
     """C54: each line of the grammar, with every word in brackets, is one that parses."""
     filled = {
         "{ SET | ADD | DROP }": "SET",
@@ -258,7 +258,7 @@ def filled_in(form: str, filled: dict[str, str]) -> str:
 # --- publications ---------------------------------------------------------------------------------
 
 
-def test_every_form_of_a_publications_command_is_understood_and_in_the_prompts_help():
+def test_every_form_of_a_publications_command_is_parsed_and_in_the_prompts_help():
     """B6, B42"""
     block = list(fenced(section(PUBLICATIONS, "Commands"), "sql"))
     assert SQL_HELP.endswith("\n".join([*block, "SELECT ... (in the target's own SQL)"]))
@@ -371,7 +371,7 @@ def test_every_invariant_is_listed_with_test_files_that_cite_it(text, heading, c
             assert invariant in (ROOT / file).read_text(), f"{file} does not cite {invariant}"
 
 
-def test_the_failpoints_of_the_architecture_are_the_closed_list():
+def test_the_architecture_names_exactly_the_failpoints_of_the_code():
     """any_crash: each has its row in the table of what a restart finds."""
     rows = [row[0].strip("`") for row in table(ARCHITECTURE, "Failpoints")]
     assert sorted(rows) == sorted(FAILPOINTS)
@@ -386,7 +386,7 @@ def test_every_error_class_in_the_architectures_failure_table_exists():
             assert name == "none" or issubclass(getattr(errors, name), errors.SubscriberError), name
 
 
-def test_the_layers_of_the_documents_are_those_that_import_linter_checks():
+def test_the_documents_name_the_layers_that_import_linter_checks():
     (contract,) = (one for one in PROJECT["tool"]["importlinter"]["contracts"] if one["id"] == "layers")
     packages = {path.parent.name for path in (ROOT / "subscriber").glob("*/__init__.py")}
     layers = [set(re.findall(r"\w+", layer)) & packages for layer in contract["layers"]]
@@ -422,5 +422,5 @@ def public_modules() -> list[Path]:
 
 
 @pytest.mark.parametrize("path", public_modules(), ids=lambda path: str(path.relative_to(ROOT)))
-def test_every_public_module_says_what_it_is(path):
+def test_every_public_module_has_a_docstring(path):
     assert ast.get_docstring(syntax_of(path))

@@ -23,7 +23,7 @@ def test_the_readme_is_short():
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_every_relative_link_leads_somewhere(page):
+def test_every_relative_link_has_a_target(page):
     for link in links((ROOT / page).read_text()):
         if "://" in link:
             continue
@@ -44,7 +44,7 @@ def test_a_list_begins_after_a_blank_line(page):
             assert not before or re.match(r"(-|\d+\.| ) ?", before), line
 
 
-def test_links_are_found_at_all():
+def test_links_are_found_in_the_documents():
     """A pattern that finds nothing would make the test before this one pass for ever."""
     assert len(links((ROOT / "README.md").read_text())) > 40
 
@@ -102,7 +102,7 @@ def test_the_site_is_built_strictly():
         ("docs/tables.md", "```\n[a](../b)\n```", "```\n[a](../b)\n```"),
     ],
 )
-def test_links_of_the_site(page, link, translated):
+def test_relative_links_are_rewritten_for_the_site(page, link, translated):
     assert site_links(link, page) == translated
 
 
@@ -114,10 +114,10 @@ def test_links_of_the_site(page, link, translated):
         ("create_tables", "create_tables"),
     ],
 )
-def test_anchors_are_githubs(heading, anchor):
+def test_the_anchors_of_headings_are_those_of_github(heading, anchor):
     assert github_anchor(heading) == anchor
 
 
-def test_bars_in_the_code_of_a_table():
+def test_escaped_bars_in_the_code_of_a_table_are_unescaped():
     page = "| `a \\| b` | c \\| d |\n`e \\| f`"
     assert site_tables(page) == "| `a | b` | c \\| d |\n`e \\| f`"

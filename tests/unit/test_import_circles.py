@@ -1,7 +1,7 @@
-"""No module imports itself by way of others: imports for types and imports inside of functions
-count, too.
+"""No module imports itself through other modules. Imports for types and imports inside of functions
+count too.
 
-import-linter holds the order of the packages; inside of a package it sees no circle.
+import-linter checks the order of the packages. It finds no circle within a package.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def modules() -> dict[str, Path]:
 
 
 def imported(source: str, known: frozenset[str]) -> Iterator[str]:
-    """The modules of the project that a module names in its imports, wherever these stand."""
+    """The modules of the project that a module imports, anywhere in its code."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names if alias.name in known)
@@ -68,7 +68,7 @@ def graph_of_the_project() -> dict[str, frozenset[str]]:
     return {module: frozenset(imported(path.read_text(), known)) for module, path in paths.items()}
 
 
-def test_no_module_imports_itself_by_way_of_others():
+def test_no_module_imports_itself_through_others():
     assert not circles(graph_of_the_project())
 
 
@@ -77,7 +77,7 @@ def test_imports_in_functions_and_for_types_are_found():
     assert set(imported(source, frozenset({"a", "a.b", "a.d", "a.e"}))) == {"a.b", "a.d", "a.e", "a"}
 
 
-def test_a_circle_is_found_with_everything_in_it():
+def test_a_circle_is_found_with_all_its_modules():
     graph = {"a": {"b"}, "b": {"c", "d"}, "c": {"a"}, "d": set(), "e": {"e"}}
     assert circles({name: frozenset(others) for name, others in graph.items()}) == {
         frozenset("abc"),

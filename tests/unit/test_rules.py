@@ -91,7 +91,7 @@ def test_every_section_that_is_cited_is_in_the_rule_book():
     assert cited <= set(re.findall(r"^### ([A-E]\.\d+) ", RULE_BOOK.read_text(), re.MULTILINE))
 
 
-def test_no_rule_is_there_twice():
+def test_every_number_belongs_to_one_rule():
     assert [rule for rule, count in Counter(HEADING.findall(RULE_BOOK.read_text())).items() if count > 1] == []
 
 
@@ -117,7 +117,7 @@ def test_every_rule_names_its_source(rule):
         assert references[name].startswith(SOURCES), name
 
 
-def test_every_case_of_postgresqls_tests_that_a_scenario_cites_is_of_a_file_in_the_table():
+def test_every_case_of_postgresqls_tests_that_a_scenario_cites_has_its_file_in_the_table():
     table = RULE_BOOK.read_text().split("\n## Numbers of PostgreSQL's own tests\n")[1]
     files = set(re.findall(r"\bH?\d{3}\b", "".join(line for line in table.splitlines(keepends=True) if line[0] == "|")))
     cited = {

@@ -74,7 +74,7 @@ class Collations:
             case tree.Relabel() | tree.NullTest() | tree.BooleanTest():
                 argument, inner = self._walk(node.argument)
                 return replace(node, argument=argument), inner
-        raise AssertionError(f"{type(node).__name__} is walked elsewhere")
+        raise AssertionError(f"{type(node).__name__} is handled by another function")
 
     def _walk_all(self, nodes: Sequence[tree.Expression]) -> tuple[tuple[tree.Expression, ...], State]:
         found = []

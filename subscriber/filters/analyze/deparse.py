@@ -80,7 +80,7 @@ class _Printer:
             case tree.BooleanTest():
                 self._boolean_test(node)
             case _:
-                raise AssertionError(f"{type(node).__name__} is in no filter")
+                raise AssertionError(f"{type(node).__name__} cannot occur in a filter")
 
     # Pieces ---------------------------------------------------------------------------------------
 

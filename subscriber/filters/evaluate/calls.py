@@ -45,7 +45,7 @@ def function_for(
     """
     found = FUNCTIONS.get(signature)
     if found is None:
-        raise NotSupportedError(f"a row filter with the function {signature} cannot be evaluated here")
+        raise NotSupportedError(f"a row filter with the function {signature} cannot be evaluated by the subscriber")
     try:
         found = found.for_constants(
             {place: argument.value for place, argument in enumerate(arguments) if isinstance(argument, tree.Known)}
@@ -97,7 +97,7 @@ def _applied(found: Implementation, context: Context) -> Apply:
         except Exception:
             # Errors of Arrow and Python quote values. Error messages of the subscriber must not
             # contain values.
-            raise RowFilterError(f"{signature} cannot be computed for a value of a row", sqlstate="XX000") from None
+            raise RowFilterError(f"{signature} failed for a value of a row", sqlstate="XX000") from None
         return Same(listed(result, count)[0]) if constant else result
 
     return apply

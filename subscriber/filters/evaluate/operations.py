@@ -136,7 +136,7 @@ def _operation(node: tree.Expression, around: _Around) -> Operation:
             return _row(node, around)
         case tree.ArrayConstructor():
             return _array(node, around)
-    raise NotSupportedError(f"a row filter with {type(node).__name__} cannot be evaluated here")
+    raise NotSupportedError(f"a row filter with {type(node).__name__} cannot be evaluated by the subscriber")
 
 
 def _operations(nodes: Sequence[tree.Expression], around: _Around) -> tuple[Operation, ...]:
@@ -441,7 +441,9 @@ def _relabel(node: tree.Relabel, around: _Around) -> Operation:
         return _reinterpreted(numbers, node.argument.type_oid)
 
     if {source, target} != {pa.int32(), pa.int64()}:
-        raise NotSupportedError(f"a row filter cannot read {source} for {target}")
+        raise NotSupportedError(
+            f"a row filter that reinterprets {source} as {target} cannot be evaluated by the subscriber"
+        )
     return Operation(evaluate, argument.raises)
 
 

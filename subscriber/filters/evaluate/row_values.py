@@ -132,7 +132,9 @@ def required_form(type_oid: int) -> Form:
     """
     form = form_of(type_oid)
     if form is None:
-        raise NotSupportedError(f"a row filter with a value of type {type_name(type_oid)} cannot be evaluated here")
+        raise NotSupportedError(
+            f"a row filter with a value of type {type_name(type_oid)} cannot be evaluated by the subscriber"
+        )
     return form
 
 

@@ -359,8 +359,9 @@ def certain_similar_to_escape(pattern: str, escape: str) -> str:
     converted = similar_to_escape(pattern, escape)
     if converted != similar_to_escape(pattern, escape, nested_brackets=False):
         raise NotSupportedError(
-            "SIMILAR TO with this pattern cannot be evaluated here: PostgreSQL's minor releases read its brackets differently",
-            hint="Write it as a regular expression, with the operator ~.",
+            "SIMILAR TO with this pattern cannot be evaluated by the subscriber",
+            detail="The meaning of its brackets differs between minor releases of PostgreSQL.",
+            hint="Use the operator ~ with a regular expression.",
         )
     return converted
 

@@ -208,7 +208,8 @@ class Automaton:
     def _state(self) -> int:
         if len(self._empty) >= MOST_STATES:
             raise NotSupportedError(
-                "a regular expression of this size cannot be evaluated here", hint="Repeat less of it."
+                "a regular expression of this size cannot be evaluated by the subscriber",
+                hint="Use smaller repetition counts.",
             )
         self._empty.append([])
         self._steps.append([])

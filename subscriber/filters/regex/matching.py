@@ -322,5 +322,6 @@ def compile_regex(pattern: str, options: Options) -> Regex:
         return Regex(pattern, options)
     except RecursionError:
         raise NotSupportedError(
-            "a regular expression that is nested this deeply cannot be evaluated here", hint="Write it flatter."
+            "a regular expression that is nested this deeply cannot be evaluated by the subscriber",
+            hint="Write it with fewer levels of parentheses.",
         ) from None

@@ -123,8 +123,8 @@ class Options:
         """
         if letter in {"b", "e"}:
             raise NotSupportedError(
-                "POSIX's basic and extended regular expressions cannot be evaluated here",
-                hint="Write it as an advanced regular expression, without that option.",
+                "POSIX's basic and extended regular expressions cannot be evaluated by the subscriber",
+                hint="Write an advanced regular expression, without this option.",
             )
         changes = {
             "c": {"ignore_case": False},

@@ -339,16 +339,16 @@ def _reasons(entry: _Entry, expected: ExpectedFailures) -> Iterator[Html]:
     elif known is not None and entry.verdict == "passed unexpectedly":
         yield _reason(
             "passed-unexpectedly",
-            "Expected to fail, and passed: remove it from expected_failures.toml."
-            f" It was to fail {known.until}: {known.reason}",
+            f"Passed, although it was expected to fail {known.until}. Remove it from expected_failures.toml."
+            f" The reason in the file: {known.reason}",
         )
     if result.failures:
         places = [_to_statement(entry, exchange, f"line {exchange.statement.line}") for exchange in result.failures]
         yield _reason(
-            "failed", "What failed: ", *[join(", " if number else "", one) for number, one in enumerate(places)]
+            "failed", "Failed statements: ", *[join(", " if number else "", one) for number, one in enumerate(places)]
         )
     if result.leftover:
-        yield _reason("failed", "This could not be cleared away:", element("pre", result.leftover, class_="error"))
+        yield _reason("failed", "The cleanup failed:", element("pre", result.leftover, class_="error"))
 
 
 def _reason(kind: str, *inside: str) -> Html:

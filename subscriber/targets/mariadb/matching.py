@@ -17,7 +17,7 @@ from subscriber.types import family_of
 from subscriber.types.equality import EXACT, Equality
 
 _OWN_STORAGE: Final = {17: "varbinary", 1082: "date", 1700: "decimal", 2950: "uuid"}
-"""Column types that store exactly the values of a PostgreSQL type: bytea, date, numeric and uuid."""
+"""Types that store exactly the values of a PostgreSQL type: bytea, date, numeric and uuid."""
 
 
 class MariaDBMatching(GenericMatching):

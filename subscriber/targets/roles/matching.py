@@ -37,7 +37,7 @@ class Matching(Protocol):
         ...
 
     def tells_apart(self, type_oid: int, column: TargetColumn) -> bool:
-        """Whether two values of a PostgreSQL type are different in ``column`` if their texts differ.
+        """Whether two values of a type are different in ``column`` if their texts differ.
 
         False if this is not known. A column of another type may convert ``1`` and ``01`` to the
         same value.

@@ -14,7 +14,7 @@ from subscriber.lsn import LSN
 from subscriber.targets import Target, open_target
 
 
-def test_sql_lists_subscriptions_as_psql_does(run, target):
+def test_subscriptions_are_listed_as_in_psql(run, target):
     code, out, _ = run("sql", "--target", target, "-c", r"\dRs")
     assert (code, out) == (
         0,
@@ -31,7 +31,7 @@ def test_sql_lists_subscriptions_as_psql_does(run, target):
         (r"\dRp a.b", "improper qualified name (too many dotted names): a.b"),
     ],
 )
-def test_a_backslash_command_that_is_none_is_refused(run, target, typed, said):
+def test_an_unknown_backslash_command_is_refused(run, target, typed, said):
     code, _, err = run("sql", "--target", target, "-c", typed)
     assert (code, err.splitlines()[0]) == (1, f"ERROR:  {said}")
 
@@ -93,6 +93,6 @@ def test_a_pattern_may_be_quoted_and_end_with_a_semicolon(subscribed, command):
     assert run_backslash(command, subscribed).splitlines()[0].strip() == "List of publications"
 
 
-def test_commands_are_told_apart_by_case(subscribed):
+def test_upper_and_lower_case_are_different_commands(subscribed):
     with pytest.raises(UsageError, match=r"^invalid command \\drs$"):
         run_backslash(r"\drs", subscribed)

@@ -74,7 +74,7 @@ def test_a_subscription_that_fails_for_long_ends_the_demo_without_success(shop, 
     assert not replicate(PlayedSupervisor(WAITING, GIVEN_UP), shop, threading.Event(), console)
 
 
-def test_an_interrupted_demo_is_no_success(shop, console):
+def test_an_interrupted_demo_fails(shop, console):
     stop = threading.Event()
     stop.set()
     assert not replicate(PlayedSupervisor(WAITING), shop, stop, console)
@@ -88,7 +88,7 @@ def test_without_a_terminal_the_progress_is_a_line(shop, console):
     assert console.file.getvalue() == f"0 transactions at the publisher; {WAITING.summary()}; 0 rows in SQLite\n"
 
 
-def test_what_is_suggested_next_names_the_database_of_the_demo(console):
+def test_the_suggested_commands_name_the_database_of_the_demo(console):
     _what_next(console, Path("subscriber-demo/target.db"))
     assert isinstance(console.file, io.StringIO)
     assert "sql --target sqlite:///subscriber-demo/target.db -c 'SELECT * FROM t1'" in console.file.getvalue()

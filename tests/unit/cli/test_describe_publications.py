@@ -73,7 +73,7 @@ def test_publications_are_described_with_their_members(target):
         ("*", ["P3", "p1", "p2"]),
     ],
 )
-def test_a_pattern_is_psqls(target, pattern, names):
+def test_a_pattern_means_the_same_as_in_psql(target, pattern, names):
     shown = run_backslash(rf"\dRp {pattern}", target)
     assert [line.split()[0] for line in shown.splitlines()[3:-1]] == names
 

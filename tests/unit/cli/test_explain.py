@@ -108,7 +108,7 @@ def test_values_are_shown_only_when_asked(run, subscribed):
     assert "    new: a=2, b=NULL" in run("explain", "--target", subscribed, "--key", "a=2", "--show-values").out
 
 
-def test_json_says_the_same(run, subscribed):
+def test_json_has_the_same_facts(run, subscribed):
     lines = run("explain", "--target", subscribed, "--json", "--key", "a=2", "--show-values").out.splitlines()
     _, update, _ = map(json.loads, lines)
     assert {key: update[key] for key in ("finish_lsn", "xid", "relations", "operation", "sent", "sent_as")} == {

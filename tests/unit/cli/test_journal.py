@@ -92,7 +92,7 @@ def test_journal_show_prints_values_when_asked(run, journal):
     assert "BEGIN" not in out
 
 
-def test_journal_show_speaks_json(run, journal):
+def test_journal_show_prints_json(run, journal):
     _, out, _ = run("journal", "show", "--journal", str(journal), "--json", "--xid", "731")
     lines = [json.loads(line) for line in out.splitlines()]
     assert {line["finish_lsn"] for line in lines} == {"0/200"}
@@ -105,13 +105,13 @@ def test_a_bad_lsn_is_refused_in_postgresqls_words(run, journal, option):
     assert 'invalid input syntax for type pg_lsn: "12"' in err
 
 
-def test_journal_show_without_a_journal_says_where_it_looked(run, tmp_path):
+def test_journal_show_without_a_journal_names_the_folder(run, tmp_path):
     code, _, err = run("journal", "show", "--journal", str(tmp_path))
     assert code == 1
     assert str(tmp_path) in err
 
 
-def test_a_folder_without_journals_is_no_error_of_ls(run, tmp_path):
+def test_journal_ls_accepts_a_folder_without_journals(run, tmp_path):
     assert run("journal", "ls", "--journal", str(tmp_path)) == (0, "", "no journals\n")
     assert json.loads(run("journal", "ls", "--journal", str(tmp_path), "--json").out) == []
 

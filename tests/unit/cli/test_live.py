@@ -97,7 +97,7 @@ def test_without_copies_there_is_only_the_table_of_workers(console):
     assert len(console.file.getvalue().splitlines()) == 2
 
 
-def test_a_line_that_is_logged_stands_above_the_table_and_not_in_it(console, logging_as_run_does):
+def test_a_logged_line_is_printed_above_the_table(console, logging_as_run_does):
     supervisor: Any = SimpleNamespace(snapshots=lambda: {1: worker()})
     with live_table(supervisor, console) as show:
         before = console.file.getvalue()

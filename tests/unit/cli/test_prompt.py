@@ -63,18 +63,18 @@ def conversation(target, typed, run=None, history=None):
         "-- x",
     ],
 )
-def test_enter_sends_what_has_ended(text):
+def test_enter_sends_a_complete_statement(text):
     assert is_finished(text)
 
 
 @pytest.mark.parametrize(
     "text", ["SELECT 1", "SELECT 1; SELECT", "SELECT ';", "SELECT (1;", "quit now", "SELECT 'a\n\\q", "/* ;", "$$ ;"]
 )
-def test_enter_goes_on_in_the_next_line_where_something_is_open(text):
+def test_enter_begins_a_new_line_in_an_incomplete_statement(text):
     assert not is_finished(text)
 
 
-def test_a_backslash_in_a_string_leaves_nothing():
+def test_a_backslash_command_in_a_string_does_not_end_the_prompt():
     assert is_leaving("SELECT 1\n  \\q ")
     assert not is_leaving("SELECT '\n\\q")
     assert not is_leaving("SELECT 1\nquit")
@@ -87,7 +87,7 @@ def test_statements_run_in_order_and_several_on_a_line(target, capsys):
 
 
 @pytest.mark.parametrize("leave", ["\\q\r", "quit\r", "exit;\r", "SELECT\r\\q\r", "SELECT\r" + END])
-def test_one_leaves_by_any_of_psqls_ways(target, leave):
+def test_each_of_psqls_commands_ends_the_prompt(target, leave):
     assert conversation(target, leave) == []
 
 
@@ -103,15 +103,15 @@ def test_an_error_is_printed_and_the_next_statement_runs(target, capsys):
     assert "good\n" in captured.out
 
 
-def test_a_backslash_command_before_a_statement_in_what_is_pasted_does_not_send_half_of_it():
+def test_a_pasted_backslash_command_does_not_send_the_incomplete_statement_after_it():
     assert not is_finished("\\dRs\nSELECT 'x")
 
 
-def test_control_c_clears_what_is_typed(target):
+def test_control_c_clears_the_input(target):
     assert conversation(target, f"SELECT 'oops\r{INTERRUPT}SELECT 2;\r{END}") == ["SELECT 2;"]
 
 
-def test_control_c_interrupts_what_runs_with_the_rest_of_the_line_and_does_not_leave(target, capsys):
+def test_control_c_cancels_the_running_line_and_does_not_end_the_prompt(target, capsys):
     def run(statement):
         if "slow" in statement:
             raise KeyboardInterrupt
@@ -121,13 +121,13 @@ def test_control_c_interrupts_what_runs_with_the_rest_of_the_line_and_does_not_l
     assert capsys.readouterr().err == "ERROR:  canceling statement due to user request\n"
 
 
-def test_a_statement_of_several_lines_is_one_of_the_history(target):
+def test_a_statement_of_several_lines_is_one_entry_of_the_history(target):
     history = InMemoryHistory()
     conversation(target, f"SELECT\r1;\r{END}", history=history)
     assert history.get_strings() == ["SELECT\n1;"]
 
 
-def test_help_is_what_psql_says(target, capsys):
+def test_help_prints_the_text_of_psql(target, capsys):
     assert conversation(target, "help\r" + END) == []
     assert r"\h for help with SQL commands" in capsys.readouterr().out
 
@@ -136,7 +136,7 @@ def test_help_is_what_psql_says(target, capsys):
     ("lines", "prompt"),
     [("", "d=> "), ("SELECT (\n'a", "d'> "), ("SELECT (\n'a\n';", "d(> "), ("SELECT 1; SELECT", "d-> "), ('"', 'd"> ')],
 )
-def test_the_next_lines_prompt_says_what_is_open(lines, prompt):
+def test_the_prompt_of_the_next_line_shows_what_is_open(lines, prompt):
     assert prompt_after("d", lines) == prompt
 
 

@@ -53,5 +53,5 @@ def test_a_file_that_cannot_be_written_any_more_does_not_stop_the_prompt(tmp_pat
         ({"HOME": "/Users/ann", "XDG_STATE_HOME": "/state"}, "darwin", "/Users/ann/Library/Application Support"),
     ],
 )
-def test_the_file_is_among_the_users_state(environment, platform, place):
+def test_the_file_is_in_the_users_state_folder(environment, platform, place):
     assert history_file(environment, platform) == Path(place) / "subscriber" / "sql_history"

@@ -6,7 +6,7 @@ from subscriber.targets.query_result import QueryResult
 INT, TEXT = 23, 25
 
 
-def test_a_result_is_psqls_table_numbers_to_the_right_and_null_empty():
+def test_a_result_is_a_table_of_psql_with_numbers_to_the_right_and_null_empty():
     result = QueryResult(("a", "name"), (INT, TEXT), [("1", "x"), ("100", None)])
     assert format_result(result).splitlines() == ["  a  | name ", "-----+------", "   1 | x", " 100 | ", "(2 rows)"]
 
@@ -16,7 +16,7 @@ def test_a_line_break_in_a_value_and_wide_characters_keep_the_columns_straight()
     assert format_result(result).splitlines() == ["  a   | b ", "------+---", " 漢字+| 1", " x    | ", "(1 row)"]
 
 
-def test_no_rows_still_have_headings():
+def test_a_result_without_rows_has_headings():
     assert format_rows(["a"], []).splitlines() == [" a ", "---", "(0 rows)"]
 
 

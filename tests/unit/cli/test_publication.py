@@ -14,7 +14,7 @@ from tests.subscriptions import NOWHERE
     [(("p",), "--connection"), (("--connection", NOWHERE), "NAME"), (("--connection", NOWHERE, "p"), "--target")],
     ids=["no connection string", "no name", "no target"],
 )
-def test_what_is_missing_is_named(run, target, monkeypatch, arguments, missing):
+def test_a_missing_argument_is_named(run, target, monkeypatch, arguments, missing):
     monkeypatch.delenv("SUBSCRIBER_TARGET", raising=False)
     given = () if missing == "--target" else ("--target", target)
     ended = run("publication", "import", *given, *arguments)

@@ -38,7 +38,7 @@ def ended(block: str, before: str = "", options: str = "") -> subprocess.Complet
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60)
 
 
-def test_a_run_that_hangs_after_it_was_told_to_end_is_ended_and_says_so():
+def test_a_run_that_hangs_after_a_stop_is_ended_with_a_message():
     answer = ended("working.set(); stop.set(); threading.Event().wait()")
     assert answer.returncode == 1
     assert "the process ends now, and the target rolls back its open transactions" in answer.stderr
@@ -46,20 +46,20 @@ def test_a_run_that_hangs_after_it_was_told_to_end_is_ended_and_says_so():
 
 
 def test_a_run_whose_spark_takes_long_to_start_ends_in_order():
-    """Found by a soak: a machine with much to do took longer, and the run told to end said that it
-    had failed.
+    """A soak test found it: on a busy machine Spark started slowly, and the run that was stopped
+    reported a failure.
     """
     answer = ended("stop.set(); threading.Event().wait()")
     assert (answer.returncode, answer.stderr) == (0, "")
 
 
-def test_a_second_interrupt_ends_it_without_pythons_own_end():
-    """At which threads that are in a driver's code abort the process."""
+def test_a_second_interrupt_ends_the_process_without_pythons_finalization():
+    """Python's finalization aborts the process while threads are in a driver's code."""
     answer = ended("raise KeyboardInterrupt", before="import atexit; atexit.register(print, 'end of Python')")
     assert (answer.returncode, answer.stdout, answer.stderr) == (130, "", "")
 
 
-def test_a_run_that_ends_in_time_ends_as_it_wants():
+def test_a_run_that_ends_in_time_keeps_its_exit_code():
     stop = threading.Event()
     with ending_in_time(stop, threading.Event()):
         stop.set()
@@ -69,7 +69,7 @@ def test_a_run_that_ends_in_time_ends_as_it_wants():
 
 @pytest.fixture
 def spark_that_ends(monkeypatch, tmp_path):
-    """Runs with a Spark whose Java process has ended; tells how it went."""
+    """Runs with a Spark whose Java process has ended. Returns whether the run has succeeded."""
 
     def session(*_: Any) -> Any:
         raise PipelineError("Spark's Java process has ended")
@@ -84,13 +84,13 @@ def spark_that_ends(monkeypatch, tmp_path):
     return go
 
 
-def test_a_spark_that_ends_without_a_stop_is_the_error(spark_that_ends):
+def test_a_run_fails_if_spark_ends_without_a_stop(spark_that_ends):
     with pytest.raises(PipelineError):
         spark_that_ends(threading.Event())
 
 
-def test_a_spark_that_ends_during_a_stop_was_told_to(spark_that_ends, monkeypatch):
-    """systemd tells every process of the unit at once."""
+def test_a_run_succeeds_if_spark_ends_during_a_stop(spark_that_ends, monkeypatch):
+    """systemd sends SIGTERM to every process of the unit at once."""
     stop = threading.Event()
     real = run.spark_log
 
@@ -104,13 +104,13 @@ def test_a_spark_that_ends_during_a_stop_was_told_to(spark_that_ends, monkeypatc
     assert not spark_that_ends(stop, once=True)
 
 
-def test_a_run_that_is_told_to_end_before_spark_starts_does_not_start_it(spark_that_ends):
+def test_a_run_that_is_stopped_before_spark_starts_does_not_start_it(spark_that_ends):
     stop = threading.Event()
     stop.set()
     assert spark_that_ends(stop)
 
 
-def test_an_interrupted_run_that_was_to_catch_up_is_no_success(spark_that_ends, caplog):
+def test_an_interrupted_run_with_once_fails(spark_that_ends, caplog):
     """`run --once && switch-over`"""
     stop = threading.Event()
     stop.set()
@@ -139,7 +139,7 @@ def test_run_warns_of_journals_that_others_may_read_and_says_how_to_close_them(t
 
 
 @pytest.mark.parametrize("ignored", [False, True])
-def test_the_end_of_the_terminal_stops_in_order(ignored):
+def test_closing_the_terminal_stops_the_run_in_order(ignored):
     """Both the terminal and its shell send SIGHUP, and neither is a second Ctrl-C; what nohup
     ignores stays ignored.
     """
@@ -162,7 +162,7 @@ def test_the_end_of_the_terminal_stops_in_order(ignored):
 # Message listeners --------------------------------------------------------------------------------
 
 
-def test_a_listener_is_named_as_python_finds_it(tmp_path, monkeypatch):
+def test_a_listener_is_found_by_its_module_and_name(tmp_path, monkeypatch):
     (tmp_path / "somebodys.py").write_text("class Here:\n    @staticmethod\n    def hear(message): return message\n")
     monkeypatch.syspath_prepend(tmp_path)
     assert message_listener("json:dumps") is json.dumps
@@ -170,7 +170,7 @@ def test_a_listener_is_named_as_python_finds_it(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("place", ["nowhere.to.be.found:f", "json:absent", "json", "json:", ":dumps", "json:__name__"])
-def test_what_cannot_be_called_is_refused(place):
+def test_a_listener_that_cannot_be_called_is_refused(place):
     with pytest.raises(UsageError) as raised:
         message_listener(place)
     assert f'message listener "{place}"' in raised.value.message

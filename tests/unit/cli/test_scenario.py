@@ -21,7 +21,7 @@ BROKEN = played(
 )
 
 
-def test_a_template_is_a_scenario_that_can_be_read(run, tmp_path):
+def test_a_template_is_a_valid_scenario(run, tmp_path):
     ended = run("scenario", "new", "101_filter", "--folder", str(tmp_path))
     path = tmp_path / "101_filter.psql"
     assert (ended.code, ended.err) == (0, "")
@@ -38,7 +38,7 @@ def test_a_scenario_is_not_overwritten(run, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["../101", "a b", "-a", "a.b", ""])
-def test_a_name_is_not_a_path(run, tmp_path, name):
+def test_a_path_is_refused_as_a_name(run, tmp_path, name):
     ended = run("scenario", "new", "--folder", str(tmp_path), "--", name)
     assert ended.code == 1
     assert "is not a valid name for a scenario" in ended.err
@@ -60,7 +60,7 @@ def test_output_is_recorded_with_one_version(run, tmp_path):
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else None,
 )
-def test_what_cannot_be_run_is_refused_before_a_server_starts(run, tmp_path, options, said):
+def test_a_scenario_that_cannot_run_is_refused_before_a_server_starts(run, tmp_path, options, said):
     (tmp_path / "101.psql").write_text("-- Nothing\ntest_pub=# SELECT 1;\n")
     ended = run("scenario", "run", str(tmp_path), *options)
     assert ended.code in (1, 2)
@@ -106,7 +106,7 @@ def test_a_statement_of_several_lines_is_shown_by_its_first():
     assert second == "  it did not end in 60 s"
 
 
-def test_a_result_is_a_line_and_a_failure_has_more(capsys):
+def test_a_result_has_one_line_and_a_failure_has_several(capsys):
     _print_result(played(session(), SQLITE), "passed", {})
     assert capsys.readouterr().out.split() == ["passed", *str(SQLITE).split(), "101_filter", "1.2", "s"]
     _print_result(BROKEN, "failed", {})

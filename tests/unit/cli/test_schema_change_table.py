@@ -35,7 +35,7 @@ def test_each_alter_table_has_a_row():
     ]
 
 
-def test_what_may_differ_is_warned_of_until_the_table_is_copied_again():
+def test_a_warning_is_shown_until_the_table_is_copied_again():
     (warning,) = parts(DIFFERS)
     assert warning.splitlines()[0] == (
         "WARNING:  rows of table public.t (shop) may differ from the publisher's since 2026-11-21T10:00:00.000+00:00"
@@ -45,5 +45,5 @@ def test_what_may_differ_is_warned_of_until_the_table_is_copied_again():
     assert parts(replace(DIFFERS, resolved_at="2026-11-22T10:00:00.000+00:00")) == []
 
 
-def test_where_nothing_was_altered_nothing_is_said():
+def test_without_an_alter_table_nothing_is_printed():
     assert parts() == []

@@ -40,7 +40,7 @@ def test_a_connection_string_is_kept_without_its_secrets(typed, kept):
         "SELECT 1; -- the password is hush",
     ],
 )
-def test_what_may_hold_a_secret_that_cannot_be_cut_out_is_not_kept(typed):
+def test_a_line_that_may_hold_a_secret_that_cannot_be_removed_is_not_kept(typed):
     assert without_secrets(typed) is None
 
 
@@ -53,7 +53,7 @@ def test_what_may_hold_a_secret_that_cannot_be_cut_out_is_not_kept(typed):
         r"\dRs+",
     ],
 )
-def test_everything_else_is_kept_as_it_was_typed(typed):
+def test_a_line_without_a_secret_is_kept_as_it_was_typed(typed):
     assert without_secrets(typed) == typed
 
 

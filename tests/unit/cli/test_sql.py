@@ -12,7 +12,7 @@ def test_sql_runs_a_query_on_the_target(run, target):
     assert (code, out) == (0, " one | two \n-----+-----\n   1 | x\n(1 row)\n\n")
 
 
-def test_sql_takes_a_file_and_says_which_line_failed(run, target, tmp_path):
+def test_sql_runs_a_file_and_names_the_line_that_failed(run, target, tmp_path):
     file = tmp_path / "commands.sql"
     file.write_text("SELECT 1;\n\nALTER SUBSCRIPTION s ENABLE;\n")
     code, out, err = run("sql", "--target", target, "-f", str(file))
@@ -22,13 +22,13 @@ def test_sql_takes_a_file_and_says_which_line_failed(run, target, tmp_path):
     assert f"CONTEXT:  {file}:3" in err
 
 
-def test_sql_with_a_missing_file_says_so_in_one_sentence(run, target):
+def test_sql_reports_a_missing_file_in_one_sentence(run, target):
     code, _, err = run("sql", "--target", target, "-f", "/no/such/file.sql")
     assert code == 1
     assert err.startswith("ERROR:  /no/such/file.sql: No such file or directory")
 
 
-def test_sql_with_a_file_that_is_no_text_says_so(run, target, tmp_path):
+def test_sql_refuses_a_file_that_is_not_a_text(run, target, tmp_path):
     (tmp_path / "dump.sql").write_bytes(b"SELECT 1 -- \xff")
     code, _, err = run("sql", "--target", target, "-f", str(tmp_path / "dump.sql"))
     assert code == 1
@@ -49,7 +49,7 @@ def test_an_error_in_a_command_is_shown_as_psql_shows_it(run, target):
     )
 
 
-def test_a_publication_needs_a_publisher_whose_tables_it_is_about(run, target):
+def test_a_publications_command_needs_the_publisher(run, target):
     code, _, err = run("sql", "--target", target, "-c", "CREATE PUBLICATION p FOR ALL TABLES")
     assert code == 1
     assert err.splitlines() == [
@@ -81,7 +81,7 @@ def test_a_file_may_hold_backslash_commands_between_its_statements(run, target, 
 
 
 @pytest.mark.parametrize("leave", ["\\q", "\\quit"])
-def test_a_file_ends_where_a_backslash_command_says_so(run, target, tmp_path, leave):
+def test_a_backslash_command_can_end_a_file(run, target, tmp_path, leave):
     """As psql's ``\\q`` ends a script."""
     file = tmp_path / "commands.sql"
     file.write_text(f"SELECT 1 AS one;\n{leave}\nSELECT * FROM no_such_table;\n")

@@ -146,7 +146,7 @@ RUNNER = RunnerStatus(
         ),
     ],
 )
-def test_whether_a_run_is_alive_is_said(printed, runner, line):
+def test_the_page_shows_whether_a_run_is_alive(printed, runner, line):
     """With nobody running it used to say a lag of 0.0 s, and nothing else."""
     assert line in printed(replace(STATUS, runner=runner))
 
@@ -154,7 +154,7 @@ def test_whether_a_run_is_alive_is_said(printed, runner, line):
 SLOT = SlotStatus(False, "0/200", "reserved", 123_456_789, 2_000_000, None)
 
 
-def test_what_the_publisher_keeps_for_a_slot_is_shown(printed):
+def test_the_wal_that_the_publisher_keeps_for_a_slot_is_shown(printed):
     _, slots = printed(replace(STATUS, slot=SLOT)).split("Slots at the publisher\n")
     cells = [cell.strip() for cell in slots.splitlines()[2].split("|")]
     assert cells == ["shop", "shop", "inactive", "0/200", "reserved", "123.5 MB", "2.0 MB"]
@@ -168,14 +168,14 @@ def test_what_the_publisher_keeps_for_a_slot_is_shown(printed):
         (None, True, 'replication slot "shop" of shop does not exist at the publisher'),
     ],
 )
-def test_a_slot_that_is_lost_is_not_only_inactive(printed, slot, missing, said):
+def test_a_lost_slot_is_shown_as_lost_and_not_as_inactive(printed, slot, missing, said):
     text = printed(replace(STATUS, slot=slot, slot_missing=missing))
     assert f"WARNING:  replication {said}".replace("replication replication", "replication") in text
     assert "\nHINT:  " in text
     assert "WARNING" not in printed(replace(STATUS, slot=SLOT))
 
 
-def test_errors_of_copies_are_counted_and_an_error_that_is_over_is_said_to_be(printed):
+def test_errors_of_copies_are_counted_and_a_resolved_error_is_marked(printed):
     failed = replace(STATUS, sync_errors=12, last_error="ERROR:  away", last_error_at="noon")
     assert "| 12 copy" in printed(failed)
     assert "| 3 apply, 12 copy" in printed(replace(failed, apply_errors=3))
@@ -198,7 +198,7 @@ def test_the_page_fits_into_120_columns(printed):
     assert max(map(len, printed(ready).splitlines())) <= 120
 
 
-def test_where_every_table_is_ready_there_is_one_table_only(printed):
+def test_with_every_table_ready_only_the_table_of_subscriptions_is_shown(printed):
     ready = replace(STATUS, relations=STATUS.relations[-1:], tables={"r": 1})
     assert "not ready" not in printed(ready)
 
@@ -220,7 +220,7 @@ def test_json_has_every_table_with_the_same_figures(printed):
     assert (small["lsn"], small["error"]) == ("0/100", None)
 
 
-def test_what_a_run_has_left_is_shown_while_its_batch_holds_the_target(monkeypatch, tmp_path):
+def test_the_status_file_is_shown_while_a_batch_holds_the_target(monkeypatch, tmp_path):
     """In --json it stays a list of subscriptions, each of which says as of when it is."""
     as_of = datetime.now(UTC).isoformat()
     left = StatusFile([replace(STATUS, as_of=as_of)], as_of)
@@ -233,7 +233,7 @@ def test_what_a_run_has_left_is_shown_while_its_batch_holds_the_target(monkeypat
     assert (status["name"], status["as_of"]) == ("shop", as_of)
 
 
-def test_what_a_run_has_left_long_ago_is_shown_only_where_the_target_cannot_be_read(monkeypatch, tmp_path):
+def test_an_old_status_file_is_shown_only_if_the_target_cannot_be_read(monkeypatch, tmp_path):
     left = StatusFile([replace(STATUS, name="old")], "2026-01-01T10:00:00+00:00")
     monkeypatch.setattr("subscriber.cli.status.read_status_file", lambda _path: left)
     target = ["--target", f"sqlite:///{tmp_path}/t.db"]
@@ -247,7 +247,7 @@ def test_what_a_run_has_left_long_ago_is_shown_only_where_the_target_cannot_be_r
     assert "as of 2026-01-01" in CliRunner().invoke(command, target, catch_exceptions=False).output
 
 
-def test_status_of_a_target_without_subscriptions_says_what_to_do(run, target):
+def test_the_status_of_a_target_without_subscriptions_has_a_hint(run, target):
     code, out, _ = run("status", "--target", target)
     assert code == 0
     assert "CREATE SUBSCRIPTION" in out

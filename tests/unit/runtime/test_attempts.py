@@ -67,7 +67,7 @@ def test_a_stored_error_does_not_keep_the_frames_of_its_traceback():
     assert raised.value.__traceback__ is None
 
 
-def test_a_picture_that_was_taken_does_not_change_later():
+def test_a_snapshot_of_the_attempts_does_not_change_later():
     """Other threads read it without a lock."""
     attempts = Attempts()
     attempts.note_failure(AWAY, 5.0)

@@ -20,7 +20,7 @@ def taken(background):
     return result
 
 
-def test_nobody_waits_for_what_is_not_there_yet():
+def test_take_does_not_wait_for_the_result():
     may_end = threading.Event()
 
     def work() -> str:
@@ -37,7 +37,7 @@ def test_nobody_waits_for_what_is_not_there_yet():
     assert not background.is_under_way()
 
 
-def test_what_it_raises_is_raised_where_the_result_is_taken_and_it_is_done_again():
+def test_take_raises_the_error_of_the_work_and_starts_the_work_again():
     calls: list[int] = []
 
     def work() -> int:

@@ -108,7 +108,7 @@ def test_a_lasting_failure_is_a_warning_once_until_a_read_succeeds(watch, failin
     assert levels == ["WARNING", "DEBUG", "WARNING"]
 
 
-def test_a_target_that_is_away_is_no_warning(watch, failing, caplog):
+def test_a_target_that_is_away_causes_no_warning(watch, failing, caplog):
     """The worker that needs the target reports it."""
     with caplog.at_level(logging.DEBUG):
         look_after(watch, failing, None, TargetUnavailable("away"))

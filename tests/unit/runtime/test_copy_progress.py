@@ -124,7 +124,7 @@ def test_a_journal_that_cannot_be_written_does_not_end_the_copy(tmp_path):
         assert len(copies.current()) == 1
 
 
-def test_without_a_file_nothing_is_copied(storage):
+def test_without_a_file_no_copies_are_shown(storage):
     assert read_copies(storage, TARGET, 1) == []
 
 

@@ -64,7 +64,7 @@ def failure_log(state: WorkerState, longest: float = 5.0) -> FailureLog:
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_what_may_succeed_later_is_tried_again(error, again):
+def test_work_that_may_succeed_later_is_tried_again(error, again):
     assert is_tried_again(error) == again
 
 

@@ -18,7 +18,7 @@ def turn():
     return threading.Lock()
 
 
-def test_a_batch_holds_the_shared_turn_inside(turn):
+def test_a_batch_holds_the_turn_while_it_is_inside(turn):
     gate = Gate(turn)
     with gate:
         inside = (gate.busy, turn.locked())
@@ -49,7 +49,7 @@ def test_closing_waits_for_the_batch_in_progress_and_keeps_the_next_one_out(turn
     thread.join()
 
 
-def test_it_opens_when_everybody_who_closed_it_has_left():
+def test_the_gate_opens_when_everybody_who_closed_it_has_left():
     gate = Gate(contextlib.nullcontext())
     entered = threading.Event()
 
@@ -66,7 +66,7 @@ def test_it_opens_when_everybody_who_closed_it_has_left():
     thread.join()
 
 
-def test_one_that_is_closed_at_first_opens_when_its_time_is_over():
+def test_a_gate_that_is_closed_at_first_opens_when_its_time_is_over():
     gate = Gate(contextlib.nullcontext())
     entered = threading.Event()
 
@@ -86,7 +86,7 @@ def test_one_that_is_closed_at_first_opens_when_its_time_is_over():
     thread.join()
 
 
-def test_a_turn_that_fails_leaves_the_gate_free():
+def test_a_gate_is_not_busy_after_the_turn_could_not_be_taken():
     class Broken:
         def __enter__(self):
             raise RuntimeError("no turn")

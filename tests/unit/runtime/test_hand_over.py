@@ -45,7 +45,7 @@ def test_a_table_that_is_behind_catches_up_from_its_own_position_first(scene, ha
     assert scene.states() == {"a": ("s", 450)}
 
 
-def test_the_query_of_a_catch_up_ends_with_it(scene, hand_over):
+def test_the_query_of_a_catch_up_ends_with_the_catch_up(scene, hand_over):
     scene.table("a", FINISHED, 100)
     scene.applied(400)
     queries: list[CatchUp] = []
@@ -71,7 +71,7 @@ def test_a_catch_up_that_ends_early_raises_its_reason_and_leaves_the_table_in_f(
     assert scene.gate._closings == 0
 
 
-def test_a_catch_up_ends_when_the_table_synchronization_is_told_to_end(scene, hand_over):
+def test_a_catch_up_ends_when_the_table_synchronization_is_stopped(scene, hand_over):
     scene.table("a", FINISHED, 100)
     scene.applied(400)
     scene.catch_up = lambda _query: hand_over._stop.set()
@@ -112,7 +112,7 @@ def test_an_empty_table_may_be_copied_again(scene, hand_over):
 # As a part of a round -----------------------------------------------------------------------------
 
 
-def test_the_apply_worker_stands_still_for_the_last_stretch_only(scene):
+def test_the_apply_worker_waits_only_for_the_end_of_a_catch_up(scene):
     """D4: it moves while the catch-up runs, and not between the last look and the new state"""
     scene.table("a", FINISHED, 100)
     scene.applied(400)

@@ -40,7 +40,7 @@ def last(target: Target) -> RunnerStatus:
     return found
 
 
-def test_a_run_says_who_it_is_goes_on_saying_so_and_says_when_it_ends(target):
+def test_a_run_writes_its_row_renews_its_heartbeat_and_writes_its_end(target):
     assert runner_status(target) is None
     with target.running(), beating(target, lambda: None):
         wait_until(lambda: known(target))
@@ -67,7 +67,7 @@ def test_no_heartbeat_is_written_while_a_batch_is_the_only_writer(target):
         assert last(target).alive
 
 
-def test_a_target_that_is_away_only_makes_a_run_miss_heartbeats(target, monkeypatch):
+def test_a_run_goes_on_without_heartbeats_while_the_target_is_away(target, monkeypatch):
     asked = []
 
     def away() -> None:
@@ -79,7 +79,7 @@ def test_a_target_that_is_away_only_makes_a_run_miss_heartbeats(target, monkeypa
         wait_until(lambda: len(asked) > 2)
 
 
-def test_where_others_may_write_a_heartbeat_says_since_when_a_batch_is_in_progress(target, monkeypatch):
+def test_a_heartbeat_has_the_start_of_the_batch_in_progress_if_the_target_has_several_writers(target, monkeypatch):
     monkeypatch.setattr(target, "capabilities", replace(target.capabilities, single_writer=False))
     with beating(target, lambda: time.monotonic() - 60):
         wait_until(lambda: known(target))
@@ -87,7 +87,7 @@ def test_where_others_may_write_a_heartbeat_says_since_when_a_batch_is_in_progre
     assert 59 < (datetime.now(UTC) - since).total_seconds() < 60 + PATIENCE
 
 
-def test_the_lock_goes_before_the_heartbeat_and_without_one_that_counts_that_is_young():
+def test_a_run_is_alive_by_its_lock_or_without_a_lock_by_a_recent_heartbeat():
     now = datetime.now(UTC)
     young, old = (now.isoformat(), (now - timedelta(seconds=heartbeat.STALE_SECONDS + 1)).isoformat())
     runner = Runner("h", 1, old, young)

@@ -42,7 +42,7 @@ def kept(tmp_path, target) -> Kept:
     return Kept(tmp_path, target)
 
 
-def test_a_round_keeps_what_follows_its_snapshot(kept):
+def test_a_round_keeps_the_journal_from_its_snapshot_on(kept):
     kept.journal.keep(LSN(100))
     assert kept.since == 100
 
@@ -67,13 +67,13 @@ def test_tables_in_other_states_need_nothing(kept, target, state):
     assert kept.since == INVALID_LSN
 
 
-def test_what_a_killed_run_has_left_is_released(kept):
+def test_the_position_of_a_killed_run_is_released(kept):
     kept.consumers.keep(LSN(30))
     kept.journal.release()
     assert kept.since == INVALID_LSN
 
 
-def test_the_journal_is_not_asked_again_when_nothing_is_kept(kept):
+def test_the_journal_is_not_read_again_when_nothing_is_kept(kept):
     kept.journal.release()
     kept.consumers.keep(LSN(30))
     kept.journal.release()
@@ -83,7 +83,7 @@ def test_the_journal_is_not_asked_again_when_nothing_is_kept(kept):
     assert kept.since == INVALID_LSN
 
 
-def test_what_cannot_be_released_now_is_released_later(kept):
+def test_a_position_that_cannot_be_released_now_is_released_later(kept):
     kept.journal.keep(LSN(30))
     file = next(kept.folder.glob("consumer-*-sync.lsn"))
     content = file.read_bytes()

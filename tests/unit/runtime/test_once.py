@@ -114,7 +114,7 @@ def run(target, monkeypatch) -> Run:
     return Run(target, monkeypatch)
 
 
-def test_with_every_table_ready_and_everything_applied_it_went_well(run, caplog):
+def test_a_run_succeeds_if_every_table_is_ready_and_everything_is_applied(run, caplog):
     assert run.went_well()
     assert (run.warned, [record for record in caplog.records if record.levelname == "ERROR"]) == (["s1", "s2"], [])
 
@@ -140,7 +140,7 @@ def test_a_table_whose_copy_fails_again_and_again_is_named_with_its_state_its_re
 
 
 @pytest.mark.parametrize("state", [state for state in RelationState if state is not RelationState.READY])
-def test_a_table_in_any_other_state_than_ready_is_not_done(run, state, caplog):
+def test_a_run_fails_if_a_table_is_not_ready(run, state, caplog):
     run.set_state(2, state)
 
     def end(worker: SubscriptionWorker) -> None:
@@ -172,7 +172,7 @@ def test_a_failing_table_does_not_end_the_copies_of_others(run):
     assert len(seen) >= 50
 
 
-def test_an_interrupted_run_has_not_caught_up(run, caplog):
+def test_an_interrupted_run_fails(run, caplog):
     def behind(worker: SubscriptionWorker) -> None:
         worker._applying.query = None
         run.stop.set()
@@ -184,7 +184,7 @@ def test_an_interrupted_run_has_not_caught_up(run, caplog):
 
 
 @pytest.mark.parametrize("disabled", [True, False])
-def test_a_target_where_nothing_is_enabled_is_not_done(run, caplog, disabled):
+def test_a_run_fails_if_no_subscription_is_enabled(run, caplog, disabled):
     def remove(connection: Any) -> None:
         for name in ("s1", "s2"):
             if disabled:
@@ -198,7 +198,7 @@ def test_a_target_where_nothing_is_enabled_is_not_done(run, caplog, disabled):
     assert ('disabled: "s1", "s2"' in caplog.text) == disabled
 
 
-def test_a_disabled_subscription_beside_one_that_is_done_is_named(run, caplog):
+def test_a_disabled_subscription_is_named_beside_one_that_has_caught_up(run, caplog):
     run.change(lambda connection: catalog.set_enabled(connection, "s2", enabled=False))
     assert run.went_well()
     assert 'disabled subscriptions are not run, and whether they have caught up is not known: "s2"' in caplog.text
@@ -211,13 +211,13 @@ def test_a_disabled_subscription_beside_one_that_is_done_is_named(run, caplog):
         (lambda one: catalog.delete_subscription(one, "s1"), 'subscription "s1" was dropped before it had caught up'),
     ],
 )
-def test_a_subscription_that_a_command_takes_away_meanwhile_is_not_done(run, caplog, change, said):
+def test_a_run_fails_if_a_command_drops_or_disables_its_subscription(run, caplog, change, said):
     run.at_tick = lambda _worker: run.change(change) if run.ticks == 1 else None
     assert not run.went_well()
     assert said in caplog.text
 
 
-def test_a_subscription_that_an_error_disables_is_not_done(run, caplog):
+def test_a_run_fails_if_an_error_disables_its_subscription(run, caplog):
     def fail(worker: SubscriptionWorker) -> None:
         if worker.snapshot().subscription.name == "s1" and not worker.snapshot().stopped:
             worker._applying.attempts.note_failure(ConflictError("duplicate key"), 5.0)
@@ -229,7 +229,7 @@ def test_a_subscription_that_an_error_disables_is_not_done(run, caplog):
     assert "ALTER SUBSCRIPTION s1 ENABLE;" in caplog.text
 
 
-def test_a_table_that_a_command_adds_at_the_last_moment_is_waited_for(run):
+def test_a_run_waits_for_a_table_that_a_command_adds_at_the_last_moment(run):
     """The catalog is read once a second, and once more before the end."""
     added: list[int] = []
 
@@ -246,7 +246,7 @@ def test_a_table_that_a_command_adds_at_the_last_moment_is_waited_for(run):
     assert run.ticks > 100
 
 
-def test_a_catalog_that_cannot_be_read_at_the_end_is_not_done(run, monkeypatch, caplog):
+def test_a_run_fails_if_the_catalog_cannot_be_read_at_the_end(run, monkeypatch, caplog):
     """With no worker left because a command had changed its subscription, nothing was left to be
     done either.
     """
@@ -265,7 +265,7 @@ def test_a_catalog_that_cannot_be_read_at_the_end_is_not_done(run, monkeypatch, 
     assert "the catalog cannot be read" in caplog.text
 
 
-def test_a_publisher_that_cannot_be_asked_how_far_it_is_is_given_up(run, monkeypatch, caplog):
+def test_a_run_gives_up_if_the_publisher_cannot_be_asked_for_its_position(run, monkeypatch, caplog):
     """A role without the right to write a logical message used to be waited for without end, and
     without a word.
     """
@@ -283,6 +283,6 @@ def test_a_publisher_that_cannot_be_asked_how_far_it_is_is_given_up(run, monkeyp
     assert "the publisher's WAL position has not been read" in caplog.text
 
 
-def test_published_tables_that_a_subscription_does_not_have_are_found_but_for_those_of_subscribers():
+def test_published_tables_that_a_subscription_does_not_have_are_found_except_the_catalogs_of_subscribers():
     published = [("public", "a"), ("s", "b"), ("public", "subscriber_control")]
     assert once.unknown_tables(published, [("public", "a")], RelationNames()) == ["s.b"]

@@ -20,7 +20,7 @@ from tests.journals import T, commit_prepared, insert, prepare, publish, rollbac
 from tests.subscriptions import create_subscription
 
 
-def test_the_lag_is_what_was_not_received_and_what_was_received_and_not_applied():
+def test_the_lag_has_a_part_that_is_not_received_and_a_part_that_is_not_applied():
     assert _lag(LSN(100), LSN(80), LSN(30), waiting=True) == 70
     assert _lag(LSN(100), LSN(80), LSN(30), waiting=False) == 20
 
@@ -109,7 +109,7 @@ def test_the_lag_is_zero_only_where_everything_that_the_publisher_has_is_applied
     assert seen(0x300, None).lag_seconds is None
 
 
-def test_what_the_publisher_keeps_for_the_slot_is_told(seen):
+def test_the_status_has_the_wal_that_the_publisher_keeps_for_the_slot(seen):
     slot = seen(0x300, 0x400, slot_of()).slot
     assert (slot.retained_bytes, slot.wal_status, slot.safe_wal_bytes, slot.lost) == (0x280, "reserved", None, None)
     assert [seen(0x300, lsn).slot_missing for lsn in (None, 0x300)] == [False, True]

@@ -59,12 +59,12 @@ def test_without_a_receiver_nothing_streams_and_nothing_has_failed(half):
 
 
 @pytest.mark.parametrize("streaming", [True, False])
-def test_a_receiver_streams_when_it_says_so(half, streaming):
+def test_a_receiver_streams_after_it_has_reported_that(half, streaming):
     with_receiver(half, streaming=streaming)
     assert half.streams == streaming
 
 
-def test_a_receiver_that_has_ended_tells_why_once(half):
+def test_the_error_of_a_receiver_that_has_ended_is_returned_once(half):
     receiver = with_receiver(half, running=False, streaming=True)
     error = half.watch()
     assert str(error) == "the connection was lost"
@@ -83,7 +83,7 @@ def test_a_failure_is_over_only_after_the_receiver_has_streamed_for_a_while(half
     assert half.attempts.error is None
 
 
-def test_a_receiver_that_does_not_stream_yet_is_no_success(half):
+def test_a_receiver_that_does_not_stream_yet_does_not_count_as_a_success(half):
     half.attempts.note_failure(PublisherUnavailable("away"), 5.0)
     half.attempts.wait(-60.0)
     with_receiver(half, streaming=False)
@@ -173,7 +173,7 @@ def started(half: ReceiverHalf) -> None:
     wait_until(has_started)
 
 
-def test_the_beginning_of_the_slot_is_found_out_first(half):
+def test_the_beginning_of_the_slot_is_read_before_the_receiver_starts(half):
     half.adopting = Background(lambda: (half._state.subscription, LSN(70)), "slot of s")
     try:
         started(half)
@@ -184,7 +184,7 @@ def test_the_beginning_of_the_slot_is_found_out_first(half):
         half.restart()
 
 
-def test_the_beginning_of_the_slot_is_not_asked_for_again(half):
+def test_the_beginning_of_the_slot_is_not_read_again(half):
     """A receiver must be able to restart while the target cannot be reached."""
 
     def fail() -> Any:
@@ -199,7 +199,7 @@ def test_the_beginning_of_the_slot_is_not_asked_for_again(half):
         half.restart()
 
 
-def test_a_publisher_that_cannot_be_asked_is_the_error_of_the_start(half):
+def test_the_start_raises_the_error_of_a_publisher_that_cannot_be_asked(half):
     def fail() -> Any:
         raise PublisherUnavailable("away")
 

@@ -38,7 +38,7 @@ def wait_for_the_end(receiver: ReceiverProcess) -> None:
     wait_until(lambda: not receiver.running)
 
 
-def test_the_error_of_the_process_is_the_failure(receiver):
+def test_the_failure_is_the_error_of_the_process(receiver):
     """The process sends its error as it was raised, with its class."""
     assert (receiver.ready, receiver.streaming) == (False, False)
     wait_for_the_end(receiver)
@@ -58,7 +58,7 @@ def test_a_process_that_was_killed_is_started_again(receiver):
     assert error.message == 'the walreceiver of subscription "s" ended with exit code -9'
 
 
-def test_a_process_that_is_stopped_has_ended_then(receiver):
+def test_stop_returns_after_the_process_has_ended(receiver):
     receiver.stop()
     assert not receiver.running
     receiver.stop()

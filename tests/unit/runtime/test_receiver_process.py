@@ -1,6 +1,4 @@
-"""The walreceiver's process when its supervisor was killed: it ends, and says nothing to
-anybody.
-"""
+"""A walreceiver's process whose supervisor was killed ends, and prints nothing."""
 
 from __future__ import annotations
 
@@ -16,13 +14,15 @@ def process() -> subprocess.Popen[str]:
     return subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
 
 
-def test_a_supervisor_that_was_killed_before_it_said_what_to_do_ends_the_receiver():
+def test_a_receiver_ends_if_its_supervisor_was_killed_before_it_sent_the_assignment():
     answer = process().communicate(timeout=60)
     assert answer == ("", "")
 
 
-def test_what_a_supervisor_that_was_killed_does_not_hear_is_no_error(tmp_path):
-    """Found by a soak: a receiver that told of itself just then left a traceback in the log."""
+def test_a_receiver_whose_supervisor_was_killed_ends_without_a_traceback(tmp_path):
+    """A soak test found it: a receiver that reported its state just then left a traceback in
+    the log.
+    """
     assignment = Assignment(
         subscription="s",
         conninfo="host=127.0.0.1 port=1 dbname=nowhere",

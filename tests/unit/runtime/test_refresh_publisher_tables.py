@@ -18,7 +18,7 @@ def test_without_emulated_publications_nothing_is_read_at_the_start(target):
     assert refresh_at_start(target, subscription)
 
 
-def test_a_publisher_that_is_away_does_not_keep_what_was_received_from_being_applied(target, emulated):
+def test_received_changes_are_applied_while_the_publisher_is_away(target, emulated):
     """The stored tables are used then."""
     with target.engine.connect() as connection:
         before = read_publishing(connection, emulated)

@@ -82,7 +82,7 @@ def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "target.duckdb.subscriber-status"
 
 
-def test_it_is_there_while_a_batch_is_in_progress_and_says_what_was_read(path):
+def test_the_file_exists_while_a_batch_is_in_progress_and_contains_the_status(path):
     busy: list[float | None] = [None]
     reads: list[int] = []
 
@@ -101,7 +101,7 @@ def test_it_is_there_while_a_batch_is_in_progress_and_says_what_was_read(path):
         assert status.as_of == found.as_of
         assert status != STATUS
         assert replace(status, as_of=None) == STATUS
-        wait_until(lambda: len(reads) > 3)  # it is written anew while the batch goes on
+        wait_until(lambda: len(reads) > 3)  # it is written again while the batch goes on
         busy[0] = None
         wait_until(lambda: not path.exists())
         busy[0] = time.monotonic()
@@ -110,7 +110,7 @@ def test_it_is_there_while_a_batch_is_in_progress_and_says_what_was_read(path):
     assert list(path.parent.iterdir()) == []
 
 
-def test_a_target_that_cannot_be_read_leaves_what_was_read_before(path):
+def test_the_file_keeps_the_last_status_while_the_target_cannot_be_read(path):
     answers = iter([[STATUS]])
 
     def read() -> list[SubscriptionStatus]:
@@ -125,7 +125,7 @@ def test_a_target_that_cannot_be_read_leaves_what_was_read_before(path):
         assert read_status_file(path) is not None
 
 
-def test_what_a_killed_run_has_left_is_not_believed(path):
+def test_the_file_of_a_killed_run_is_ignored(path):
     path.write_text(json.dumps({"pid": _pid_of_nobody(), "as_of": "2026-11-21T10:00:00+00:00", "subscriptions": []}))
     assert read_status_file(path) is None
     with keeping_status_file(path, list, lambda: None):
@@ -139,12 +139,12 @@ def _pid_of_nobody() -> int:
 
 
 @pytest.mark.parametrize("text", ["", "{", "{}", "[]", '{"pid": 1, "as_of": "x", "subscriptions": [{}]}'])
-def test_what_is_no_status_file_is_passed_over(path, text):
+def test_a_file_without_a_status_is_ignored(path, text):
     path.write_text(text)
     assert read_status_file(path) is None
 
 
-def test_what_has_not_been_written_for_long_is_not_fresh(path):
+def test_an_old_file_is_not_fresh(path):
     """The run may have ended its batch since, and wait for a publisher that does not answer."""
     old = StatusFile([STATUS], "2026-11-21T10:00:00+00:00")
     assert not old.is_fresh
@@ -155,6 +155,6 @@ def test_what_has_not_been_written_for_long_is_not_fresh(path):
         assert found.is_fresh
 
 
-def test_a_target_that_can_be_read_meanwhile_has_none(path):
+def test_a_target_that_others_can_read_has_no_status_file(path):
     with keeping_status_file(None, lambda: pytest.fail("nobody asks"), lambda: 0.0):
         assert read_status_file(None) is None

@@ -93,7 +93,7 @@ def errors_of(target: Target) -> dict[int, str]:
         return {subid: catalog.statistics_of(connection, subid).get("last_error", "") for subid in (1, 2)}
 
 
-def test_a_fault_of_the_program_stops_its_own_subscription_alone(run, target, caplog):
+def test_a_fault_of_the_program_stops_only_the_subscription_that_it_concerns(run, target, caplog):
     def fault(one: SubscriptionWorker) -> None:
         if name_of(one) == "s1" and not one.snapshot().stopped:
             raise ValueError("customer 17 has a secret")
@@ -108,7 +108,7 @@ def test_a_fault_of_the_program_stops_its_own_subscription_alone(run, target, ca
     assert "secret" not in caplog.text + errors_of(target)[1]
 
 
-def test_when_spark_has_ended_the_run_ends_with_what_it_has_met(target, monkeypatch):
+def test_a_run_raises_the_error_that_it_met_if_spark_has_ended(target, monkeypatch):
     run = Run(target, monkeypatch, has_ended=lambda: True)
 
     def lost(_worker: SubscriptionWorker) -> None:
@@ -149,7 +149,7 @@ def test_a_journal_that_cannot_be_read_is_tried_again_and_the_other_subscription
     assert "the journal cannot be read now" in errors_of(target)[1]
 
 
-def test_a_publisher_that_does_not_answer_keeps_no_other_subscription_waiting(target, monkeypatch):
+def test_other_subscriptions_do_not_wait_for_a_publisher_that_does_not_answer(target, monkeypatch):
     """Where a slot's changes begin is asked of the publisher, and connecting may take as long as
     its timeout.
     """
@@ -175,7 +175,7 @@ def test_a_publisher_that_does_not_answer_keeps_no_other_subscription_waiting(ta
         answers.set()
 
 
-def test_what_is_shown_of_a_worker_needs_no_journal(run):
+def test_a_snapshot_of_a_worker_does_not_need_the_journal(run):
     """The live table, and `run --once`, ask at every tick."""
     run.until(lambda: True)
     (one, _) = run.supervisor.workers.values()
@@ -191,7 +191,7 @@ def test_what_is_shown_of_a_worker_needs_no_journal(run):
     assert not one.snapshot().caught_up
 
 
-def test_a_catalog_that_cannot_be_read_for_a_while_ends_nothing(run, caplog, monkeypatch):
+def test_a_run_survives_a_catalog_that_cannot_be_read_for_a_while(run, caplog, monkeypatch):
     real = CatalogWatch._read
     looks = iter(range(1_000_000))
 

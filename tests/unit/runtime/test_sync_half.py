@@ -187,7 +187,7 @@ def test_a_failed_copy_disables_a_subscription_that_asks_for_that(worker_state, 
     assert half._state.disabled
 
 
-def test_a_publisher_whose_tables_cannot_be_read_again_is_the_error_of_the_copy(half, target):
+def test_a_copy_fails_if_the_publishers_tables_cannot_be_read_again(half, target):
     half.copy_failed(PublisherTablesOutdated("the publisher's tables have changed"), None)
     assert isinstance(half.error, PublisherTablesOutdated)
     assert stored_statistics(target)["sync_error_count"] == 1

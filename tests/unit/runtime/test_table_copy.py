@@ -72,7 +72,7 @@ def test_a_table_is_in_state_f_at_the_lsn_of_the_snapshot_when_its_rows_are_ther
     assert copying.progress == 1
 
 
-def test_a_table_that_is_in_state_d_already_is_copied_anew(scene, copying):
+def test_a_table_that_is_already_in_state_d_is_copied_again(scene, copying):
     """D3: an earlier copy was interrupted."""
     scene.table("a", DATASYNC)
     assert copying.run().state.value == "f"
@@ -105,7 +105,7 @@ def test_the_rows_are_rolled_back_if_a_command_has_changed_the_subscription(scen
     assert scene.rows("a") == []
 
 
-def test_the_pipeline_is_told_what_to_copy_from_where(scene, copying):
+def test_the_pipeline_gets_the_source_and_the_target_of_a_copy(scene, copying):
     scene.table("a", INIT)
     copying.run()
     (source,) = copying.sources

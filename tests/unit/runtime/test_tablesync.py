@@ -42,7 +42,7 @@ def test_one_snapshot_serves_all_tables_and_each_is_handed_over_at_its_lsn(scene
     assert scene.errors == []
 
 
-def test_what_is_ready_is_left_alone(scene):
+def test_a_ready_table_is_not_copied(scene):
     """D11"""
     scene.table("a", RelationState.READY)
     scene.sync.tick(scene.relations())
@@ -66,7 +66,7 @@ def test_rows_and_state_are_committed_together(scene, monkeypatch):
     ]
 
 
-def test_a_table_that_fails_stays_in_d_with_its_rows_taken_back_and_the_others_go_on(scene):
+def test_the_rows_of_a_failing_table_are_rolled_back_it_stays_in_d_and_the_others_go_on(scene):
     """D3, D15"""
 
     def fail_a(table):
@@ -105,7 +105,7 @@ def test_a_table_that_failed_is_copied_again_with_a_new_snapshot_when_its_time_h
     assert scene.sync.failed_tables == {}
 
 
-def test_a_publisher_that_goes_away_ends_the_round_and_blames_no_table(scene):
+def test_a_publisher_that_goes_away_ends_the_round_without_an_error_of_a_table(scene):
     scene.table("a")
     scene.table("b")
     scene.copy = raising(PublisherUnavailable("the connection was lost"))
@@ -116,7 +116,7 @@ def test_a_publisher_that_goes_away_ends_the_round_and_blames_no_table(scene):
     assert scene.sync.attempts.failed.in_all == 1
 
 
-def test_what_nobody_has_foreseen_is_said_and_tried_again_later(scene):
+def test_an_unexpected_error_is_logged_and_the_round_is_tried_again_later(scene):
     def fail(_table):
         raise ZeroDivisionError("a row's value")
 
@@ -128,7 +128,7 @@ def test_what_nobody_has_foreseen_is_said_and_tried_again_later(scene):
     assert not scene.sync.running
 
 
-def test_a_table_that_cannot_be_read_is_a_failure_of_its_own(scene):
+def test_a_table_that_cannot_be_read_fails_alone(scene):
     """D10"""
     scene.table("a")
     scene.copy = raising(PublisherNotReady('table "public.a" not found on publisher'))
@@ -209,7 +209,7 @@ def test_the_journal_is_kept_for_a_table_that_cannot_catch_up(scene):
     assert scene.kept_from() == 70
 
 
-def test_a_journal_that_is_kept_for_a_table_is_let_go_when_no_table_is_left(scene):
+def test_a_journal_that_is_kept_for_a_table_is_released_when_no_table_is_left(scene):
     """D3, D11: a REFRESH has removed the table that could not catch up, or a round was killed
     before it could let go
     """
@@ -227,7 +227,7 @@ def test_a_journal_that_is_kept_for_a_table_is_let_go_when_no_table_is_left(scen
 # The apply worker ---------------------------------------------------------------------------------
 
 
-def test_a_table_left_in_d_by_a_crash_is_copied_anew(scene):
+def test_a_table_left_in_d_by_a_crash_is_copied_again(scene):
     """D3"""
     scene.table("a", DATASYNC)
     scene.round()

@@ -104,7 +104,7 @@ def test_a_passing_failure_is_tried_again_after_a_while(worker, error):
     assert worker.starts == ["receiver"]
 
 
-def test_a_change_that_cannot_be_applied_tells_when_its_batch_began(worker):
+def test_a_change_that_cannot_be_applied_is_shown_with_the_begin_of_its_batch(worker):
     """C35: only a change that somebody makes in the target afterwards can let the batch succeed."""
     assert (worker.snapshot().stuck_since, worker.snapshot().failed_attempts) == (None, (0, 0, 0))
     worker._applying.query = Ended(ConflictError("conflict"))
@@ -126,7 +126,7 @@ def test_a_change_that_cannot_be_applied_is_shown_after_its_failure_is_recorded(
     assert (told, worker.snapshot().stuck_since) == ([12.5], 20.0)
 
 
-def test_a_target_that_is_away_is_no_change_that_cannot_be_applied(worker):
+def test_a_target_that_is_away_does_not_count_as_a_change_that_cannot_be_applied(worker):
     worker._applying.query = Ended(TargetUnavailable("the target is not available"))
     worker.tick()
     assert (worker.snapshot().stuck_since, worker.snapshot().failed_attempts) == (None, (0, 1, 0))
@@ -199,14 +199,14 @@ def test_a_target_that_goes_away_before_the_consumers_are_known_is_waited_for(st
         worker.tick()
         if worker.snapshot().failure is not None:
             break
-        time.sleep(0.01)  # where the subscription begins is found out beside the supervisor's thread
+        time.sleep(0.01)  # another thread reads where the subscription begins
     assert isinstance(worker.snapshot().failure, TargetUnavailable)
     now = worker.snapshot()
     assert (now.stopped, now.received, now.last_entry) == (False, 0, 0)
 
 
-def test_a_worker_that_has_ended_still_tells_that_it_had_given_up(stored, target):
-    """`run --once` used to ask when the table synchronization, which knew it, was forgotten."""
+def test_the_snapshot_of_a_worker_that_has_ended_shows_that_it_had_given_up(stored, target):
+    """`run --once` once asked after the table synchronization had been discarded."""
     worker = stored()
     set_state(target, "a", RelationState.DATASYNC)
     worker._state.read_relations()
@@ -229,7 +229,7 @@ def test_a_worker_that_has_ended_still_tells_that_it_had_given_up(stored, target
     assert worker.snapshot().given_up
 
 
-def test_what_a_worker_waits_for_is_told(stored, monkeypatch):
+def test_the_snapshot_of_a_worker_names_what_it_waits_for(stored, monkeypatch):
     answered = threading.Event()
     monkeypatch.setattr("subscriber.runtime.receiver_half.adopt_slot", lambda *_: answered.wait(10) and None)
     worker = stored()

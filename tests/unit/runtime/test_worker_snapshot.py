@@ -53,16 +53,16 @@ def test_a_snapshot_does_not_change():
         ({"stopped": True, "copies": (COPY,), "applying": FailedAttempts(CONFLICT, 1)}, "stopped"),
     ],
 )
-def test_the_state_is_what_matters_most(changes: dict[str, Any], state: str):
+def test_the_state_has_the_most_important_fact(changes: dict[str, Any], state: str):
     assert changed(changes).state == state
 
 
 @pytest.mark.parametrize("part", ["receiving", "applying", "synchronizing", "marking"])
-def test_whatever_part_fails_the_failure_is_told(part: str):
+def test_the_failure_of_any_part_is_in_the_snapshot(part: str):
     assert changed({part: FailedAttempts(CONFLICT, 1)}).failure is CONFLICT
 
 
-def test_a_failed_copy_is_told_after_what_keeps_the_stream_from_going_on():
+def test_an_error_of_the_stream_comes_before_the_error_of_a_copy():
     away = PublisherUnavailable("away")
     assert replace(STREAMING, copy_error=CONFLICT).failure is CONFLICT
     assert replace(STREAMING, copy_error=CONFLICT, receiving=FailedAttempts(away, 1)).failure is away
@@ -71,15 +71,17 @@ def test_a_failed_copy_is_told_after_what_keeps_the_stream_from_going_on():
 @pytest.mark.parametrize(
     ("received", "last_entry", "applied", "reached"),
     [
-        (400, 390, 99, False),  # under load: there is always something that is received and not applied yet
+        (400, 390, 99, False),  # under load some entries are always received and not applied yet
         (400, 390, 100, True),
         (400, 390, 200, True),
         (120, 50, 49, False),
-        (120, 50, 50, True),  # what was received after the last entry is nothing for us
+        (120, 50, 50, True),  # after the last entry nothing was published
         (99, 50, 50, False),
     ],
 )
-def test_a_position_is_applied_when_it_is_received_and_nothing_before_it_waits(received, last_entry, applied, reached):
+def test_a_position_is_applied_if_it_is_received_and_every_entry_before_it_is_applied(
+    received, last_entry, applied, reached
+):
     now = replace(STREAMING, received=LSN(received), last_entry=LSN(last_entry), applied=LSN(applied))
     assert now.has_applied(LSN(100)) == reached
     assert replace(now, mark=LSN(100)).stream_caught_up == reached
@@ -87,7 +89,7 @@ def test_a_position_is_applied_when_it_is_received_and_nothing_before_it_waits(r
     assert not now.stream_caught_up
 
 
-def test_one_has_caught_up_only_when_every_table_is_ready():
+def test_a_worker_has_caught_up_only_when_every_table_is_ready():
     now = replace(STREAMING, received=LSN(100), applied=LSN(100), mark=LSN(100))
     assert replace(now, relations=tables(a=RelationState.READY)).caught_up
     assert not replace(now, relations=tables(a=RelationState.READY, b=RelationState.SYNCDONE)).caught_up

@@ -28,7 +28,7 @@ from tests.subscriptions import SUBSCRIPTION, set_state
         ("map", parse_names("a.* => b.*"), True),
     ],
 )
-def test_some_options_are_taken_up_without_a_restart(option, value, restarts):
+def test_some_options_take_effect_without_a_restart(option, value, restarts):
     """C39"""
     changed = replace(SUBSCRIPTION, options=replace(SUBSCRIPTION.options, **{option: value}))
     assert needs_restart(SUBSCRIPTION, changed) == restarts
@@ -46,7 +46,7 @@ def test_some_options_are_taken_up_without_a_restart(option, value, restarts):
     ],
     ids=str,
 )
-def test_a_skip_lsn_needs_no_restart_and_what_the_stream_depends_on_does(changes, restarts):
+def test_a_skip_lsn_needs_no_restart_but_an_option_of_the_stream_does(changes, restarts):
     """C39"""
     assert needs_restart(SUBSCRIPTION, replace(SUBSCRIPTION, **changes)) == restarts
 

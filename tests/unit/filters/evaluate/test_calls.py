@@ -116,6 +116,6 @@ def test_what_python_says_of_a_value_is_not_shown(monkeypatch):
             apply([int4(4711)], 1)
         assert (caught.value.sqlstate, caught.value.message) == (
             "XX000",
-            "fails(int4) cannot be computed for a value of a row",
+            "fails(int4) failed for a value of a row",
         )
         assert caught.value.__cause__ is None

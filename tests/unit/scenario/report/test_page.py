@@ -235,7 +235,7 @@ def test_lines_that_differ_are_marked_on_their_side_and_hold_their_place_on_the_
 def test_the_statements_that_failed_are_named_at_the_top_with_links():
     page = report([played(session(), SQLITE, {ORDERED: ONE_ROW, FILTERED: "ERROR:  no"})])
     [reason] = page.all(class_="why")
-    assert reason.text == f"What failed: line {ORDERED}, line {FILTERED}"
+    assert reason.text == f"Failed statements: line {ORDERED}, line {FILTERED}"
     assert [link.attributes["href"] for link in reason.all("a")] == [
         f"#session:101_filter:sqlite:18:line-{line}" for line in (ORDERED, FILTERED)
     ]
@@ -263,13 +263,13 @@ def test_an_expected_failure_names_its_reason_and_issue_whether_it_failed_or_pas
     assert failed.all(class_="why")[0].text == "Expected to fail until issue 4 is done: filters are not there yet"
     passed = report([played(session(), SQLITE)], LISTED)
     assert passed.all(class_="why")[0].text == (
-        "Expected to fail, and passed: remove it from expected_failures.toml. It was to fail until issue 4 is done: filters are not there yet"
+        "Passed, although it was expected to fail until issue 4 is done. Remove it from expected_failures.toml. The reason in the file: filters are not there yet"
     )
 
 
-def test_what_could_not_be_cleared_away_is_shown_though_every_statement_agreed():
+def test_a_failed_cleanup_is_shown_although_every_statement_passed():
     page = report([played(session(), SQLITE, leftover="ERROR:  database is in use")])
-    assert [one.text for one in page.all(class_="why")] == ["This could not be cleared away:ERROR:  database is in use"]
+    assert [one.text for one in page.all(class_="why")] == ["The cleanup failed:ERROR:  database is in use"]
 
 
 def test_a_session_leads_to_the_same_scenario_in_the_other_setups_and_to_its_row():
