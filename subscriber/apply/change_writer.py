@@ -163,6 +163,7 @@ class ChangeWriter:
             matters = self._ordered[local] = (
                 self._target.shapes.order_matters(self._connection, local.table)
                 or not _identifies(self._target, local)
+                or _has_own_columns(local)
                 or self._relations.has_other_shape(local)
                 or (self._target.origins is not None and self._target.origins.others(self._connection) is not None)
             )
@@ -388,6 +389,15 @@ class ChangeWriter:
             columns = [parameter.column.name for parameter in statement.parameters]
             # The driver's error quotes rows, so it must not be shown as the cause.
             raise self._target.errors.translate(error, columns) from None
+
+
+def _has_own_columns(local: LocalRelation) -> bool:
+    """Whether the target has columns that the publisher does not send.
+
+    Their defaults may depend on the order of the INSERTs: a sequence gives each row the next value.
+    """
+    announced = {column.name for column in local.remote.columns}
+    return any(column.name not in announced and not column.generated for column in local.table.columns)
 
 
 def _identifies(target: Target, local: LocalRelation) -> bool:

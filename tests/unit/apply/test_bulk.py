@@ -18,8 +18,9 @@ END = LSN(10_000)
 
 
 @pytest.fixture
-def applier(target: Target, tables) -> BulkApplier:
-    """An applier with an open shape of T: the first batch of a relation records it, in order."""
+def applier(target: Target, execute) -> BulkApplier:
+    """An applier that knows the shape of T: the first batch of a relation records it, in order."""
+    execute("CREATE TABLE t (a INTEGER PRIMARY KEY, c TEXT, b TEXT)")
     found = BulkApplier(target, subscription="s", subid=1)
     first = transaction(200, *(insert(str(key), "x", "x") for key in range(8)))
     found.apply([frame([T], first)], start=LSN(100), end=LSN(200))
@@ -104,3 +105,12 @@ def test_a_second_pass_is_applied_in_order(applier, rows):
     result = applier.apply([frame([T], small(0))], start=LSN(200), end=LSN(1030), before=LSN(1030))
     assert (result.transactions, result.progress) == (4, 1030)
     assert len(rows("t")) == 12
+
+
+def test_a_table_with_columns_of_the_target_alone_keeps_the_order(applier, rows, execute):
+    """A default may count: each row gets the next number in the order of the commits."""
+    execute("ALTER TABLE t ADD COLUMN own TEXT DEFAULT 'mine'")
+    messages = [*small(0), *transaction(5000, delete("77"), delete("78"))]
+    result = applier.apply([frame([T], messages)], start=LSN(200), end=END)
+    assert result.conflicts == {"delete_missing": 2}
+    assert len(rows("t")) == 16
