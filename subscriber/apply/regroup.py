@@ -3,7 +3,8 @@
 A batch is one transaction of the target, so nobody sees the states between two of its changes. Two
 changes may change places if they touch different rows and nothing else connects the rows: no
 trigger, no enforced foreign key, no second unique key, no default of a column that only the target
-has. Thousands of small transactions then become a few long runs, and a long run costs a statement where the single changes cost thousands::
+has. Thousands of small transactions then become a few long runs, and a long run costs a statement
+where the single changes cost thousands::
 
     publisher   B U(1) U(2) I(7) D(3) C  B U(1) I(8) C  B D(7) U(2) C
                   │                        │              │
