@@ -28,6 +28,8 @@ from tests.frames import transaction, values
 from tests.property.test_apply import cut
 from tests.property.test_fast_equals_exact import SEEN, SHAPES, Step, applied, pairs, rare, rows, usual
 
+pytestmark = pytest.mark.slow
+
 TABLES = {
     "plain": "k INTEGER PRIMARY KEY, v TEXT NOT NULL CHECK (v <> 'never'), big TEXT",
     "pair": "a INTEGER, b TEXT, v TEXT, PRIMARY KEY (a, b)",
