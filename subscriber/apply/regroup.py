@@ -58,6 +58,11 @@ where it comes from.
 _SEPARATES: Final = b"bPKr"
 """Controls of prepared transactions: a frame that has one is not regrouped."""
 _ORDER: Final = {"D": 0, "U": 1, "I": 2}
+_LEAST_RUNS: Final = 32
+"""A frame with fewer runs is walked at once: to ask the target whether the order matters would cost
+more than the statements. Such are the batches of a subscription that has caught up, and frames of
+one large transaction.
+"""
 _LEAST_MESSAGES: Final = 6
 """A stretch has at least this many messages: fewer cannot save enough statements."""
 _LEAST_SAVED: Final = 2
@@ -109,6 +114,9 @@ def regrouped(frame: Frame, free_key: FreeKey) -> Iterator[Step]:
         free_key: tells which groups may be regrouped.
     """
     messages = Messages.of(frame)
+    if messages.runs(0, len(messages)) < _LEAST_RUNS:
+        yield from messages.walk(0, len(messages))
+        return
     free, codes = _free(messages, free_key)
     for start, stop, is_free in _pieces(free[messages.at]):
         stretch = _stretch(messages, codes, start, stop) if is_free else None
@@ -176,9 +184,8 @@ def _stretch(messages: Messages, codes: NDArray[np.int64], start: int, stop: int
     changes = items[owners > 0]
     if not len(changes):
         return None
-    runs = int(owners[0] > 0) + np.count_nonzero((np.diff(owners) != 0) & (owners[1:] > 0))
     rows = _rounds(messages, changes, codes[changes])
-    if len(rows) * _LEAST_SAVED > runs:
+    if len(rows) * _LEAST_SAVED > messages.runs(start, stop):
         return None
     places = np.flatnonzero(owners == 0)
     between = np.diff(np.concatenate(([-1], places, [len(owners)]))) - 1

@@ -64,6 +64,12 @@ class Messages:
     def __len__(self) -> int:
         return len(self.at)
 
+    def runs(self, start: int, stop: int) -> int:
+        """The number of runs at the places ``start`` up to ``stop`` (exclusive)."""
+        owners = self.owner[self.at[start:stop]]
+        begins = np.diff(owners, prepend=-1) != 0
+        return int(np.count_nonzero(begins & (owners > 0)))
+
     def rows_of(self, group: int) -> slice:
         """The item numbers of a group's rows."""
         return slice(int(self.first[group + 1]), int(self.first[group + 2]))

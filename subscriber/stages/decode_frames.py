@@ -26,6 +26,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from subscriber.errors import ProtocolError, SubscriberError
+from subscriber.journal.reader import BATCH_ROWS
 from subscriber.lsn import INVALID_LSN, LSN
 from subscriber.protocol.changes import ChangeGroup, Control, Frame
 from subscriber.protocol.decode import decode
@@ -36,9 +37,10 @@ from subscriber.publication.publishing import Publishing, compiled
 from subscriber.stages.publish import publish
 from subscriber.types import decode_column
 
-JOINED_ROWS: Final = 16_384
 JOINED_BYTES: Final = 4 * 1024 * 1024
-"""Limits of the batches that are joined to one frame."""
+"""The size of the batches that are joined to one frame, at most; they have at most
+:data:`~subscriber.journal.reader.BATCH_ROWS` rows.
+"""
 
 _TEXT, _BINARY, _UNSENT = 0, 1, 2
 _TRUNCATE: Final = ord("T")
@@ -187,7 +189,7 @@ def _together(batches: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch
     parts: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:
-        if parts and (rows + batch.num_rows > JOINED_ROWS or size + batch.nbytes > JOINED_BYTES):
+        if parts and (rows + batch.num_rows > BATCH_ROWS or size + batch.nbytes > JOINED_BYTES):
             yield parts
             parts, rows, size = [], 0, 0
         if batch.num_rows:

@@ -78,6 +78,7 @@ def bulk_writes() -> Iterator[Counter[str]]:
         return call
 
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(regroup, "_LEAST_RUNS", 0)
         patch.setattr(regroup, "_LEAST_SAVED", 0)
         patch.setattr(regroup, "_LEAST_MESSAGES", 1)
         patch.setattr(duckdb_bulk, "_LEAST_ROWS", 1)

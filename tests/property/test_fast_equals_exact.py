@@ -202,6 +202,7 @@ def test_the_bulk_path_leaves_what_the_exact_path_leaves(template, history, plai
 def _always_regroup() -> Iterator[None]:
     """Regroups short pieces too, and however little that saves."""
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(regroup, "_LEAST_RUNS", 0)
         patch.setattr(regroup, "_LEAST_SAVED", 0)
         patch.setattr(regroup, "_LEAST_MESSAGES", 1)
         yield

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from subscriber.apply import regroup
 from subscriber.apply.apply_batch import apply_batch
 from subscriber.apply.bulk import BulkApplier
 from subscriber.apply.regroup import OrderMatters
@@ -18,8 +19,9 @@ END = LSN(10_000)
 
 
 @pytest.fixture
-def applier(target: Target, execute) -> BulkApplier:
+def applier(target: Target, execute, monkeypatch) -> BulkApplier:
     """An applier that knows the shape of T: the first batch of a relation records it, in order."""
+    monkeypatch.setattr(regroup, "_LEAST_RUNS", 0)
     execute("CREATE TABLE t (a INTEGER PRIMARY KEY, c TEXT, b TEXT)")
     found = BulkApplier(target, subscription="s", subid=1)
     first = transaction(200, *(insert(str(key), "x", "x") for key in range(8)))

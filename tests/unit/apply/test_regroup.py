@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from subscriber.apply import regroup
 from subscriber.apply.regroup import FreeKey, Stretch, may_regroup, regrouped
 from subscriber.protocol import messages as m
 from subscriber.protocol.changes import Control, Frame
@@ -19,6 +21,13 @@ LOG = relation("public.log", {"v": "text"}, oid=3)
 PAIR = relation("public.pair", {"a": "int4", "b": "text", "v": "text"}, ["a", "b"], oid=4)
 SHAPES = [T, LOG, PAIR]
 KEYS: dict[str, tuple[str, ...]] = {"t": ("a",), "log": (), "pair": ("a", "b")}
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _regroup_small_frames() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(regroup, "_LEAST_RUNS", 0)
+        yield
 
 
 def set_to(key: str, value: str) -> m.Update:
@@ -81,6 +90,16 @@ def test_the_changes_of_a_row_keep_their_order():
 
 def test_a_stretch_that_saves_too_few_statements_is_walked():
     assert written(*transaction(1000, set_to("1", "x"), delete("1"))) == ["B", "U1", "D1", "C"]
+
+
+def test_nothing_is_asked_for_a_frame_with_few_runs(monkeypatch):
+    """Whether the order matters costs a query of the target."""
+    monkeypatch.setattr(regroup, "_LEAST_RUNS", 3)
+
+    def asked(_group) -> None:
+        raise AssertionError("the target was asked")
+
+    assert written(*transaction(1000, set_to("1", "x"), delete("1")), free_key=asked) == ["B", "U1", "D1", "C"]
 
 
 def test_a_change_of_a_key_is_written_at_its_place():

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from subscriber.apply.walk import Run, steps
+from subscriber.apply.walk import Messages, Run, steps
 from subscriber.protocol import messages as m
 from subscriber.protocol.changes import Control, Frame
 from tests.frames import frame, relation, transaction, values
@@ -61,3 +61,11 @@ def test_a_slice_of_a_group_is_the_changes_of_its_run():
     assert part.new is not None
     assert part.new.column("a").to_pylist() == [1, 2]
     assert part.old is None
+
+
+def test_runs_are_counted_without_the_controls():
+    made = frame([T, U], transaction(200, insert(16384), insert(16384), insert(2), insert(16384)))
+    messages = Messages.of(made)
+    assert messages.runs(0, len(messages)) == 3
+    assert messages.runs(1, 3) == 1
+    assert messages.runs(0, 1) == 0
