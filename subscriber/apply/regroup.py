@@ -1,15 +1,15 @@
 """Changes that may be written in another order than the publisher's.
 
 A batch is one transaction of the target, so nobody sees the states between two of its changes. Two
-changes may change places if they touch different rows and nothing else connects the rows: no
+changes may be exchanged if they touch different rows and nothing else connects the rows: no
 trigger, no enforced foreign key, no second unique key, no default of a column that only the target
 has. Thousands of small transactions then become a few long runs, and a long run costs a statement
 where the single changes cost thousands::
 
     publisher   B U(1) U(2) I(7) D(3) C  B U(1) I(8) C  B D(7) U(2) C
                   │                        │              │
-    first time    D(3)  U(1) U(2)  I(7) I(8)              each key's first change, by action and shape
-    second time   D(7)  U(1) U(2)                         each key's second change; and so on
+    round 1       D(3)  U(1) U(2)  I(7) I(8)              each key's first change, by action and shape
+    round 2       D(7)  U(1) U(2)                         each key's second change; and so on
 
 The changes of one row keep their order: its n-th change is written in the n-th round. Within a
 round all keys are different, and DELETEs come first, then UPDATEs, then INSERTs.
