@@ -43,6 +43,7 @@ from subscriber.apply.apply_batch import apply_batch, asking
 from subscriber.errors import Stopped, SubscriberError
 from subscriber.lsn import LSN, parse_lsn
 from subscriber.pipeline.frame_source import FrameStreamReader
+from subscriber.pipeline.tail import Tail
 from subscriber.protocol.changes import Frame
 
 if TYPE_CHECKING:
@@ -74,6 +75,7 @@ class BatchSink:
         on_applied: called with the result after each batch.
         reader: reads the journal in this process after a batch has failed.
         on_failure: called after each failure.
+        tail: the end of the journal, which is followed after each batch; None if nothing is followed.
         turn: held while the target is written; the queries of one run share it if the target has
             one writer.
         began: when the last batch got its turn (monotonic seconds).
@@ -87,6 +89,7 @@ class BatchSink:
     on_applied: Callable[[ApplyResult], None]
     reader: FrameStreamReader
     on_failure: OnFailure = end_query
+    tail: Tail | None = None
     turn: contextlib.AbstractContextManager[Any] = field(default_factory=contextlib.nullcontext)
     began: float = 0.0
     failure: SubscriberError | None = None
@@ -104,7 +107,9 @@ class BatchSink:
         """
         self.idle.clear()
         try:
-            self._apply(batch, self._end_of(batch_id))
+            self._apply(partial(_frames, batch), self._end_of(batch_id))
+            if self.tail is not None:
+                self._follow(self.tail)
         except Stopped:
             pass  # no error for Spark: its query is about to be stopped, and its checkpoint is removed
         except SubscriberError as error:
@@ -113,14 +118,31 @@ class BatchSink:
         finally:
             self.idle.set()
 
-    def _apply(self, batch: DataFrame, end: LSN) -> None:
-        """Apply the whole batch, with as many attempts as necessary.
+    def _follow(self, tail: Tail) -> None:
+        """Apply what arrives in the journal, until so much waits that Spark is quicker.
 
         Raises:
             Stopped: the query was told to end.
             SubscriberError: the error that ends the query.
         """
-        read: Callable[[], Iterator[Frame]] = partial(_frames, batch)
+        while True:
+            try:
+                end = tail.next_end(self.applied)
+            except SubscriberError as error:
+                self._wait_after(error)
+                continue
+            if end is None:
+                tail.leave(self.applied)
+                return
+            self._apply(partial(self.reader.frames_between, self.applied, end), end)
+
+    def _apply(self, read: Callable[[], Iterator[Frame]], end: LSN) -> None:
+        """Apply all frames up to ``end``, with as many attempts as necessary.
+
+        Raises:
+            Stopped: the query was told to end.
+            SubscriberError: the error that ends the query.
+        """
         while self.applied < end:
             try:
                 self._attempt(read, end)
