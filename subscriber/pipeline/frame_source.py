@@ -49,7 +49,9 @@ the partition instead; ``rest`` is a pickled :class:`PartitionRest`.
 """
 
 _EMPTY: Final = "empty"
-"""Counts the empty micro-batches in an offset: Spark starts one if the offset differs from the last."""
+"""Counts the empty micro-batches in an offset. Spark starts one if the offset differs from the
+last.
+"""
 
 LARGEST_FRAME: Final = 16 * 1024 * 1024
 """The largest frame that may pass the JVM, in bytes: twice the size of the frame of a segment of
@@ -127,8 +129,8 @@ class FrameStreamReader(PgoutputStreamReader):
             return super().initialOffset()
 
     def latestOffset(self, start: dict[str, str], limit: ReadLimit) -> dict[str, str]:
-        """Return the end of the next micro-batch, which is empty if nothing is new; an error is also
-        written into the error file.
+        """Return the end of the next micro-batch, which is empty if nothing is new. An error is
+        also written into the error file.
 
         Raises:
             JournalError: see the base class.

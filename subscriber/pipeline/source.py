@@ -44,8 +44,8 @@ POLL_SECONDS: Final = 0.01
 RELIST_SECONDS: Final = 0.2
 """The longest time between two listings: a remote journal has no token that shows a change."""
 _CLOCK_TICK_NS: Final = 20_000_000
-"""The time stamp of a folder is that of the kernel's last clock tick. Two changes within a tick have
-the same time stamp.
+"""The time stamp of a folder is that of the kernel's last clock tick. Two changes within a tick
+have the same time stamp.
 """
 _DEFAULT_MAX_BYTES: Final = 64 * 1024 * 1024
 _DEFAULT_PARTITION_BYTES: Final = 8 * 1024 * 1024
@@ -131,7 +131,7 @@ class PgoutputStreamReader(DataSourceStreamReader):
         token = self._journal.storage.change_token()
         end = self._journal.latest(begin, max_bytes)
         while end == begin and time.monotonic() < deadline:
-            wait_for_change(self._journal.storage, token, POLL_SECONDS)
+            wait_for_change(self._journal.storage, token, POLL_SECONDS, time.sleep)
             token = self._journal.storage.change_token()
             end = self._journal.latest(begin, max_bytes)
         return {"lsn": format_lsn(end)}
@@ -175,9 +175,7 @@ class PgoutputStreamReader(DataSourceStreamReader):
         """Do nothing: the progress of the targets decides what may be trimmed, and not Spark."""
 
 
-def wait_for_change(
-    storage: Storage, token: int | None, poll: float, sleep: Callable[[float], object] = time.sleep
-) -> None:
+def wait_for_change(storage: Storage, token: int | None, poll: float, sleep: Callable[[float], object]) -> None:
     """Return when the journal may have changed since ``token`` was read.
 
     Listing the journal a hundred times a second would use a tenth of a core.

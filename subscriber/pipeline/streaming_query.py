@@ -21,6 +21,7 @@ from subscriber.errors import PipelineError, SubscriberError
 from subscriber.lsn import LSN, format_lsn
 from subscriber.pipeline.frame_source import FrameSource, FrameStreamReader, as_option
 from subscriber.pipeline.planning_error import left_error
+from subscriber.pipeline.read_ahead import ReadAhead
 from subscriber.pipeline.sink import BatchSink, OnFailure, end_query
 from subscriber.pipeline.tail import Tail
 from subscriber.publication.publishing import Publishing
@@ -96,11 +97,13 @@ class ApplyQuery:
             as_text=applier.target.capabilities.postgresql_text,
             publishing=stream.publishing,
         )
+        self._ahead = ReadAhead(spark.sparkContext, settings.segment_bytes)
         self._sink = BatchSink(
             applier,
             self._checkpoint,
             stream.applied,
             on_applied,
+            self._ahead.rows,
             reader,
             on_failure,
             tail=Tail(reader, self._progress_file, applier.interruption.stop),
@@ -182,6 +185,7 @@ class ApplyQuery:
             self._applier.interruption.interrupt()
         with contextlib.suppress(PySparkException, Py4JError, OSError):  # if the JVM has ended, so has the query
             self._query.stop()
+        self._ahead.close()
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def _explain(self, exception: Exception) -> SubscriberError:

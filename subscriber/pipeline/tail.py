@@ -10,7 +10,8 @@ A micro-batch takes Spark about 300 ms, however few rows it has: 60 ms each for 
 the commit log, 10 ms for planning, and the rest for a job and its Python task. The driver reads and
 decodes an entry of a few rows in a few milliseconds. Therefore the function that ``foreachBatch``
 calls does not return while little waits in the journal. It applies each entry as it arrives, with
-the stages that the executors run. When more waits, it returns, and the executors decode in parallel.
+the stages that the executors run. When more waits, it returns, and the executors decode in
+parallel.
 
 The planner is another process of this machine. It learns from a small file how far the driver has
 read, and the next micro-batch begins there. The entries before that position may have been trimmed
