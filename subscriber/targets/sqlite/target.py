@@ -30,6 +30,7 @@ from subscriber.errors import (
 from subscriber.targets.capabilities import Capabilities
 from subscriber.targets.generic.row_versions import GenericRowVersions
 from subscriber.targets.run_lock import FileRunLock
+from subscriber.targets.sqlite.bulk import SQLiteBulk
 from subscriber.targets.sqlite.column_values import SQLiteValues
 from subscriber.targets.sqlite.ddl import SQLiteDDL
 from subscriber.targets.sqlite.errors import SQLiteErrors
@@ -86,7 +87,7 @@ def open_sqlite(url: sa.URL) -> Target:
     sa.event.listen(engine, "connect", _on_connect)
     sa.event.listen(engine, "begin", begin_immediately)
     file = str(url.database)
-    errors, values = SQLiteErrors(file), SQLiteValues()
+    errors, values, matching = SQLiteErrors(file), SQLiteValues(), SQLiteMatching()
     writing = SQLiteWriting(errors)
     return Target(
         url=url,
@@ -96,12 +97,13 @@ def open_sqlite(url: sa.URL) -> Target:
         transactions=SQLiteTransactions(engine, errors, file),
         shapes=SQLiteShapes(errors),
         values=values,
-        matching=SQLiteMatching(),
+        matching=matching,
         writing=writing,
         loading=SQLiteLoading(engine, errors, values, writing),
         ddl=SQLiteDDL(engine),
         sequences=SQLiteSequences(errors),
         row_versions=GenericRowVersions(),
+        bulk=SQLiteBulk(engine, errors, values, matching, writing),
         run_lock=FileRunLock(file),
     )
 
