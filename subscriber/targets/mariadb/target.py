@@ -40,6 +40,7 @@ from subscriber.errors import (
 )
 from subscriber.targets.capabilities import Capabilities
 from subscriber.targets.generic.row_versions import GenericRowVersions
+from subscriber.targets.mariadb.bulk import MariaDBBulk
 from subscriber.targets.mariadb.column_values import MariaDBValues
 from subscriber.targets.mariadb.connection import Connection
 from subscriber.targets.mariadb.counters import CounterRestarts
@@ -107,6 +108,7 @@ def open_mariadb(url: sa.URL) -> Target:
     sa.event.listen(engine, "connect", _on_connect)
     database = str(url.database)
     errors, values, ddl = MariaDBErrors(), MariaDBValues(), MariaDBDDL(engine)
+    matching = MariaDBMatching(ddl)
     counters = CounterRestarts(engine, errors)
     transactions = MariaDBTransactions(engine, errors, counters)
     writing = MariaDBWriting(errors, counters)
@@ -118,12 +120,13 @@ def open_mariadb(url: sa.URL) -> Target:
         transactions=transactions,
         shapes=MariaDBShapes(errors),
         values=values,
-        matching=MariaDBMatching(ddl),
+        matching=matching,
         writing=writing,
         loading=MariaDBLoading(engine, errors, values, writing),
         ddl=ddl,
         sequences=MariaDBSequences(errors),
         row_versions=GenericRowVersions(),
+        bulk=MariaDBBulk(engine, matching, writing),
         prepared=MariaDBPrepared(engine, errors, transactions, database),
         run_lock=MariaDBRunLock(engine, errors, database),
     )
