@@ -35,6 +35,7 @@ FAILPOINTS: Final = frozenset(
     for step in (
         "journal.sync",
         "journal.rename",
+        "journal.merge",
         "feedback",
         "target.alter",
         "target.commit",

@@ -79,6 +79,7 @@ class _Part:
     name: str
     rows: int
     written_rows: int
+    size: int
 
 
 class SegmentBuilder:
@@ -153,16 +154,10 @@ class SegmentBuilder:
         """
         if not self._frames:
             return
-        table = _table(self._frames, in_stream=self._in_stream)
-        messages = table["message"].chunk(0)
-        batch = group_changes(messages, self.relations, table["lsn"].chunk(0).to_numpy())
-        needed = batch.used_before | _truncated_relations(messages, batch.controls)
-        metadata = _metadata([self.relations[key] for key in sorted(needed) if key in self.relations], finish)
-        name = _temporary_name()
-        self._create(name, _sealed(table, metadata))
-        self._parts.append(_Part(name, table.num_rows, table.num_rows))
+        table, relations = described(_table(self._frames, in_stream=self._in_stream), self.relations, finish)
+        self._parts.append(self._create(table))
         self._written_rows += table.num_rows
-        self.relations = batch.relations
+        self.relations = relations
         self._forget_frames()
 
     def truncate(self, position: int) -> None:
@@ -189,9 +184,7 @@ class SegmentBuilder:
             self._frames.insert(0, frame)
             self.unwritten_bytes += len(frame)
             return
-        name = _temporary_name()
-        self._create(name, _sealed(_table([frame], in_stream=False), _metadata([], None)))
-        self._parts.insert(0, _Part(name, 1, 1))
+        self._parts.insert(0, self._create(sealed(_table([frame], in_stream=False), [], None)))
         self._written_rows += 1
 
     def publish(self, begin: LSN, end: LSN, kind: Kind, xid: int, finish: bytes) -> list[Segment]:
@@ -210,7 +203,9 @@ class SegmentBuilder:
         """
         self.spill(finish)
         parts = [self._rewritten(part) for part in self._parts]
-        segments = [Segment(begin, end, kind, xid, number, len(parts)) for number in range(1, len(parts) + 1)]
+        segments = [
+            Segment(begin, end, kind, xid, number, len(parts), part.size) for number, part in enumerate(parts, start=1)
+        ]
         self._storage.publish([(part.name, segment.name) for part, segment in zip(parts, segments, strict=True)])
         self._forget_parts()
         return segments
@@ -233,15 +228,17 @@ class SegmentBuilder:
         self._forget_parts()
         self._forget_frames()
 
-    def _create(self, name: str, table: pa.Table) -> None:
+    def _create(self, table: pa.Table) -> _Part:
         """Write a temporary file. If the disk is full, make room and try once more."""
+        name = temporary_name()
         try:
-            self._storage.create(name, table)
+            size = self._storage.create(name, table)
         except JournalUnavailable as error:
             if not is_out_of_space(error):
                 raise
             self._make_room()
-            self._storage.create(name, table)
+            size = self._storage.create(name, table)
+        return _Part(name, table.num_rows, table.num_rows, size)
 
     def _truncate_parts(self, position: int) -> None:
         """Truncate the parts on disk: later parts are deleted, and the part at the cut keeps fewer
@@ -266,10 +263,9 @@ class SegmentBuilder:
             return part
         with self._storage.open(part.name) as file:
             table = pa.ipc.open_file(file).read_all()
-            name = _temporary_name()
-            self._create(name, _sealed(table.slice(0, part.rows), table.schema.metadata))
+            written = self._create(_with_checksum(table.slice(0, part.rows), table.schema.metadata))
         self._storage.delete([part.name])
-        return _Part(name, part.rows, part.rows)
+        return written
 
 
 def _size(frames: Iterable[bytes]) -> int:
@@ -289,13 +285,43 @@ def checksum(batch: pa.RecordBatch, metadata: Mapping[bytes, bytes]) -> bytes:
     return str(zlib.crc32(memoryview(data)[offsets[0] : offsets[-1]], crc)).encode()
 
 
-def _sealed(table: pa.Table, metadata: Mapping[bytes, bytes]) -> pa.Table:
-    """A segment's table with its metadata and checksum."""
+def described(
+    table: pa.Table, relations: Mapping[int, Relation], finish: bytes | None
+) -> tuple[pa.Table, Mapping[int, Relation]]:
+    """A segment that can be read without the segments before it.
+
+    Args:
+        table: the rows, with :data:`SEGMENT_SCHEMA`, in one chunk.
+        relations: the relation map before the rows.
+        finish: the message that finished the entry, for its last part.
+
+    Returns:
+        The segment, and the relation map after the rows.
+
+    Raises:
+        ProtocolError: a message cannot be decoded.
+    """
+    messages = table["message"].chunk(0)
+    batch = group_changes(messages, relations, table["lsn"].chunk(0).to_numpy())
+    needed = batch.used_before | _truncated_relations(messages, batch.controls)
+    before = [relations[key] for key in sorted(needed) if key in relations]
+    return sealed(table, before, finish), batch.relations
+
+
+def sealed(table: pa.Table, relations: Iterable[Relation], finish: bytes | None) -> pa.Table:
+    """A segment: the rows, in one chunk, with the relation messages that they need from before, the
+    message that finished the entry, and the checksum.
+    """
+    return _with_checksum(table, _metadata(relations, finish))
+
+
+def _with_checksum(table: pa.Table, metadata: Mapping[bytes, bytes]) -> pa.Table:
     (batch,) = table.to_batches()
     return table.replace_schema_metadata({**metadata, CHECKSUM_KEY: checksum(batch, metadata)})
 
 
-def _temporary_name() -> str:
+def temporary_name() -> str:
+    """The name of a new temporary file; no other file of the journal has it."""
     return f"spool-{os.getpid()}-{next(_temporary_names)}{TEMPORARY_SUFFIX}"
 
 
@@ -348,7 +374,7 @@ def _truncated_relations(
     return frozenset(found)
 
 
-def _metadata(relations: list[Relation], finish: bytes | None) -> dict[bytes, bytes]:
+def _metadata(relations: Iterable[Relation], finish: bytes | None) -> dict[bytes, bytes]:
     encoded = [base64.b64encode(encode(replace(relation, xid=None))).decode() for relation in relations]
     metadata = {RELATIONS_KEY: json.dumps(encoded).encode()}
     if finish is not None:

@@ -12,6 +12,14 @@ transactions, each entry is read at its own place.
 
 :func:`read_rows` yields rows of :data:`ROW_SCHEMA`. The first rows are the relation messages that
 the segment needs, so that a segment can be read without the segments before it.
+
+A reader keeps the entries in memory. It lists the folder again only when it needs entries that the
+last listing has not shown, so that a long backlog is listed a few times, and not for each batch.
+
+A planned segment may have been merged with others before it is read
+(:mod:`subscriber.journal.compaction`). It is then read from the file that covers it. In the same
+way, a plan that begins or ends inside a run of transactions has a segment without a file: the part
+of the run that is in the range.
 """
 
 from __future__ import annotations
@@ -19,7 +27,9 @@ from __future__ import annotations
 import base64
 import contextlib
 import json
-from collections.abc import Iterator, Sequence
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -32,9 +42,11 @@ import pyarrow as pa
 from subscriber.errors import JournalCorrupt, JournalGap, JournalUnavailable, ProtocolError
 from subscriber.journal.builder import CHECKSUM_KEY, FINISH_KEY, RELATIONS_KEY, checksum
 from subscriber.journal.control import Control, read_control
+from subscriber.journal.listing import Listing
+from subscriber.journal.merge import extract
 from subscriber.journal.segment import Entry, Kind, Segment, check_chain, journal_entries
 from subscriber.journal.sparing import Sparing
-from subscriber.journal.storage import Storage, open_storage
+from subscriber.journal.storage import Storage, as_file, open_storage
 from subscriber.lsn import INVALID_LSN, LSN, format_lsn
 from subscriber.protocol.decode import decode
 from subscriber.protocol.messages import (
@@ -80,6 +92,12 @@ BATCH_ROWS: Final = 16_384
 fit in the CPU cache.
 """
 
+RELIST_SECONDS: Final = 5.0
+"""How long entries in memory may be planned without a listing. Meanwhile, they may be merged."""
+
+_LISTINGS: Final = 4
+"""How often the folder is listed again before a gap is reported."""
+
 _POSTGRESQL_EPOCH_US: Final = 946_684_800_000_000
 _RELATION_ID_AT: Final = 1
 
@@ -94,21 +112,27 @@ def journal_positions(url: str) -> tuple[LSN, LSN]:
         JournalUnavailable: the journal cannot be reached now.
     """
     storage = open_storage(url)
+    return _positions(storage, Listing(storage))
+
+
+def _positions(storage: Storage, listing: Listing) -> tuple[LSN, LSN]:
     control = read_control(storage)
     if control is None:
         return INVALID_LSN, INVALID_LSN
-    last = LSN(max([control.begin, *(entry.end for entry in journal_entries(storage))]))
+    listing.update()
+    last = LSN(max([control.begin, *(entry.end for entry in listing.entries)]))
     return LSN(max(control.received, last)), last
 
 
 def watched_positions(url: str) -> Sparing[tuple[LSN, LSN]]:
     """The :func:`journal_positions` for callers that ask often; a remote journal is asked at most
-    once a second.
+    once a second, and a local one is listed only if it has changed.
 
     Both positions are read at the same time. A consumer that has applied the last entry has
     therefore applied everything that was received.
     """
-    return Sparing(partial(journal_positions, url), open_storage(url).remote)
+    storage = open_storage(url)
+    return Sparing(partial(_positions, storage, Listing(storage)), storage.remote)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,11 +168,21 @@ class Finish:
 
 class JournalReader:
     """Lists entries and plans what to read. It needs no lock, and works wherever the storage can be
-    reached.
+    reached. A copy that is sent to another process has no entries in memory.
+
+    Args:
+        storage: the files of the journal.
+        clock: a monotonic clock, in seconds.
     """
 
-    def __init__(self, storage: Storage) -> None:
+    def __init__(self, storage: Storage, clock: Callable[[], float] = time.monotonic) -> None:
         self.storage = storage
+        self._clock = clock
+        self._listing = Listing(storage)
+        self._listed_at = -math.inf
+
+    def __reduce__(self) -> tuple[type[JournalReader], tuple[Storage]]:
+        return JournalReader, (self.storage,)
 
     def control(self) -> Control:
         """The control file.
@@ -170,7 +204,15 @@ class JournalReader:
         Raises:
             JournalGap: changes after ``start`` are missing; the message names both LSNs.
         """
-        entries = journal_entries(self.storage)
+        self._list()
+        return self._entries(start)
+
+    def _list(self) -> None:
+        self._listing.update()
+        self._listed_at = self._clock()
+
+    def _entries(self, start: LSN) -> list[Entry]:
+        """The entries after ``start`` that are in memory."""
         control = self.control()  # read after the listing, so that it includes every trim that the listing shows
         if start < control.begin:
             raise JournalGap(
@@ -178,22 +220,34 @@ class JournalReader:
                 hint="The journal was trimmed beyond this position; start again with a new copy.",
                 lsn=start,
             )
-        return [entry for entry in self._chain(control.begin, entries) if entry.end > start]
+        return self._chain(start)
 
-    def _chain(self, begin: LSN, entries: list[Entry]) -> list[Entry]:
-        """The entries, after a check of their chain.
+    def _chain(self, start: LSN) -> list[Entry]:
+        """The entries after ``start``, after a check of their chain; ``start`` is not before the
+        beginning of the journal.
 
-        A file that gets its name while the folder is being listed may be missing in the list
-        although a later file is not. If the check fails, the folder is listed a second time. The
-        second listing shows every file that comes before the files of the first one.
+        A file that gets its name, or is merged, while the folder is being listed may be missing in
+        the list although a later file is not. If the check fails, the folder is listed again. The
+        next listing shows every file that comes before the files of the first one, or the file that
+        covers it.
         """
-        try:
-            check_chain(begin, entries)
-        except JournalGap:
-            last = entries[-1].end
-            entries = [entry for entry in journal_entries(self.storage) if entry.end <= last]
-            check_chain(self.control().begin, entries)
+        entries = self._after(start)
+        for attempt in range(_LISTINGS):
+            try:
+                check_chain(start if not entries else LSN(min(start, entries[0].begin)), entries)
+            except JournalGap:
+                if attempt == _LISTINGS - 1:
+                    raise
+                last = entries[-1].end
+                self._listing.refresh()
+                start = LSN(max(start, self.control().begin))
+                entries = [entry for entry in self._after(start) if entry.begin < last]
+            else:
+                break
         return entries
+
+    def _after(self, start: LSN) -> list[Entry]:
+        return [entry for entry in self._listing.entries if entry.end > start]
 
     def require(self, start: LSN, end: LSN) -> None:
         """Check that the journal still has the end of the batch (``start``, ``end``], or has
@@ -202,14 +256,22 @@ class JournalReader:
         Raises:
             JournalGap: an entry that ended at ``end`` is no longer in the journal.
         """
-        entries = journal_entries(self.storage)
-        if max(start, self.control().begin) < end and all(entry.end != end for entry in entries):
+        if not self._has(end):
+            self._list()
+        if max(start, self.control().begin) < end and not self._has(end):
             raise JournalGap(
                 f"changes up to {format_lsn(end)} are to be applied, but the journal has no entry that ends there",
                 detail="Segments are missing from the journal.",
                 hint="Restore the missing segments. Otherwise drop the subscription and create it again, with a new copy.",
                 lsn=end,
             )
+
+    def _has(self, end: LSN) -> bool:
+        """Whether an entry in memory ends at ``end``, or an entry there was merged with others."""
+        return any(
+            entry.end == end or (entry.begin < end < entry.end and entry.segments[0].is_run)
+            for entry in self._listing.entries
+        )
 
     def latest(self, start: LSN, max_bytes: int | None = None) -> LSN:
         """The end of the entries after ``start``, limited to ``max_bytes`` in total, but to at
@@ -218,13 +280,11 @@ class JournalReader:
         Raises:
             JournalGap: as :meth:`entries`.
         """
-        end, total = start, 0
-        for entry in self.entries(start):
-            total += entry.size
-            if max_bytes is not None and total > max_bytes and end != start:
-                break
-            end = entry.end
-        return end
+        if max_bytes is not None and self._clock() - self._listed_at < RELIST_SECONDS:
+            end, is_limited = _limited(self._entries(start), start, max_bytes)
+            if is_limited:
+                return end
+        return _limited(self.entries(start), start, max_bytes)[0]
 
     def plan(self, start: LSN, end: LSN, *, two_phase: bool = False) -> list[Reading]:
         """The segments to read for ``(start, end]``, in commit order.
@@ -238,12 +298,18 @@ class JournalReader:
             JournalGap: an entry is missing, or the changes of a prepared transaction that is to be
                 committed are missing.
         """
-        entries = journal_entries(self.storage)
-        entries = self._chain(self.control().begin, entries)
-        prepared = {entry.xid: entry for entry in entries if entry.kind is Kind.PREPARED}
+        if not self._listing.entries or self._listing.entries[-1].end < end:
+            self._list()
+        entries = self._chain(LSN(max(start, self.control().begin)))
+        prepared = {entry.xid: entry for entry in self._listing.entries if entry.kind is Kind.PREPARED}
         readings: list[Reading] = []
         for entry in entries:
-            if not start < entry.end <= end or (entry.kind is Kind.PREPARED and not two_phase):
+            if entry.segments[0].is_run:
+                if entry.begin < end:
+                    part = _part(entry.segments[0], start, end)
+                    readings.append(Reading(part, part.end, part))
+                continue
+            if entry.end > end or (entry.kind is Kind.PREPARED and not two_phase):
                 continue
             if entry.kind is Kind.COMMIT_PREPARED and not two_phase:
                 if entry.xid not in prepared:
@@ -257,6 +323,28 @@ class JournalReader:
                 readings += [Reading(segment, entry.end, entry.segments[-1]) for segment in changes]
             readings += [Reading(segment, entry.end, entry.segments[-1]) for segment in entry.segments]
         return readings
+
+
+def _limited(entries: Sequence[Entry], start: LSN, max_bytes: int | None) -> tuple[LSN, bool]:
+    """The end of the first entries, of at most ``max_bytes`` but at least one, and whether the
+    limit has left any out.
+    """
+    end, total = start, 0
+    for entry in entries:
+        total += entry.size
+        if max_bytes is not None and total > max_bytes and end != start:
+            return end, True
+        end = entry.end
+    return end, False
+
+
+def _part(run: Segment, start: LSN, end: LSN) -> Segment:
+    """The part of a run of transactions that is in (``start``, ``end``]: the run itself, or a
+    segment without a file.
+    """
+    if start <= run.begin and run.end <= end:
+        return run
+    return replace(run, begin=LSN(max(start, run.begin)), end=LSN(min(end, run.end)))
 
 
 def changed_relations(storage: Storage, start: LSN) -> list[str]:
@@ -368,6 +456,16 @@ def read_messages(storage: Storage, reading: Reading, finish: Finish | None = No
                 yield pa.RecordBatch.from_arrays([*part.columns, ends], schema=MESSAGE_SCHEMA)
 
 
+def read_segment(storage: Storage, segment: Segment) -> pa.Table:
+    """A whole segment, in one chunk, with its metadata.
+
+    Raises:
+        JournalCorrupt, JournalUnavailable: as :func:`read_rows`.
+    """
+    with _opened(storage, segment) as file:
+        return pa.Table.from_batches(list(_checked(file, segment)), file.schema)
+
+
 def _checked(file: pa.RecordBatchFileReader, segment: Segment) -> Iterator[pa.RecordBatch]:
     """The batches of a segment, whose content is what was written."""
     for index in range(file.num_record_batches):
@@ -383,21 +481,51 @@ def _opened(storage: Storage, segment: Segment) -> Iterator[pa.RecordBatchFileRe
     """An open segment. Every error in the block means a corrupt file, since its content was checked
     before it was written.
     """
+    file = _open(storage, segment)
+    with _parsed(_covered(storage, segment) if file is None else file, segment) as parsed:
+        yield parsed
+
+
+@contextlib.contextmanager
+def _parsed(file: pa.NativeFile, segment: Segment) -> Iterator[pa.RecordBatchFileReader]:
     try:
-        file = storage.open(segment.name)
-    except FileNotFoundError as error:
+        with file:
+            yield pa.ipc.open_file(file)
+    except (pa.ArrowException, OSError, LookupError, ValueError, TypeError, ProtocolError) as error:
         raise _corrupt(segment) from error
+
+
+def _open(storage: Storage, segment: Segment) -> pa.NativeFile | None:
+    """The segment's own file; None if there is none."""
+    try:
+        return storage.open(segment.name)
+    except FileNotFoundError:
+        return None
     except OSError as error:
         raise JournalUnavailable(
             f'the journal\'s segment "{segment.name}" cannot be reached: {error.strerror or error}',
             hint="`subscriber run` tries again.",
             lsn=segment.end,
         ) from error
-    try:
-        with file:
-            yield pa.ipc.open_file(file)
-    except (pa.ArrowException, OSError, LookupError, ValueError, TypeError, ProtocolError) as error:
-        raise _corrupt(segment) from error
+
+
+def _covered(storage: Storage, segment: Segment) -> pa.NativeFile:
+    """A segment without a file, out of the file that covers it.
+
+    Raises:
+        JournalCorrupt: no file covers it, or that file cannot be read.
+    """
+    for _ in range(_LISTINGS):  # the covering file may be merged, too, before it is opened
+        segments = (one for entry in journal_entries(storage) for one in entry.segments)
+        covering = next((one for one in segments if one.covers(segment)), None)
+        if covering is None:
+            break
+        file = _open(storage, covering)
+        if file is not None:
+            with _parsed(file, covering) as parsed:
+                whole = pa.Table.from_batches(list(_checked(parsed, covering)), parsed.schema)
+                return as_file(extract(whole, segment.begin, segment.end))
+    raise _corrupt(segment)
 
 
 def _corrupt(segment: Segment) -> JournalCorrupt:

@@ -174,9 +174,12 @@ def consumer_files(storage: Storage, names: Iterable[tuple[str, int]], known: It
     return listed | {file for file in known if file not in listed and storage.read(file) is not None}
 
 
-def slowest_consumer(storage: Storage, files: Iterable[str]) -> LSN:
-    """The lowest position in ``files``; 0/0 when there are no files, or when a file is gone."""
-    return LSN(min((_position(storage, file) for file in files), default=INVALID_LSN))
+def slowest_and_fastest(storage: Storage, files: Iterable[str]) -> tuple[LSN, LSN]:
+    """The lowest and the highest position in ``files``; 0/0 for both when there are no files, and
+    for the lowest when a file is gone.
+    """
+    positions = [_position(storage, file) for file in files]
+    return LSN(min(positions, default=INVALID_LSN)), LSN(max(positions, default=INVALID_LSN))
 
 
 def trimmable(entries: Sequence[Entry], passed: LSN) -> list[Entry]:

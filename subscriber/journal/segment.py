@@ -14,13 +14,17 @@ An *entry* is what finishes at one place in the stream: a run of small transacti
 transaction in several parts, a prepared transaction, or its COMMIT PREPARED or ROLLBACK PREPARED.
 An entry exists once all its parts exist. The writer renames the parts in order, so that the entry
 is not visible before the last rename.
+
+Runs of small transactions may be merged (:mod:`subscriber.journal.compaction`). Until the merged
+files are deleted, there are two forms of the same transactions. The one that covers more counts.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
+from operator import attrgetter
 from typing import Final
 
 from subscriber.errors import JournalCorrupt, JournalGap
@@ -64,6 +68,21 @@ class Segment:
     part: int = 1
     parts: int = 1
     size: int = field(default=0, compare=False)
+
+    @property
+    def is_run(self) -> bool:
+        """Whether the segment is a run of several transactions, which can be divided and merged."""
+        return self.kind is Kind.TRANSACTIONS and not self.xid and self.parts == 1
+
+    def covers(self, other: Segment) -> bool:
+        """Whether this segment has the transactions of ``other``, and others."""
+        return (
+            self.is_run
+            and other.is_run
+            and self.begin <= other.begin
+            and other.end <= self.end
+            and (self.begin, self.end) != (other.begin, other.end)
+        )
 
     @property
     def name(self) -> str:
@@ -119,20 +138,41 @@ class Entry:
         return sum(segment.size for segment in self.segments)
 
 
+_ORDER: Final = attrgetter("begin", "end", "kind", "xid", "part", "parts")
+_ENTRY: Final = attrgetter("begin", "end", "kind", "xid", "parts")
+
+
 def group_entries(segments: Iterable[Segment]) -> tuple[list[Entry], list[Segment]]:
-    """Group segments into entries: the complete entries in stream order, and the segments of
-    incomplete entries.
+    """Group segments into entries: the complete entries in stream order, and the segments that
+    belong to none. Those are the segments of incomplete entries, and segments that another one
+    covers.
     """
-    by_entry: dict[Segment, list[Segment]] = {}
-    for segment in sorted(segments):
-        by_entry.setdefault(replace(segment, part=1, size=0), []).append(segment)
+    by_entry: dict[tuple[object, ...], list[Segment]] = {}
+    for segment in sorted(segments, key=_ORDER):
+        by_entry.setdefault(_ENTRY(segment), []).append(segment)
     entries, stray = [], []
     for parts in by_entry.values():
         if [part.part for part in parts] == list(range(1, parts[0].parts + 1)):
             entries.append(Entry(tuple(parts)))
         else:
             stray += parts
-    return entries, stray
+    entries, covered = without_covered(entries)
+    return entries, stray + [entry.segments[0] for entry in covered]
+
+
+def without_covered(entries: Iterable[Entry]) -> tuple[list[Entry], list[Entry]]:
+    """The entries in stream order that no other entry covers, and those that another one covers."""
+    kept: list[Entry] = []
+    covered: list[Entry] = []
+    widest = None
+    for entry in sorted(entries, key=lambda entry: (entry.segments[0].begin, -entry.segments[0].end)):
+        segment = entry.segments[0]
+        if widest is not None and segment.begin < widest.end and widest.covers(segment):
+            covered.append(entry)
+        else:
+            kept.append(entry)
+            widest = segment
+    return kept, covered
 
 
 def journal_entries(storage: Storage) -> list[Entry]:

@@ -19,7 +19,7 @@ import contextlib
 import errno
 import fcntl
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO, Final, Protocol
 
@@ -33,6 +33,7 @@ RESERVE_FILE: Final = "journal.reserve"
 RESERVE_BYTES: Final = 256 * 1024
 """Space for many small files: each needs one or two blocks while it is replaced."""
 
+_NOTHING: Final[Mapping[str, int]] = {}
 _NO_SPACE: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 _PRIVATE_FOLDER: Final = 0o700
 _PRIVATE_FILE: Final = 0o600
@@ -50,8 +51,12 @@ class Storage(Protocol):
     url: str
     remote: bool
 
-    def names(self) -> list[tuple[str, int]]:
+    def names(self, known: Mapping[str, int] = _NOTHING) -> list[tuple[str, int]]:
         """The name and the size in bytes of every file, in no particular order.
+
+        Args:
+            known: sizes of files that are not asked for again. To ask for a size takes several
+                times as long as to list a name.
 
         Raises:
             JournalUnavailable: the folder cannot be listed now.
@@ -227,11 +232,15 @@ class LocalStorage:
         self.url = str(folder)
         self.folder = folder
 
-    def names(self) -> list[tuple[str, int]]:
+    def names(self, known: Mapping[str, int] = _NOTHING) -> list[tuple[str, int]]:
         """See :class:`Storage`."""
         found = []
         with _reading(self.url), contextlib.suppress(FileNotFoundError), os.scandir(self.folder) as entries:
             for entry in entries:
+                size = known.get(entry.name)
+                if size is not None:
+                    found.append((entry.name, size))
+                    continue
                 with contextlib.suppress(FileNotFoundError):
                     if entry.is_file():
                         found.append((entry.name, entry.stat().st_size))
@@ -381,8 +390,8 @@ class RemoteStorage:
         self._fs = filesystem
         self._path = path.rstrip("/")
 
-    def names(self) -> list[tuple[str, int]]:
-        """See :class:`Storage`."""
+    def names(self, known: Mapping[str, int] = _NOTHING) -> list[tuple[str, int]]:  # noqa: ARG002 - an interface's arguments
+        """See :class:`Storage`. A listing has all sizes."""
         selector = arrow_fs.FileSelector(self._path, allow_not_found=True)
         with _reading(self.url):
             found = self._fs.get_file_info(selector)
@@ -475,6 +484,13 @@ def _private(path: Path) -> BinaryIO:
 def _write_arrow(file: Any, table: pa.Table) -> None:
     with pa.ipc.new_file(file, table.schema) as writer:
         writer.write_table(table)
+
+
+def as_file(table: pa.Table) -> pa.NativeFile:
+    """A table as an open Arrow file in memory."""
+    file = pa.BufferOutputStream()
+    _write_arrow(file, table)
+    return pa.BufferReader(file.getvalue())
 
 
 @contextlib.contextmanager

@@ -10,11 +10,14 @@ durable.
 Invariants: ``durable_lsn`` never exceeds what is on disk after a crash. Entries form a chain
 (:mod:`subscriber.journal.segment`). An entry at or before the journal's end is never written again,
 so that a publisher may send a transaction again after a crash. Nothing is removed that a consumer
-may still need: each trim lists the consumers' files in the folder first.
+may still need: before entries are removed, the consumers' files in the folder are listed.
 
-The folder may have thousands of segments, and the receiver asks for the consumers' position many
-times a second. Between two trims, therefore, only the consumers' files that the last listing showed
-are read. In a remote journal, where each read is a request, they are read once a second.
+The folder may have many segments, and the receiver asks for the consumers' position many times a
+second. The writer is the only one that adds and removes segments, so it knows them without a
+listing (:mod:`~subscriber.journal.listing`). It lists only to find consumers: when there is
+something to remove, and while no consumer is known. Between two listings, only the consumers' files
+that the last one showed are read. In a remote journal, where each read is a request, they are read
+once a second.
 """
 
 from __future__ import annotations
@@ -22,12 +25,25 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from typing import Final
 
-from subscriber.errors import JournalGap, JournalUnavailable, SlotInUse
-from subscriber.journal.builder import SegmentBuilder
+from subscriber import failpoints
+from subscriber.errors import JournalCorrupt, JournalGap, JournalUnavailable, SlotInUse
+from subscriber.journal.builder import SegmentBuilder, temporary_name
+from subscriber.journal.compaction import entries_to_merge
 from subscriber.journal.control import Control, check_identity, read_control, write_control
-from subscriber.journal.retention import consumer_files, list_consumers, slowest_consumer, trimmable, without_kept
-from subscriber.journal.segment import TEMPORARY_SUFFIX, Kind, group_entries, journal_entries, parse_segment_name
+from subscriber.journal.listing import Listing
+from subscriber.journal.merge import merge
+from subscriber.journal.reader import read_segment
+from subscriber.journal.retention import (
+    consumer_files,
+    list_consumers,
+    read_consumer_file,
+    slowest_and_fastest,
+    trimmable,
+    without_kept,
+)
+from subscriber.journal.segment import TEMPORARY_SUFFIX, Entry, Kind, Segment
 from subscriber.journal.sparing import Sparing
 from subscriber.journal.storage import Storage
 from subscriber.lsn import INVALID_LSN, LSN, format_lsn
@@ -36,7 +52,15 @@ from subscriber.protocol.messages import Relation
 
 @contextlib.contextmanager
 def open_writer(
-    storage: Storage, *, system_identifier: str, slot: str, confirmed_lsn: LSN, applied_lsn: LSN, keep_size: int = 0
+    storage: Storage,
+    *,
+    system_identifier: str,
+    slot: str,
+    confirmed_lsn: LSN,
+    applied_lsn: LSN,
+    keep_size: int = 0,
+    segment_bytes: int = 0,
+    batch_bytes: int = 0,
 ) -> Iterator[JournalWriter]:
     """Open the journal as its only writer, and create it if there is none.
 
@@ -50,6 +74,9 @@ def open_writer(
             before it.
         applied_lsn: the target's progress.
         keep_size: bytes of passed entries that are not trimmed.
+        segment_bytes: the size of a full segment, up to which small entries are merged; 0 merges
+            none.
+        batch_bytes: the bytes of entries that a consumer may have planned to read.
 
     Raises:
         SlotInUse: another process writes this journal.
@@ -65,7 +92,7 @@ def open_writer(
         if control is None:
             control = Control(system_identifier, slot, begin=applied_lsn, received=applied_lsn, end=applied_lsn)
         check_identity(control, system_identifier=system_identifier, slot=slot, url=storage.url)
-        writer = JournalWriter(storage, control, keep_size)
+        writer = JournalWriter(storage, control, keep_size, segment_bytes, batch_bytes)
         if confirmed_lsn <= applied_lsn and writer.durable_lsn < applied_lsn:
             # The journal is left from an earlier subscription whose slot had the same name. The
             # target has everything in it, and the slot has all later changes.
@@ -85,26 +112,30 @@ class JournalWriter:
         end: end LSN of the last entry.
     """
 
-    def __init__(self, storage: Storage, control: Control, keep_size: int = 0) -> None:
+    def __init__(
+        self, storage: Storage, control: Control, keep_size: int = 0, segment_bytes: int = 0, batch_bytes: int = 0
+    ) -> None:
         self._storage = storage
         self._keep_size = keep_size
+        self._segment_bytes = 0 if storage.remote else segment_bytes
+        self._batch_bytes = batch_bytes
         self.control = control
-        self._slowest = Sparing(lambda: slowest_consumer(storage, self._consumers), storage.remote)
-        names = storage.names()
-        self._consumers = consumer_files(storage, names)
-        segments = [segment for name, size in names if (segment := parse_segment_name(name, size))]
-        entries, stray = group_entries(segments)
-        storage.delete([segment.name for segment in stray])
-        storage.delete([name for name, _ in names if name.endswith(TEMPORARY_SUFFIX)])
-        self.end = LSN(max([control.begin, *(entry.end for entry in entries)]))
+        self._positions = Sparing(lambda: slowest_and_fastest(storage, self._consumers), storage.remote)
+        self._fences: set[LSN] = set()
+        self._listing = Listing(storage)
+        self._listing.refresh()
+        self._consumers = consumer_files(storage, self._listing.others)
+        self._remove_stray()
+        storage.delete([name for name, _ in self._listing.others if name.endswith(TEMPORARY_SUFFIX)])
+        self.end = LSN(max([control.begin, *(entry.end for entry in self._listing.entries)]))
 
     def restart(self, begin: LSN) -> None:
         """Remove every entry and begin again at ``begin``. Consumers before it are removed, since
         they can never continue.
         """
-        names = self._storage.names()
         behind = [one.file for one in list_consumers(self._storage) if one.lsn < begin]
-        self._storage.delete([name for name, _ in names if parse_segment_name(name)] + behind)
+        self._delete(self._listing.entries)
+        self._storage.delete(behind)
         self._consumers -= frozenset(behind)
         self.control = replace(self.control, begin=begin, received=begin, end=begin)
         write_control(self._storage, self.control)
@@ -157,7 +188,7 @@ class JournalWriter:
         if end <= self.end:
             builder.discard()
             return
-        builder.publish(self.end, end, Kind(kind), xid, finish)
+        self._listing.add(builder.publish(self.end, end, Kind(kind), xid, finish))
         self.end = end
 
     def advance(self, received: LSN) -> None:
@@ -172,8 +203,7 @@ class JournalWriter:
 
     def holds_prepared(self, xid: int) -> bool:
         """Whether the changes of prepared transaction ``xid`` are in the journal."""
-        entries = journal_entries(self._storage)
-        return any(entry.kind is Kind.PREPARED and entry.xid == xid for entry in entries)
+        return any(entry.kind is Kind.PREPARED and entry.xid == xid for entry in self._listing.entries)
 
     def applied(self) -> LSN:
         """The position of the slowest consumer, among the consumers that the last listing showed.
@@ -181,41 +211,124 @@ class JournalWriter:
         In a remote journal, the position may be up to
         :data:`~subscriber.journal.sparing.REMOTE_SECONDS` old.
         """
-        return self._slowest.get()
+        return self._positions.get()[0]
+
+    def fastest(self) -> LSN:
+        """The position of the fastest of these consumers, as old as :meth:`applied`."""
+        return self._positions.get()[1]
 
     def trim(self) -> None:
         """Remove what every consumer has passed (:mod:`subscriber.journal.retention`), except
-        ``keep_size`` bytes.
-
-        This lists the folder, which takes about 5 µs for each file. Once a second is often enough.
+        ``keep_size`` bytes, and merge small entries (:mod:`subscriber.journal.compaction`).
 
         Raises:
             JournalUnavailable: files could not be listed, written or removed.
         """
-        self._remove_passed()
+        self._remove_passed(at_once=False)
+        self._compact()
         self._storage.make_reserve()
 
     def _make_room(self) -> None:
         with contextlib.suppress(JournalUnavailable):
-            self.trim()
+            self._remove_passed(at_once=True)
+            self._storage.make_reserve()
 
-    def _remove_passed(self) -> None:
-        names = self._storage.names()
-        self._consumers = consumer_files(self._storage, names, self._consumers)
-        self._slowest.forget()
-        passed = self.applied()
-        if passed == INVALID_LSN:
+    def _remove_passed(self, *, at_once: bool) -> None:
+        """Remove what every consumer has passed.
+
+        To find consumers, the folder is listed. So this waits until enough of the entries can be
+        removed, unless it is to happen ``at_once``: each name is then listed a few times only,
+        however many there are.
+        """
+        self._remove_stray()
+        known = self._removable()
+        is_enough = len(known) * _LISTINGS >= len(self._listing.entries) if known else self.applied() == INVALID_LSN
+        if not (is_enough or at_once):
             return
-        segments = (parse_segment_name(name, size) for name, size in names)
-        behind = [segment for segment in segments if segment is not None and segment.end <= passed]
-        trimmed = trimmable(without_kept(group_entries(behind)[0], self._keep_size), passed)
+        self._find_consumers()
+        trimmed = self._removable()
         if not trimmed:
             return
         # The chain's new beginning is made durable first. After a crash in between, the remaining
         # files are before it and do no harm.
         self.control = self.control.moved(begin=LSN(max(entry.end for entry in trimmed)))
         write_control(self._storage, self.control)
-        self._storage.delete([segment.name for entry in trimmed for segment in entry.segments])
+        self._delete(trimmed)
+
+    def _removable(self) -> list[Entry]:
+        """The entries that the known consumers have passed and that need not be kept."""
+        passed = self.applied()
+        if passed == INVALID_LSN:
+            return []
+        behind = [entry for entry in self._listing.entries if entry.end <= passed]
+        return trimmable(without_kept(behind, self._keep_size), passed)
+
+    def _find_consumers(self) -> None:
+        names = self._storage.names(self._listing.sizes())
+        self._consumers = consumer_files(self._storage, names, self._consumers)
+        self._positions.forget()
+
+    def _delete(self, entries: list[Entry]) -> None:
+        segments = [segment for entry in entries for segment in entry.segments]
+        self._storage.delete([segment.name for segment in segments])
+        self._listing.remove(segments)
+
+    def _remove_stray(self) -> None:
+        """Delete the segments that belong to no entry: a crash or a full disk has left them."""
+        if self._listing.stray:
+            self._storage.delete([segment.name for segment in self._listing.stray])
+            self._listing.remove(self._listing.stray)
+
+    def _compact(self) -> None:
+        """Merge one run of small entries, if there is one. If it cannot be read, a reader will say
+        so; if there is no space, the small entries stay.
+        """
+        found = entries_to_merge(
+            self._listing.entries,
+            segment_bytes=self._segment_bytes,
+            reading=self._reading(),
+            ahead=2 * self._batch_bytes,
+            fences=self._fences,
+        )
+        if found is None:
+            return
+        run = [entry.segments[0] for entry in self._listing.entries[slice(*found)]]
+        try:
+            self._merge(run)
+        except JournalCorrupt as error:
+            self._fences |= {segment.begin for segment in run if error.lsn in (segment.begin, segment.end)}
+        except JournalUnavailable:
+            return
+
+    def _reading(self) -> list[LSN]:
+        """The positions of the consumers that read the journal now. The others wait for a table."""
+        found = (read_consumer_file(self._storage, file) for file in self._consumers)
+        return [one.lsn for one in found if one is not None and one.purpose == "apply"]
+
+    def _merge(self, run: list[Segment]) -> None:
+        """Merge the first segments of ``run``, as many as can follow each other.
+
+        Raises:
+            JournalCorrupt: a segment cannot be read.
+            JournalUnavailable: the merged segment could not be written.
+        """
+        table, count = merge([read_segment(self._storage, segment) for segment in run])
+        if count < len(run):
+            self._fences.add(run[count].begin)
+        if count == 1:
+            return
+        merged = Segment(run[0].begin, run[count - 1].end, Kind.TRANSACTIONS, 0)
+        name = temporary_name()
+        size = self._storage.create(name, table)
+        self._storage.publish([(name, merged.name)])
+        failpoints.hit("journal.merge.before")
+        self._listing.add([replace(merged, size=size)])
+        self._remove_stray()
+        failpoints.hit("journal.merge.after")
+
+
+_LISTINGS: Final = 64
+"""How often a name may be listed, on average, before its file is removed."""
 
 
 def _refuse_gaps(writer: JournalWriter, applied_lsn: LSN) -> None:

@@ -165,7 +165,7 @@ def test_a_folder_is_listed_again_before_a_gap_is_reported(tmp_path, monkeypatch
     storage = LocalStorage(tmp_path)
     listings = [[pair for pair in storage.names() if f"{0x300:016X}-t" not in pair[0]]]
     names = storage.names
-    monkeypatch.setattr(storage, "names", lambda: listings.pop() if listings else names())
+    monkeypatch.setattr(storage, "names", lambda known=(): listings.pop() if listings else names())
     assert JournalReader(storage).latest(LSN(0x100)) == 0x400
 
 
@@ -183,7 +183,7 @@ def test_the_second_listing_counts_up_to_the_end_of_the_first_one(tmp_path, monk
         publish(journal, 0x600, transaction(0x600, T, insert(5)))
     last = [pair for pair in storage.names() if f"-{0x600:016X}-t" in pair[0]]
     listings = [[*whole, *last], without(0x300)]
-    monkeypatch.setattr(storage, "names", listings.pop)
+    monkeypatch.setattr(storage, "names", lambda known=(): listings.pop())
     assert JournalReader(storage).latest(LSN(0x100)) == 0x400
 
 

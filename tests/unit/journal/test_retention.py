@@ -10,7 +10,7 @@ from subscriber.journal.retention import (
     list_consumers,
     read_consumer,
     remove_consumer,
-    slowest_consumer,
+    slowest_and_fastest,
     trimmable,
     undecided,
     without_kept,
@@ -32,7 +32,7 @@ def ends(entries: list[Entry]) -> list[int]:
 
 
 def slowest(storage: LocalStorage) -> LSN:
-    return slowest_consumer(storage, consumer_files(storage, storage.names()))
+    return slowest_and_fastest(storage, consumer_files(storage, storage.names()))[0]
 
 
 @pytest.fixture
@@ -45,6 +45,12 @@ def test_the_slowest_of_several_consumers_counts(storage):
     passed(storage, 0x200, B)
     assert slowest(storage) == 0x200
     assert read_consumer(storage, A) == 0x300
+
+
+def test_the_fastest_consumer_is_known_too(storage):
+    passed(storage, 0x300, A)
+    passed(storage, 0x200, B)
+    assert slowest_and_fastest(storage, [A.file, B.file]) == (0x200, 0x300)
 
 
 def test_without_a_consumer_no_position_is_passed(storage):
@@ -77,7 +83,7 @@ def test_a_known_consumer_that_a_listing_misses_counts_until_its_file_is_gone(st
 
 def test_a_consumer_without_a_file_keeps_everything(storage):
     passed(storage, 0x300, A)
-    assert slowest_consumer(storage, [A.file, B.file]) == INVALID_LSN
+    assert slowest_and_fastest(storage, [A.file, B.file]) == (INVALID_LSN, 0x300)
 
 
 def test_an_entry_may_be_trimmed_when_its_end_is_passed():

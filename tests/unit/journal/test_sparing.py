@@ -75,8 +75,8 @@ def test_the_receiver_s_loop_reads_remote_consumers_once_a_second(requests):
         journal.trim()
         assert journal.applied() == 0x200
         clock = Clock()
-        journal._slowest._clock = clock
-        journal._slowest.forget()
+        journal._positions._clock = clock
+        journal._positions.forget()
         requests.clear()
         for _ in range(200):
             clock.now += 0.005

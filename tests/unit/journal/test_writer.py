@@ -4,8 +4,10 @@ with missing entries.
 
 from __future__ import annotations
 
+import errno
 import json
 import shutil
+from pathlib import Path
 
 import pytest
 
@@ -289,7 +291,7 @@ def test_the_consumers_position_is_read_without_listing_the_folder(tmp_path, mon
     """The receiver's loop asks for it each time, and the folder may have thousands of segments."""
     consumed(tmp_path, 0x200)
     with writing(tmp_path) as journal:
-        monkeypatch.setattr(LocalStorage, "names", lambda self: pytest.fail("the folder was listed"))
+        monkeypatch.setattr(LocalStorage, "names", lambda self, known=(): pytest.fail("the folder was listed"))
         assert journal.applied() == 0x200
         consumed(tmp_path, 0x300)
         assert journal.applied() == 0x300
@@ -334,13 +336,18 @@ def test_a_prepared_transaction_stays_longer_than_later_entries(tmp_path, verdic
     assert ends(tmp_path) == []
 
 
+def cannot_delete(path: Path, missing_ok: bool = False) -> None:
+    raise OSError(errno.EIO, f"{path} cannot be deleted")
+
+
 def test_the_new_beginning_is_durable_before_files_are_removed(tmp_path, monkeypatch):
     """A crash in between leaves old files, and a reader finds no gap."""
     three_transactions(tmp_path)
     with writing(tmp_path) as journal:
         consumed(tmp_path, 0x300)
-        monkeypatch.setattr(LocalStorage, "delete", lambda self, names: None)
-        journal.trim()
+        monkeypatch.setattr(Path, "unlink", cannot_delete)
+        with pytest.raises(JournalUnavailable):
+            journal.trim()
         monkeypatch.undo()
         control = read_control(LocalStorage(tmp_path))
         assert control is not None
