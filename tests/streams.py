@@ -40,13 +40,14 @@ class ScriptedStream:
         self.replies: list[StandbyStatusUpdate] = []
         self.ended = False
 
-    def read(self) -> bytes | None:
+    def read(self) -> list[bytes]:
         if not self._script:
             self.ended = True
-            return None
-        return self._script.pop(0)
+            return []
+        item = self._script.pop(0)
+        return [] if item is None else [item]
 
-    def wait(self, seconds: float) -> None:
+    def wait(self, seconds: float, *, more: bool) -> None:
         pass
 
     def send(self, data: bytes) -> None:
@@ -58,11 +59,11 @@ class ScriptedStream:
 class EndingStream(ScriptedStream):
     """A scripted stream that ends as a stopped publisher ends it."""
 
-    def read(self) -> bytes | None:
-        frame_or_none = super().read()
+    def read(self) -> list[bytes]:
+        frames = super().read()
         if self.ended:
             raise PublisherUnavailable("data stream from publisher has ended")
-        return frame_or_none
+        return frames
 
 
 @contextmanager

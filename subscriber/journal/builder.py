@@ -154,7 +154,7 @@ class SegmentBuilder:
         """
         if not self._frames:
             return
-        table, relations = described(_table(self._frames, in_stream=self._in_stream), self.relations, finish)
+        table, relations = described(frames_table(self._frames, in_stream=self._in_stream), self.relations, finish)
         self._parts.append(self._create(table))
         self._written_rows += table.num_rows
         self.relations = relations
@@ -184,7 +184,7 @@ class SegmentBuilder:
             self._frames.insert(0, frame)
             self.unwritten_bytes += len(frame)
             return
-        self._parts.insert(0, self._create(sealed(_table([frame], in_stream=False), [], None)))
+        self._parts.insert(0, self._create(sealed(frames_table([frame], in_stream=False), [], None)))
         self._written_rows += 1
 
     def publish(self, begin: LSN, end: LSN, kind: Kind, xid: int, finish: bytes) -> list[Segment]:
@@ -325,7 +325,7 @@ def temporary_name() -> str:
     return f"spool-{os.getpid()}-{next(_temporary_names)}{TEMPORARY_SUFFIX}"
 
 
-def _table(frames: list[bytes], *, in_stream: bool) -> pa.Table:
+def frames_table(frames: list[bytes], *, in_stream: bool) -> pa.Table:
     """Remove the envelopes (and stream xids) of many frames at once. The result has
     :data:`SEGMENT_SCHEMA`.
     """

@@ -284,6 +284,16 @@ class Publisher:
         """
         return bool(self._one("SELECT pg_is_in_recovery()")[0])
 
+    def may_wait_for_us(self) -> bool:
+        """Whether a commit may wait for a standby with this connection's ``application_name``
+        (``synchronous_standby_names``). True also where the name is only part of another one.
+        """
+        names, name = (
+            self._setting("synchronous_standby_names").casefold(),
+            self._setting("application_name").casefold(),
+        )
+        return "*" in names or (name != "" and name in names)
+
     def write_barrier(self) -> LSN:
         """Write a barrier, a small logical message; returns its end, a position that the stream
         will soon pass.

@@ -20,15 +20,23 @@ share one entry.
 class ReplicationStream(Protocol):
     """A CopyBoth stream that has been started."""
 
-    def read(self) -> bytes | None:
-        """The next CopyData payload, or None when none has arrived yet.
+    def read(self) -> Sequence[bytes]:
+        """The next CopyData payloads, as many as have arrived, up to a limit; none when none has
+        arrived yet.
 
         Raises:
-            PublisherUnavailable: the stream has ended or the connection was lost.
+            PublisherUnavailable: the stream has ended or the connection was lost. Everything that
+                came before was returned.
         """
 
-    def wait(self, seconds: float) -> None:
-        """Wait until data may have arrived, but at most ``seconds``."""
+    def wait(self, seconds: float, *, more: bool) -> None:
+        """Wait until data may have arrived, but at most ``seconds``.
+
+        Args:
+            seconds: the longest time to wait.
+            more: whether much has arrived recently, so that more will come in a moment. It is read
+                with fewer calls if the stream is left alone for that moment.
+        """
 
     def send(self, data: bytes) -> None:
         """Send a CopyData payload."""
@@ -118,7 +126,8 @@ class Journal(Protocol[B]):
         the receiver's loop.
         """
 
+    def fastest(self) -> LSN:
+        """The position of the fastest known consumer, as cheap as :meth:`applied`."""
+
     def trim(self) -> None:
-        """Look for new and removed consumers, and remove the entries that every consumer has
-        passed.
-        """
+        """Remove the entries that every consumer has passed, and keep the number of files small."""

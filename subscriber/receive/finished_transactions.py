@@ -74,6 +74,11 @@ class PlainTransactions(Generic[B]):
         """
         return self.open is None and self._late_prepare is None and not self._finished_frames
 
+    @property
+    def has_finished(self) -> bool:
+        """Whether finished transactions wait for :meth:`publish_finished`."""
+        return self._finished_frames > 0
+
     def check_place(self, message: m.Message) -> None:
         """Check that a message that is allowed only between transactions is not inside one.
 

@@ -4,8 +4,8 @@ feedback.
 ::
 
               ┌────────────── plain: B O I U D T M C ────────────▶ main builder ─┐  group commit when the
-    frames ──▶│                                                                  ├─▶ socket runs dry or a
-              ├── S … E blocks ▶ spool per xid ── c (commit) ────────────────────┤   segment is full
+    frames ──▶│                                                                  ├─▶ socket runs dry (or later,
+              ├── S … E blocks ▶ spool per xid ── c (commit) ────────────────────┤   see lingering)
               │                              └── A (abort) ─▶ gone / truncated   │
               ├── b … P ─────────────────────────▶ entry "prepared" ─────────────┤
               └── K, r ──────────────────────────▶ separate entry ───────────────┘──▶ journal ──▶ feedback
@@ -24,7 +24,8 @@ Invariants
   message or anything after it becomes durable.
 
 This module is the loop: receive, dispatch, write, confirm. How plain transactions become entries is
-in :mod:`~subscriber.receive.finished_transactions`, streamed transactions before they finish are in
+in :mod:`~subscriber.receive.finished_transactions`, when they are published is in
+:mod:`~subscriber.receive.lingering`, streamed transactions before they finish are in
 :mod:`~subscriber.receive.spool`, and which positions the publisher is sent, and when, is in
 :mod:`~subscriber.receive.feedback`.
 
@@ -40,14 +41,15 @@ from collections.abc import Callable
 from typing import Final, Generic, assert_never
 
 from subscriber import failpoints
-from subscriber.errors import BinaryFormNotRead, ProtocolError
+from subscriber.errors import BinaryFormNotRead, ProtocolError, PublisherUnavailable
 from subscriber.lsn import LSN, format_lsn
 from subscriber.protocol import messages as m
 from subscriber.protocol.decode import decode
-from subscriber.protocol.envelope import XLOGDATA_HEADER_SIZE, Keepalive, PrimaryStatusUpdate, XLogData, decode_envelope
+from subscriber.protocol.envelope import XLOGDATA_HEADER_SIZE, Keepalive, decode_envelope
 from subscriber.receive.contracts import PREPARED, TRANSACTIONS, B, Journal, ReplicationStream
 from subscriber.receive.feedback import Feedback, Schedule
 from subscriber.receive.finished_transactions import PlainTransactions
+from subscriber.receive.lingering import Lingering
 from subscriber.receive.spool import Spools
 from subscriber.settings import Settings
 from subscriber.types import comes_unread, type_name
@@ -56,6 +58,12 @@ _XLOGDATA: Final = b"w"
 _CHANGES: Final = frozenset((b"I", b"U", b"D"))
 _TYPE: Final = slice(XLOGDATA_HEADER_SIZE, XLOGDATA_HEADER_SIZE + 1)
 _POSTGRESQL_EPOCH: Final = 946_684_800
+_MANY_FRAMES: Final = 64
+"""So many frames in the last reads mean that a backlog is coming; a single commit of a few rows has
+less.
+"""
+_LINGERING_WAIT_SECONDS: Final = 0.05
+"""While transactions linger, the consumer's position is looked at this often."""
 
 
 class WalReceiver(Generic[B]):
@@ -68,6 +76,8 @@ class WalReceiver(Generic[B]):
         write_abort_info: whether Stream Abort messages have an LSN and a time (``streaming
             'parallel'``, rule A5).
         binary: whether values may come in binary format.
+        may_linger: whether finished transactions may wait while the consumers are behind
+            (:mod:`~subscriber.receive.lingering`).
         clock: a monotonic clock, in seconds.
     """
 
@@ -79,6 +89,7 @@ class WalReceiver(Generic[B]):
         *,
         write_abort_info: bool = False,
         binary: bool = False,
+        may_linger: bool = True,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._stream = stream
@@ -89,11 +100,11 @@ class WalReceiver(Generic[B]):
         self._clock = clock
         self._feedback = Feedback()
         self._schedule = Schedule(settings, clock())
+        self._lingering = Lingering(may_linger)
         self._plain: PlainTransactions[B] = PlainTransactions(journal)
         self._spools: Spools[B] = Spools(lambda: journal.builder({}, in_stream=True))
         self._filling = self._plain.builder
         self._room = self._memory
-        self._last_frame = b""
         self._wal_end = journal.durable_lsn
 
     def run(self, stop: Callable[[], bool]) -> None:
@@ -108,47 +119,65 @@ class WalReceiver(Generic[B]):
             JournalUnavailable: the journal could not be written.
         """
         self._send_feedback(force=True)
+        recent = 0
         try:
             while not stop():
-                if self._take():
+                taken = self._take()
+                if taken:
                     self._schedule.heard(self._clock())
-                self._plain.publish_finished()
+                lingers = self._publish_finished()
                 self._send_feedback()
                 now = self._clock()
                 if self._schedule.trim.passed(now):
                     self._journal.trim()
                 if self._schedule.ping_due(now):
                     self._stream.send(self._feedback.message(_timestamp(), reply_requested=True))
-                self._stream.wait(self._schedule.patience(now))
+                patience = self._schedule.patience(now)
+                if lingers:
+                    patience = min(patience, lingers, _LINGERING_WAIT_SECONDS)
+                recent = taken + recent // 2
+                self._stream.wait(patience, more=recent >= _MANY_FRAMES or lingers > 0)
         except ProtocolError as error:
             raise self._located(error) from None
+        except PublisherUnavailable:
+            self._plain.publish_finished()  # it is complete, and the publisher may never come back
+            raise
+        self._plain.publish_finished()
+
+    def _publish_finished(self) -> float:
+        """Publish the finished transactions, unless they are to linger; returns for how many
+        seconds.
+        """
+        now, waiting = self._clock(), self._plain.has_finished
+        reached = self._journal.fastest()
+        self._lingering.note(end=self._journal.end, reached=reached, waiting=waiting, now=now)
+        remaining = self._lingering.remaining(now)
+        if not remaining:
+            self._plain.publish_finished()
+        return remaining
 
     # Frames ---------------------------------------------------------------------------------------
 
-    def _take(self) -> bool:
-        """Take all data that has arrived; returns whether there was any."""
-        read = self._stream.read
-        while (frame := read()) is not None:
-            self._last_frame = frame
-            if frame[_TYPE] not in _CHANGES or frame[:1] != _XLOGDATA:
-                self._dispatch(frame)
-            elif (block := self._spools.block) is not None:
-                block.append(frame)
-            elif self._plain.open is not None:
-                self._plain.builder.append(frame)
-            else:
-                self._dispatch(frame)  # raises an error with all details of the message
-            if self._filling.unwritten_bytes >= self._room:
-                self._relieve_memory()
-        return self._clock_last_frame()
-
-    def _clock_last_frame(self) -> bool:
-        arrived = bool(self._last_frame)
-        if self._last_frame[:1] == _XLOGDATA:
-            # Rule A34: relation messages are sent with LSN 0/0, which is no progress.
-            self._wal_end = LSN(max(self._wal_end, int.from_bytes(self._last_frame[1:9])))
-        self._last_frame = b""
-        return arrived
+    def _take(self) -> int:
+        """Take all data that has arrived; returns the number of frames."""
+        taken = 0
+        while frames := self._stream.read():
+            taken += len(frames)
+            for frame in frames:
+                if frame[_TYPE] not in _CHANGES or frame[:1] != _XLOGDATA:
+                    self._dispatch(frame)
+                elif (block := self._spools.block) is not None:
+                    block.append(frame)
+                elif self._plain.open is not None:
+                    self._plain.builder.append(frame)
+                else:
+                    self._dispatch(frame)  # raises an error with all details of the message
+                if self._filling.unwritten_bytes >= self._room:
+                    self._relieve_memory()
+            if frames[-1][:1] == _XLOGDATA:
+                # Rule A34: relation messages are sent with LSN 0/0, which is no progress.
+                self._wal_end = LSN(max(self._wal_end, _start_lsn(frames[-1])))
+        return taken
 
     def _located(self, error: ProtocolError) -> ProtocolError:
         """The error with the relation and the position of its message, in addition to offset and
@@ -188,20 +217,19 @@ class WalReceiver(Generic[B]):
 
     def _dispatch(self, frame: bytes) -> None:
         """Handle every message except the changes inside a transaction."""
-        match decode_envelope(frame):
-            case XLogData(payload=payload, start_lsn=lsn):
-                in_stream = self._spools.block is not None
-                try:
-                    self._message(decode(payload, in_stream=in_stream, write_abort_info=self._write_abort_info), frame)
-                except ProtocolError as error:
-                    raise error.replace(lsn=error.lsn or lsn) from None
-            case Keepalive(wal_end=wal_end, reply_requested=reply_requested):
-                self._wal_end = LSN(max(self._wal_end, wal_end))
-                if reply_requested:
-                    self._plain.publish_finished()
-                    self._send_feedback(force=True)
-            case PrimaryStatusUpdate():
-                pass
+        if frame[:1] == _XLOGDATA and len(frame) >= XLOGDATA_HEADER_SIZE:
+            payload, in_stream = frame[XLOGDATA_HEADER_SIZE:], self._spools.block is not None
+            try:
+                self._message(decode(payload, in_stream=in_stream, write_abort_info=self._write_abort_info), frame)
+            except ProtocolError as error:
+                raise error.replace(lsn=error.lsn or _start_lsn(frame)) from None
+            return
+        message = decode_envelope(frame)
+        if isinstance(message, Keepalive):
+            self._wal_end = LSN(max(self._wal_end, message.wal_end))
+            if message.reply_requested:
+                self._plain.publish_finished()
+                self._send_feedback(force=True)
 
     def _message(self, message: m.Message, frame: bytes) -> None:
         self._plain.check_place(message)
@@ -300,6 +328,10 @@ def _check_binary(relation: m.Relation) -> None:
                 relation=relation.qualified_name,
                 column=column.name,
             )
+
+
+def _start_lsn(frame: bytes) -> LSN:
+    return LSN(int.from_bytes(frame[1:9]))
 
 
 def _timestamp() -> int:

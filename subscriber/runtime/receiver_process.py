@@ -121,7 +121,7 @@ def receive(
         slot = publisher.check_slot(assignment.slot)
         for missing in publisher.check_publications(assignment.publications):
             tell("warning", message=f'skipped loading publication "{missing}": it does not exist on the publisher')
-        found = _Found(slot.confirmed_flush_lsn, publisher.is_standby())
+        found = _Found(slot.confirmed_flush_lsn, publisher.is_standby(), publisher.may_wait_for_us())
     options = StreamOptions(
         assignment.publications,
         streaming=assignment.streaming,
@@ -144,6 +144,7 @@ class _Found:
 
     confirmed: LSN
     is_standby: bool
+    is_synchronous: bool
 
 
 def _stream(
@@ -165,6 +166,8 @@ def _stream(
             confirmed_lsn=found.confirmed,
             applied_lsn=LSN(assignment.applied_lsn),
             keep_size=settings.journal_keep_size,
+            segment_bytes=settings.segment_bytes,
+            batch_bytes=settings.max_batch_bytes,
         ) as journal,
         ReplicationConnection(assignment.conninfo, assignment.subscription) as stream,
     ):
@@ -188,7 +191,14 @@ def _stream(
             go.clear()
         tell("streaming", start=format_lsn(journal.durable_lsn))
         parallel = assignment.streaming == "parallel" and ServerFeatures(stream.server_version).protocol_version >= 4
-        receiver = WalReceiver(stream, journal, settings, write_abort_info=parallel, binary=options.binary)
+        receiver = WalReceiver(
+            stream,
+            journal,
+            settings,
+            write_abort_info=parallel,
+            binary=options.binary,
+            may_linger=not found.is_synchronous,
+        )
         receiver.run(stop.is_set)
 
 

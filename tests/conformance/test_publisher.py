@@ -358,13 +358,14 @@ def messages_until_commit(stream: ReplicationConnection) -> list[str]:
     """The type bytes of the messages up to the first Commit."""
     seen: list[str] = []
     for _ in range(2000):
-        frame = stream.read()
-        if frame is None:
-            stream.wait(0.05)
-        elif isinstance(envelope := decode_envelope(frame), XLogData):
-            seen.append(chr(envelope.payload[0]))
-            if seen[-1] == "C":
-                return seen
+        frames = stream.read()
+        if not frames:
+            stream.wait(0.05, more=False)
+        for envelope in map(decode_envelope, frames):
+            if isinstance(envelope, XLogData):
+                seen.append(chr(envelope.payload[0]))
+                if seen[-1] == "C":
+                    return seen
     raise AssertionError("nothing was committed")
 
 
@@ -484,8 +485,8 @@ def test_a_walsender_that_the_server_ends_is_transient(publisher_database):
         )
         with pytest.raises(PublisherUnavailable):
             for _ in range(200):
-                if stream.read() is None:
-                    stream.wait(0.05)
+                if not stream.read():
+                    stream.wait(0.05, more=False)
 
 
 # Servers that are set up otherwise ----------------------------------------------------------------

@@ -217,7 +217,7 @@ class Libpq:
         self.socket = 0
 
     def get_copy_data(self, _asynchronous: int) -> tuple[int, bytes]:
-        step = self.script.pop(0)
+        step = self.script.pop(0) if self.script else DRY
         if isinstance(step, Exception):
             raise step
         return step if isinstance(step, tuple) else (len(step), step)
@@ -240,6 +240,7 @@ class Libpq:
 def stream(*script: Any, result: Any = None) -> ReplicationConnection:
     made = ReplicationConnection.__new__(ReplicationConnection)
     made._pg = Libpq(*script, result=result)  # type: ignore[assignment]
+    made._failure = None
     return made
 
 
@@ -247,16 +248,33 @@ DRY = (0, b"")
 END = (-1, b"")
 
 
-def test_what_is_buffered_is_handed_out_without_reading_the_socket():
+def test_what_is_buffered_is_handed_out_together():
     connection = stream(b"one", b"two")
-    assert [connection.read(), connection.read()] == [b"one", b"two"]
+    assert connection.read() == [b"one", b"two"]
+    assert connection._pg.consumed == 1  # type: ignore[attr-defined]
+
+
+def test_no_more_than_a_limit_is_handed_out_at_once():
+    """libpq's buffer may have hundreds of megabytes after a large row."""
+    row = b"x" * 600_000
+    connection = stream(row, row, row)
+    assert connection.read() == [row, row]
     assert connection._pg.consumed == 0  # type: ignore[attr-defined]
+    assert connection.read() == [row]
+
+
+def test_what_came_before_the_end_of_the_stream_is_handed_out_first():
+    connection = stream(b"one", END)
+    assert connection.read() == [b"one"]
+    for _ in range(2):
+        with pytest.raises(PublisherUnavailable, match="has ended"):
+            connection.read()
 
 
 def test_a_dry_buffer_is_filled_once_before_the_caller_waits():
-    assert stream(DRY, b"late").read() == b"late"
+    assert stream(DRY, b"late").read() == [b"late"]
     connection = stream(DRY, DRY)
-    assert connection.read() is None
+    assert connection.read() == []
     assert connection._pg.consumed == 1  # type: ignore[attr-defined]
 
 
@@ -298,10 +316,18 @@ def test_an_error_without_sqlstate_is_a_lost_connection():
         stream(END, result=result).read()
 
 
-def test_waiting_naps_first_so_that_the_socket_fills(monkeypatch):
+def test_while_much_arrives_waiting_naps_first_so_that_the_socket_fills(monkeypatch):
     naps: list[float] = []
     monkeypatch.setattr("time.sleep", naps.append)
     monkeypatch.setattr("select.select", lambda *arguments: naps.append(arguments[-1]))
-    stream().wait(1.0)
-    stream().wait(0.001)
+    stream().wait(1.0, more=True)
+    stream().wait(0.001, more=True)
     assert naps == [NAP_SECONDS, 1.0 - NAP_SECONDS, 0.001, 0.0]
+
+
+def test_while_little_arrives_a_commit_is_taken_at_once(monkeypatch):
+    monkeypatch.setattr("time.sleep", lambda seconds: pytest.fail("napped"))
+    waits: list[float] = []
+    monkeypatch.setattr("select.select", lambda *arguments: waits.append(arguments[-1]))
+    stream().wait(1.0, more=False)
+    assert waits == [1.0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -152,7 +153,7 @@ def test_a_transaction_larger_than_memory_passes_through_in_parts(tmp_path):
         held = []
         read = stream.read
 
-        def watch() -> bytes | None:
+        def watch() -> list[bytes]:
             held.append(receiver._plain.builder.unwritten_bytes)
             return read()
 
@@ -473,7 +474,7 @@ def test_memory_stays_below_the_limit_whatever_is_open(tmp_path, segment_bytes):
         receiver = WalReceiver(stream, journal, Settings(journal="", segment_bytes=segment_bytes), clock=lambda: 0.0)
         read = stream.read
 
-        def watch() -> bytes | None:
+        def watch() -> list[bytes]:
             builders = [receiver._plain.builder, *receiver._spools.builders()]
             held.append(sum(sum(map(len, builder._frames)) for builder in builders))
             return read()
@@ -488,12 +489,140 @@ def test_memory_stays_below_the_limit_whatever_is_open(tmp_path, segment_bytes):
     ]
 
 
+class Outage(ScriptedStream):
+    """A publisher with a transaction every 10 ms, by its own clock. ``stalls`` ends the data."""
+
+    def __init__(self, transactions: int) -> None:
+        super().__init__([])
+        self.now = 0.0
+        self.naps: list[bool] = []
+        self._ends = iter(range(0x200, 0x200 + 0x100 * transactions, 0x100))
+        self._due = False
+
+    def read(self) -> list[bytes]:
+        if not self._due:
+            return []
+        self._due = False
+        end = next(self._ends, None)
+        if end is None:
+            self.ended = True
+            return []
+        messages = transaction(end, *([T] if end == 0x200 else []), insert(end))
+        return [frame(message, end) for message in messages]
+
+    def wait(self, seconds: float, *, more: bool) -> None:
+        self.naps.append(more)
+        self.now += 0.01
+        self._due = True
+
+
+def run_outage(folder: Path, stream: Outage, **options: bool) -> None:
+    with journal_at(folder) as journal:
+        settings = Settings(journal="")
+        WalReceiver(stream, journal, settings, clock=lambda: stream.now, **options).run(lambda: stream.ended)
+
+
+def test_while_no_consumer_applies_few_entries_are_made(tmp_path):
+    """The first two seconds have an entry for each of 200 transactions, the next 28 have few."""
+    run_outage(tmp_path, Outage(3000))
+    entries = journal_entries(LocalStorage(tmp_path))
+    assert 200 <= len(entries) < 260
+    assert keys_in(tmp_path) == [0x200 + 0x100 * number for number in range(3000)]
+
+
+def test_a_consumer_that_keeps_up_gets_an_entry_for_each_transaction(tmp_path):
+    class KeepsUp(Outage):
+        def wait(self, seconds: float, *, more: bool) -> None:
+            super().wait(seconds, more=more)
+            passed(
+                LocalStorage(tmp_path), max([0x100, *(entry.end for entry in journal_entries(LocalStorage(tmp_path)))])
+            )
+
+    seen: list[int] = []
+    stream = KeepsUp(60)
+    with journal_at(tmp_path) as journal:
+        publish = journal.publish
+        journal.publish = lambda builder, end, **how: (seen.append(end), publish(builder, end, **how))  # type: ignore[method-assign]
+        WalReceiver(stream, journal, Settings(journal=""), clock=lambda: stream.now * 10).run(lambda: stream.ended)
+    assert seen == [0x200 + 0x100 * number for number in range(60)]
+    assert not any(stream.naps)
+
+
+def test_a_synchronous_standby_confirms_each_transaction_at_once(tmp_path):
+    stream = Outage(500)
+    run_outage(tmp_path, stream, may_linger=False)
+    assert len(journal_entries(LocalStorage(tmp_path))) == 500
+
+
+def test_a_publisher_that_asks_for_a_reply_gets_what_lingers_confirmed(tmp_path):
+    """As when it shuts down."""
+
+    class Asks(Outage):
+        def read(self) -> list[bytes]:
+            frames = super().read()
+            if frames and 9.995 < self.now < 10.005:
+                self.asked_at = decode_commit(frames[-1]).end_lsn
+                return [*frames, keepalive(self.asked_at, reply_requested=True)]
+            return frames
+
+        def send(self, data: bytes) -> None:
+            super().send(data)
+            if self.now > 9.995 and not hasattr(self, "confirmed"):
+                self.confirmed = self.replies[-1].flushed_lsn
+
+    def decode_commit(last: bytes) -> m.Commit:
+        message = decode(last[25:])
+        assert isinstance(message, m.Commit)
+        return message
+
+    stream = Asks(2000)
+    run_outage(tmp_path, stream)
+    assert stream.confirmed == stream.asked_at
+
+
+@pytest.mark.parametrize("ends", [ScriptedStream, EndingStream])
+def test_what_lingers_is_published_when_the_stream_ends(tmp_path, ends):
+    """The publisher may never come back, and its last transactions are complete."""
+    now = 0.0
+
+    class Late(ends):  # type: ignore[misc, valid-type]
+        def wait(self, seconds: float, *, more: bool) -> None:
+            nonlocal now
+            now += 30.0 if now == 0 else 0.01
+
+    stream = Late([*transaction(0x200, T, insert(1)), None, *transaction(0x300, insert(2)), None])
+    with journal_at(tmp_path) as journal:
+        receiver = WalReceiver(stream, journal, Settings(journal=""), clock=lambda: now)
+        with pytest.raises(PublisherUnavailable) if ends is EndingStream else nullcontext():
+            receiver.run(lambda: stream.ended)
+    assert keys_in(tmp_path) == [1, 2]
+
+
+def test_only_a_stream_with_much_data_is_left_alone_for_a_moment(tmp_path):
+    class Gulps(ScriptedStream):
+        naps: list[bool] = []
+        whole = [frame(message) for key in range(1, 40) for message in transaction(0x100 + key, *([T] if key == 1 else []), insert(key))]  # fmt: skip
+
+        def read(self) -> list[bytes]:
+            frames, self.whole = self.whole, []
+            self.ended = len(self.naps) > 3
+            return frames
+
+        def wait(self, seconds: float, *, more: bool) -> None:
+            self.naps.append(more)
+
+    stream = Gulps([])
+    with journal_at(tmp_path) as journal:
+        WalReceiver(stream, journal, Settings(journal=""), clock=lambda: 0.0).run(lambda: stream.ended)
+    assert stream.naps[:3] == [True, False, False]
+
+
 def test_the_journal_is_trimmed_about_once_a_second(tmp_path, monkeypatch):
     """It lists the whole folder; status updates may be much rarer."""
     now, trims = 0.0, []
 
     class Quiet(ScriptedStream):
-        def wait(self, seconds: float) -> None:
+        def wait(self, seconds: float, *, more: bool) -> None:
             nonlocal now
             now += 0.25
 
@@ -551,7 +680,7 @@ def test_a_silent_publisher_is_pinged_at_half_of_the_timeout_and_given_up_at_its
     now = 0.0
 
     class Silent(ScriptedStream):
-        def wait(self, seconds: float) -> None:
+        def wait(self, seconds: float, *, more: bool) -> None:
             nonlocal now
             now += 1.0
 
