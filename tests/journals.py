@@ -32,12 +32,23 @@ def insert(key: int, text: str | None = "x", *, xid: int | None = None, shape: m
 
 @contextmanager
 def writing(
-    storage: Storage | Path, *, confirmed: int = 0, applied: int = BEGIN, system: str = SYSTEM, slot: str = SLOT
+    storage: Storage | Path,
+    *,
+    confirmed: int = 0,
+    applied: int = BEGIN,
+    system: str = SYSTEM,
+    slot: str = SLOT,
+    segment_bytes: int = 0,
 ) -> Iterator[JournalWriter]:
     """A journal that is opened as a receiver opens it."""
     where = LocalStorage(storage) if isinstance(storage, Path) else storage
     with open_writer(
-        where, system_identifier=system, slot=slot, confirmed_lsn=LSN(confirmed), applied_lsn=LSN(applied)
+        where,
+        system_identifier=system,
+        slot=slot,
+        confirmed_lsn=LSN(confirmed),
+        applied_lsn=LSN(applied),
+        segment_bytes=segment_bytes,
     ) as journal:
         yield journal
 

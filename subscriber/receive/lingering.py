@@ -66,6 +66,7 @@ class Lingering:
         """
         if end > self._last_end:
             self._last_end = end
+            self._waiting_since = None  # what waits now has finished since then
             apart = max(_SAMPLE_SECONDS, self._behind(now) / _SAMPLE_SHARE)
             if self._samples and now - self._samples[-1][1] < apart:
                 self._samples[-1] = (end, self._samples[-1][1])

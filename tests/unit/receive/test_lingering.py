@@ -58,6 +58,13 @@ def test_a_long_outage_makes_an_entry_every_ten_seconds_and_keeps_few_samples():
     assert len(lingering._samples) < 150
 
 
+def test_what_finishes_after_an_entry_waits_from_then_on():
+    lingering = Lingering()
+    situation(lingering, 0.0, end=100, reached=50)
+    assert situation(lingering, 8.0, end=100, reached=50) == 0
+    assert situation(lingering, 8.1, end=120, reached=50) == pytest.approx(8.1 / 8)
+
+
 def test_a_synchronous_standby_never_lingers():
     lingering = Lingering(allowed=False)
     situation(lingering, 0.0, end=100, reached=50)
