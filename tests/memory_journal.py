@@ -111,4 +111,7 @@ class MemoryJournal:
     def applied(self) -> LSN:
         return INVALID_LSN
 
+    def fastest(self) -> LSN:
+        return INVALID_LSN
+
     def trim(self) -> None: ...

@@ -16,8 +16,11 @@ of each consumer. The modules, in the order in which data passes:
 
 * :mod:`~subscriber.journal.builder` collects the messages of an entry and writes its segments.
 * :mod:`~subscriber.journal.writer` publishes entries; a journal has one writer at a time.
+* :mod:`~subscriber.journal.compaction` decides which small entries the writer merges.
+* :mod:`~subscriber.journal.merge` makes one segment of several, and takes one out again.
 * :mod:`~subscriber.journal.segment` defines segment names, entries and their chain.
 * :mod:`~subscriber.journal.storage` reads and writes the files, on a local disk or at a URL.
+* :mod:`~subscriber.journal.listing` keeps the entries in memory between listings of the folder.
 * :mod:`~subscriber.journal.control` reads and writes the control file.
 * :mod:`~subscriber.journal.reader` plans which segments to read, and reads them.
 * :mod:`~subscriber.journal.retention` keeps consumer positions and decides what is trimmed.

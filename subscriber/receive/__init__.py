@@ -10,6 +10,7 @@ The modules, in the order in which data passes:
 
 * :mod:`~subscriber.receive.walreceiver` is the loop: it receives, dispatches, writes and confirms.
 * :mod:`~subscriber.receive.finished_transactions` collects transactions that are sent whole.
+* :mod:`~subscriber.receive.lingering` decides when finished transactions are published.
 * :mod:`~subscriber.receive.spool` collects streamed transactions until they finish.
 * :mod:`~subscriber.receive.subtransactions` records where each subtransaction began.
 * :mod:`~subscriber.receive.feedback` decides which positions are reported to the publisher, and

@@ -37,9 +37,7 @@ waits for a position does not wait for the average time.
 """
 
 TRIM_SECONDS: Final = 1.0
-"""The time between two trims of the journal. A trim lists every file of the journal, and a longer
-time leaves more files to list.
-"""
+"""The time between two trims of the journal."""
 
 
 @dataclass(slots=True)

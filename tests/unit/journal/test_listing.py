@@ -57,7 +57,7 @@ def test_an_unchanged_folder_is_listed_once_a_second(tmp_path, monkeypatch):
     """The clock of the folder's time stamp may tick rarely, and a file server's may be wrong."""
     storage, listings, token = LocalStorage(tmp_path), [], 5 * NS
     now = 10 * NS
-    monkeypatch.setattr(storage, "names", lambda known=(): listings.append(now) or [])
+    monkeypatch.setattr(storage, "names", lambda known=(): (listings.append(now), [])[1])
     monkeypatch.setattr(storage, "change_token", lambda: token)
     listing = Listing(storage, clock=lambda: now)
     for tenth in range(31):
@@ -77,7 +77,7 @@ def test_sizes_are_asked_for_once(tmp_path, monkeypatch):
     listing.refresh()
     asked = []
     names = storage.names
-    monkeypatch.setattr(storage, "names", lambda known: asked.append(dict(known)) or names(known))
+    monkeypatch.setattr(storage, "names", lambda known: (asked.append(dict(known)), names(known))[1])
     listing.refresh()
     assert asked == [{segment(0, 1).name: 7}]
     assert [entry.size for entry in listing.entries] == [7]

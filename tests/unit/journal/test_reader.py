@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
@@ -185,6 +186,34 @@ def test_the_second_listing_counts_up_to_the_end_of_the_first_one(tmp_path, monk
     listings = [[*whole, *last], without(0x300)]
     monkeypatch.setattr(storage, "names", lambda known=(): listings.pop())
     assert JournalReader(storage).latest(LSN(0x100)) == 0x400
+
+
+def test_a_backlog_is_listed_once_and_not_for_each_batch(tmp_path, monkeypatch):
+    """A folder may have hundreds of thousands of files."""
+    three_transactions(tmp_path)
+    storage, now, listings = LocalStorage(tmp_path), 0.0, []
+    names = storage.names
+    monkeypatch.setattr(storage, "names", lambda known=(): (listings.append(now), names(known))[1])
+    reader = JournalReader(storage, clock=lambda: now)
+    place = LSN(0x100)
+    for expected in (0x200, 0x300):
+        end = reader.latest(place, 1)
+        reader.require(place, end)
+        assert [reading.end for reading in reader.plan(place, end)] == [expected]
+        place = end
+    assert len(listings) == 1
+    now = reader_module.RELIST_SECONDS
+    reader.latest(LSN(0x100), 1)
+    assert len(listings) == 2
+
+
+def test_a_reader_that_is_sent_to_another_process_leaves_its_entries_behind(tmp_path):
+    three_transactions(tmp_path)
+    reader = JournalReader(LocalStorage(tmp_path))
+    empty = len(pickle.dumps(reader))
+    reader.latest(LSN(0x100))
+    assert len(pickle.dumps(reader)) == empty
+    assert pickle.loads(pickle.dumps(reader)).latest(LSN(0x100)) == 0x400
 
 
 # Prepared transactions ----------------------------------------------------------------------------

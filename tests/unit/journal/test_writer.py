@@ -297,6 +297,26 @@ def test_the_consumers_position_is_read_without_listing_the_folder(tmp_path, mon
         assert journal.applied() == 0x300
 
 
+def test_a_folder_with_many_entries_is_listed_only_before_a_good_part_of_them_is_removed(tmp_path, monkeypatch):
+    with writing(tmp_path) as journal:
+        for number in range(1, 131):
+            publish(journal, 0x100 + 0x100 * number, transaction(0x100 + 0x100 * number, T, insert(number)))
+    consumed(tmp_path, 0x100)
+    listings = []
+    names = LocalStorage.names
+    with writing(tmp_path) as journal:
+        monkeypatch.setattr(LocalStorage, "names", lambda self, known=(): (listings.append(1), names(self, known))[1])
+        journal.trim()
+        consumed(tmp_path, 0x300)
+        journal.trim()
+        assert (len(listings), len(ends(tmp_path))) == (0, 130)
+        consumed(tmp_path, 0x400)
+        listings.clear()
+        journal.trim()
+        assert len(listings) == 1
+        assert ends(tmp_path)[0] == 0x500
+
+
 def test_a_removed_consumer_keeps_nothing(tmp_path):
     three_transactions(tmp_path)
     consumed(tmp_path, 0x400, 1)

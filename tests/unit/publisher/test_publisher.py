@@ -256,3 +256,13 @@ def test_a_missing_publication_is_tolerated_by_a_walsender_of_18(version, existi
     with pytest.raises(PublisherNotReady) as caught:
         publisher.check_publications(["p", "q"])
     assert (caught.value.message, caught.value.sqlstate) == (f'publication "{refused}" does not exist', "42704")
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [("", False), ("standby1", False), ('FIRST 1 (standby1, "Sub")', True), ("ANY 1 (*)", True), ("subs", True)],
+)
+def test_a_commit_may_wait_for_a_standby_of_the_subscription_s_name(names, expected):
+    """Names are compared without case; a name that only contains ours counts, to be safe."""
+    answers = {"synchronous_standby_names": names, "application_name": "sub"}
+    assert Publisher(ScriptedServer(settings(**answers)).connection).may_wait_for_us() == expected

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -522,6 +523,16 @@ def run_outage(folder: Path, stream: Outage, **options: bool) -> None:
         WalReceiver(stream, journal, settings, clock=lambda: stream.now, **options).run(lambda: stream.ended)
 
 
+def spied(publish: Callable[..., None], ends: list[int]) -> Callable[..., None]:
+    """``publish`` that also notes the ends of entries."""
+
+    def publishing(builder: object, end: int, **how: object) -> None:
+        ends.append(end)
+        publish(builder, end, **how)
+
+    return publishing
+
+
 def test_while_no_consumer_applies_few_entries_are_made(tmp_path):
     """The first two seconds have an entry for each of 200 transactions, the next 18 have few."""
     run_outage(tmp_path, Outage(2000))
@@ -530,7 +541,7 @@ def test_while_no_consumer_applies_few_entries_are_made(tmp_path):
     assert keys_in(tmp_path) == [0x200 + 0x100 * number for number in range(2000)]
 
 
-def test_a_consumer_that_keeps_up_gets_an_entry_for_each_transaction(tmp_path):
+def test_a_consumer_that_keeps_up_gets_an_entry_for_each_transaction(tmp_path, monkeypatch):
     class KeepsUp(Outage):
         def wait(self, seconds: float, *, more: bool) -> None:
             super().wait(seconds, more=more)
@@ -541,8 +552,7 @@ def test_a_consumer_that_keeps_up_gets_an_entry_for_each_transaction(tmp_path):
     seen: list[int] = []
     stream = KeepsUp(60)
     with journal_at(tmp_path) as journal:
-        publish = journal.publish
-        journal.publish = lambda builder, end, **how: (seen.append(end), publish(builder, end, **how))  # type: ignore[method-assign]
+        monkeypatch.setattr(journal, "publish", spied(journal.publish, seen))
         WalReceiver(stream, journal, Settings(journal=""), clock=lambda: stream.now * 10).run(lambda: stream.ended)
     assert seen == [0x200 + 0x100 * number for number in range(60)]
     assert not any(stream.naps)
