@@ -3,8 +3,8 @@ that is behind.
 
 ::
 
-    consumer keeps up      B C ─▶ entry   B C ─▶ entry           each visible at once
-    consumer is behind     B C   B C   B C   B C   B C ─▶ entry  one file, up to a full segment
+    consumer keeps up      B C ─▶ entry   B C ─▶ entry         each visible at once
+    consumer is behind     B C   B C   B C   B C ─▶ entry      one file, up to a full segment
 
 An entry is a file, so an hour of 400 transactions a second would be hundreds of thousands of files.
 While every consumer is behind, nobody waits for the newest transaction. How far behind is measured
@@ -28,7 +28,7 @@ from typing import Final
 from subscriber.lsn import INVALID_LSN, LSN
 
 BEHIND_SECONDS: Final = 2.0
-"""A consumer that is less behind than this keeps up: a batch that is being applied takes as long."""
+"""A consumer that is less behind than this keeps up: it takes as long to apply a batch."""
 LONGEST_SECONDS: Final = 10.0
 """The longest time that a finished transaction waits. An hour of outage has 360 entries, and those
 of full segments.

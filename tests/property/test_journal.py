@@ -2,7 +2,8 @@
 once, and in order.
 
 The reader is a consumer as Spark's query is one: it plans a batch, reads it some time later, and
-then moves its position. A crash may come at any failpoint of the journal, and between two deletions.
+then moves its position. A crash may come at any failpoint of the journal, and between two
+deletions.
 """
 
 from __future__ import annotations

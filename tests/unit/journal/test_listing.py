@@ -57,7 +57,12 @@ def test_an_unchanged_folder_is_listed_once_a_second(tmp_path, monkeypatch):
     """The clock of the folder's time stamp may tick rarely, and a file server's may be wrong."""
     storage, listings, token = LocalStorage(tmp_path), [], 5 * NS
     now = 10 * NS
-    monkeypatch.setattr(storage, "names", lambda known=(): (listings.append(now), [])[1])
+
+    def listed(known):
+        listings.append(now)
+        return []
+
+    monkeypatch.setattr(storage, "names", listed)
     monkeypatch.setattr(storage, "change_token", lambda: token)
     listing = Listing(storage, clock=lambda: now)
     for tenth in range(31):
@@ -77,7 +82,12 @@ def test_sizes_are_asked_for_once(tmp_path, monkeypatch):
     listing.refresh()
     asked = []
     names = storage.names
-    monkeypatch.setattr(storage, "names", lambda known: (asked.append(dict(known)), names(known))[1])
+
+    def listed(known):
+        asked.append(dict(known))
+        return names(known)
+
+    monkeypatch.setattr(storage, "names", listed)
     listing.refresh()
     assert asked == [{segment(0, 1).name: 7}]
     assert [entry.size for entry in listing.entries] == [7]

@@ -193,7 +193,12 @@ def test_a_backlog_is_listed_once_and_not_for_each_batch(tmp_path, monkeypatch):
     three_transactions(tmp_path)
     storage, now, listings = LocalStorage(tmp_path), 0.0, []
     names = storage.names
-    monkeypatch.setattr(storage, "names", lambda known=(): (listings.append(now), names(known))[1])
+
+    def listed(known):
+        listings.append(now)
+        return names(known)
+
+    monkeypatch.setattr(storage, "names", listed)
     reader = JournalReader(storage, clock=lambda: now)
     place = LSN(0x100)
     for expected in (0x200, 0x300):

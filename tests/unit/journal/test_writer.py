@@ -304,14 +304,18 @@ def test_a_folder_with_many_entries_is_listed_only_before_a_good_part_of_them_is
     consumed(tmp_path, 0x100)
     listings = []
     names = LocalStorage.names
+
+    def listed(self, known=()):
+        listings.append(self.url)
+        return names(self, known or {})
+
     with writing(tmp_path) as journal:
-        monkeypatch.setattr(LocalStorage, "names", lambda self, known=(): (listings.append(1), names(self, known))[1])
+        monkeypatch.setattr(LocalStorage, "names", listed)
         journal.trim()
         consumed(tmp_path, 0x300)
         journal.trim()
-        assert (len(listings), len(ends(tmp_path))) == (0, 130)
+        assert listings == []
         consumed(tmp_path, 0x400)
-        listings.clear()
         journal.trim()
         assert len(listings) == 1
         assert ends(tmp_path)[0] == 0x500
