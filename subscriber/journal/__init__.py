@@ -27,3 +27,27 @@ of each consumer. The modules, in the order in which data passes:
 Receiving the stream is in :mod:`subscriber.receive`, the format of messages in
 :mod:`subscriber.protocol`.
 """
+
+from typing import TYPE_CHECKING
+
+from subscriber.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from subscriber.journal.reader import journal_positions, oldest_commit
+    from subscriber.journal.storage import journal_url, open_storage
+else:
+    __getattr__ = lazy_names(
+        __name__,
+        {
+            "reader": (
+                "journal_positions",
+                "oldest_commit",
+            ),
+            "storage": (
+                "journal_url",
+                "open_storage",
+            ),
+        },
+    )
+
+__all__ = ["journal_positions", "journal_url", "oldest_commit", "open_storage"]

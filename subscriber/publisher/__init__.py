@@ -15,3 +15,23 @@
 The receiving of the stream is in :mod:`subscriber.receive`. This package uses no target, no journal
 and no subscription catalog.
 """
+
+from typing import TYPE_CHECKING
+
+from subscriber.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from subscriber.publisher.publisher import Publisher, Slot, connect_publisher
+else:
+    __getattr__ = lazy_names(
+        __name__,
+        {
+            "publisher": (
+                "Publisher",
+                "Slot",
+                "connect_publisher",
+            ),
+        },
+    )
+
+__all__ = ["Publisher", "Slot", "connect_publisher"]

@@ -8,13 +8,10 @@ import time
 from collections.abc import Mapping
 from typing import Any, Final
 
-from subscriber import catalog
+from subscriber import catalog, journal, publisher
 from subscriber.catalog import Subscription
 from subscriber.errors import PublisherError, SubscriberError
-from subscriber.journal.reader import journal_positions, oldest_commit
-from subscriber.journal.storage import journal_url, open_storage
 from subscriber.lsn import INVALID_LSN, LSN, format_lsn
-from subscriber.publisher.publisher import Publisher, Slot, connect_publisher
 from subscriber.runtime.copy_progress import CopyStatus, read_copies
 from subscriber.runtime.heartbeat import is_alive
 from subscriber.runtime.subscription_status import (
@@ -145,7 +142,7 @@ def _status(
     )
 
 
-def _slot(slot: Slot, publisher_lsn: LSN | None) -> SlotStatus:
+def _slot(slot: publisher.Slot, publisher_lsn: LSN | None) -> SlotStatus:
     retained = None
     if publisher_lsn is not None and slot.restart_lsn is not None:
         retained = max(0, publisher_lsn - slot.restart_lsn)
@@ -194,8 +191,10 @@ def _lag_seconds(
     assert subscription.system_identifier is not None
     assert subscription.slot_name is not None
     try:
-        storage = open_storage(journal_url(settings.journal, subscription.system_identifier, subscription.slot_name))
-        committed = oldest_commit(storage, applied)
+        storage = journal.open_storage(
+            journal.journal_url(settings.journal, subscription.system_identifier, subscription.slot_name)
+        )
+        committed = journal.oldest_commit(storage, applied)
     except SubscriberError:
         return None
     return None if committed is None else max(0.0, time.time() - committed.timestamp())
@@ -218,8 +217,8 @@ def _journal_positions(subscription: Subscription, settings: Settings) -> tuple[
     if subscription.system_identifier is None or subscription.slot_name is None:
         return None, None
     try:
-        received, last = journal_positions(
-            journal_url(settings.journal, subscription.system_identifier, subscription.slot_name)
+        received, last = journal.journal_positions(
+            journal.journal_url(settings.journal, subscription.system_identifier, subscription.slot_name)
         )
     except SubscriberError:
         return None, None
@@ -229,9 +228,9 @@ def _journal_positions(subscription: Subscription, settings: Settings) -> tuple[
 def _copies(subscription: Subscription, settings: Settings, target_identifier: str) -> list[CopyStatus]:
     if subscription.system_identifier is None or subscription.slot_name is None:
         return []
-    url = journal_url(settings.journal, subscription.system_identifier, subscription.slot_name)
+    url = journal.journal_url(settings.journal, subscription.system_identifier, subscription.slot_name)
     try:
-        return read_copies(open_storage(url), target_identifier, subscription.subid)
+        return read_copies(journal.open_storage(url), target_identifier, subscription.subid)
     except SubscriberError:
         return []
 
@@ -253,12 +252,12 @@ def _relation(relation: catalog.SubscriptionRelation, copies: Mapping[tuple[str,
     )
 
 
-def _publisher_positions(subscription: Subscription) -> tuple[LSN | None, Slot | None]:
+def _publisher_positions(subscription: Subscription) -> tuple[LSN | None, publisher.Slot | None]:
     try:
-        with connect_publisher(subscription.conninfo, subscription.name) as server:
-            publisher = Publisher(server)
-            slot = publisher.slot(subscription.slot_name) if subscription.slot_name else None
-            return publisher.flushed_lsn(), slot
+        with publisher.connect_publisher(subscription.conninfo, subscription.name) as connection:
+            server = publisher.Publisher(connection)
+            slot = server.slot(subscription.slot_name) if subscription.slot_name else None
+            return server.flushed_lsn(), slot
     except PublisherError:
         return None, None
 

@@ -18,15 +18,16 @@ that does nothing, and by a method that raises.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import sqlalchemy as sa
 
 from subscriber.targets.capabilities import Capabilities
-from subscriber.targets.query_result import QueryResult
+from subscriber.targets.query_result import QueryResult, read_result
 from subscriber.targets.roles.cluster import Cluster
 from subscriber.targets.roles.ddl import DDL
 from subscriber.targets.roles.errors import Errors
@@ -41,6 +42,7 @@ from subscriber.targets.roles.shapes import Shapes
 from subscriber.targets.roles.transactions import Transactions
 from subscriber.targets.roles.values import Values
 from subscriber.targets.roles.writing import Writing
+from subscriber.targets.table_roles import ImportedRoles, TableRole
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -53,6 +55,9 @@ class Target:
         capabilities: facts about this kind of database.
         errors: this and the following attributes are the target roles; see the class of each role
             in :mod:`subscriber.targets.roles`.
+        imported_roles: the roles from ``shapes`` to ``row_versions`` that are not passed; see
+            :mod:`subscriber.targets.table_roles`.
+        read_result: reads all rows of a result as text.
         status_file: the file in which a run stores its status while a batch prevents other
             processes from reading the target; None if the target can be read at any time.
         is_throwaway: the target is temporary, so its commits need not survive a power failure.
@@ -63,14 +68,16 @@ class Target:
     capabilities: Capabilities
     errors: Errors
     transactions: Transactions
-    shapes: Shapes
-    values: Values
-    matching: Matching
-    writing: Writing
-    loading: Loading
-    ddl: DDL
-    sequences: Sequences
-    row_versions: RowVersions
+    shapes: TableRole[Shapes] = TableRole()
+    values: TableRole[Values] = TableRole()
+    matching: TableRole[Matching] = TableRole()
+    writing: TableRole[Writing] = TableRole()
+    loading: TableRole[Loading] = TableRole()
+    ddl: TableRole[DDL] = TableRole()
+    sequences: TableRole[Sequences] = TableRole()
+    row_versions: TableRole[RowVersions] = TableRole()
+    imported_roles: ImportedRoles | None = None
+    read_result: Callable[[sa.CursorResult[Any]], QueryResult] = read_result
     prepared: Prepared | None = None
     origins: Origins | None = None
     run_lock: RunLock | None = None
@@ -104,7 +111,7 @@ class Target:
         with self.reporting(), self.engine.connect() as connection, self.transactions.interruptible(connection):
             # Without parameters, no driver interprets a percent sign as a parameter.
             result = connection.execution_options(no_parameters=True).exec_driver_sql(sql)
-            return self.values.read_result(result)
+            return self.read_result(result)
 
     def close(self) -> None:
         """Close every pooled connection."""

@@ -43,8 +43,10 @@ from subscriber.targets.duckdb.matching import DuckDBMatching
 from subscriber.targets.duckdb.sequences import DuckDBSequences
 from subscriber.targets.duckdb.shapes import DuckDBShapes
 from subscriber.targets.duckdb.transactions import DuckDBTransactions
+from subscriber.targets.duckdb.values import FLOAT
 from subscriber.targets.duckdb.writing import DuckDBWriting
 from subscriber.targets.generic.row_versions import GenericRowVersions
+from subscriber.targets.query_result import read_result
 from subscriber.targets.run_lock import FileRunLock
 from subscriber.targets.target import Target
 
@@ -96,6 +98,7 @@ def open_duckdb(url: sa.URL) -> Target:
         ddl=DuckDBDDL(engine),
         sequences=DuckDBSequences(errors),
         row_versions=GenericRowVersions(),
+        read_result=partial(read_result, real=FLOAT),
         # DuckDB's lock on the file is released between transactions.
         run_lock=FileRunLock(file),
         status_file=Path(f"{file}.subscriber-status"),

@@ -28,11 +28,12 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, Final
 
 import sqlalchemy as sa
 from pymysql import connections, err
-from pymysql.constants import CR
+from pymysql.constants import CR, FIELD_TYPE
 
 from subscriber.errors import (
     NotSupportedError,
@@ -53,6 +54,7 @@ from subscriber.targets.mariadb.sequences import MariaDBSequences
 from subscriber.targets.mariadb.shapes import MariaDBShapes
 from subscriber.targets.mariadb.transactions import MariaDBTransactions
 from subscriber.targets.mariadb.writing import MariaDBWriting
+from subscriber.targets.query_result import read_result
 from subscriber.targets.target import Target
 
 _SQL_MODE: Final = "STRICT_ALL_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_AUTO_VALUE_ON_ZERO,NO_ENGINE_SUBSTITUTION"
@@ -124,6 +126,7 @@ def open_mariadb(url: sa.URL) -> Target:
         ddl=ddl,
         sequences=MariaDBSequences(errors),
         row_versions=GenericRowVersions(),
+        read_result=partial(read_result, real=FIELD_TYPE.FLOAT),
         prepared=MariaDBPrepared(engine, errors, transactions, database),
         run_lock=MariaDBRunLock(engine, errors, database),
     )

@@ -28,6 +28,7 @@ from subscriber.targets.postgresql.prepared import PostgreSQLPrepared
 from subscriber.targets.postgresql.row_versions import PostgreSQLRowVersions
 from subscriber.targets.postgresql.run_lock import PostgreSQLRunLock
 from subscriber.targets.postgresql.sequences import PostgreSQLSequences
+from subscriber.targets.postgresql.server_text import read_server_text
 from subscriber.targets.postgresql.shapes import PostgreSQLShapes
 from subscriber.targets.postgresql.transactions import PostgreSQLTransactions, set_up_session
 from subscriber.targets.postgresql.writing import PostgreSQLWriting
@@ -83,6 +84,7 @@ def open_postgresql(url: sa.URL) -> Target:
         ddl=PostgreSQLDDL(engine),
         sequences=PostgreSQLSequences(errors),
         row_versions=PostgreSQLRowVersions(),
+        read_result=read_server_text,
         prepared=PostgreSQLPrepared(engine, errors, transactions, origins),
         origins=origins,
         run_lock=PostgreSQLRunLock(engine, errors),

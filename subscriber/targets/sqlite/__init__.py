@@ -1,6 +1,7 @@
 """SQLite as a target: one file with one writer.
 
-What is here: ``target`` opens the file and combines the roles. One file for each role: ``errors``,
+What is here: ``target`` opens the file, and ``table_roles`` creates the
+roles for tables when they are first used. One file for each role: ``errors``,
 ``transactions``, ``shapes``, ``column_values`` (the role values), ``matching``, ``writing``,
 ``loading``, ``ddl``, ``sequences``. ``values`` has the rules for values, ``catalog`` reads the
 pragmas, and ``keywords`` has the names that must be quoted.
