@@ -19,7 +19,7 @@ from rich.table import Table
 
 from subscriber.cli.live import worker_table
 from subscriber.cli.run import stop_on_signals
-from subscriber.commands import create_subscription
+from subscriber.commands.create_subscription import create_subscription
 from subscriber.commands.subscription_grammar import parse
 from subscriber.commands.subscription_statements import CreateSubscription
 from subscriber.errors import UsageError

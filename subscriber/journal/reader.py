@@ -22,7 +22,6 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from typing import Final, cast
 
 import numpy as np
@@ -33,8 +32,7 @@ from subscriber.errors import JournalCorrupt, JournalGap, JournalUnavailable, Pr
 from subscriber.journal.builder import CHECKSUM_KEY, FINISH_KEY, RELATIONS_KEY, checksum
 from subscriber.journal.control import Control, read_control
 from subscriber.journal.segment import Entry, Kind, Segment, check_chain, journal_entries
-from subscriber.journal.sparing import Sparing
-from subscriber.journal.storage import Storage, open_storage
+from subscriber.journal.storage import Storage
 from subscriber.lsn import INVALID_LSN, LSN, format_lsn
 from subscriber.protocol.decode import decode
 from subscriber.protocol.messages import (
@@ -82,33 +80,6 @@ fit in the CPU cache.
 
 _POSTGRESQL_EPOCH_US: Final = 946_684_800_000_000
 _RELATION_ID_AT: Final = 1
-
-
-def journal_positions(url: str) -> tuple[LSN, LSN]:
-    """The received position of a journal and the end of its last entry; 0/0 for both while there is
-    no journal.
-
-    Raises:
-        UsageError: no file system handles the URL.
-        JournalCorrupt: the control file cannot be read.
-        JournalUnavailable: the journal cannot be reached now.
-    """
-    storage = open_storage(url)
-    control = read_control(storage)
-    if control is None:
-        return INVALID_LSN, INVALID_LSN
-    last = LSN(max([control.begin, *(entry.end for entry in journal_entries(storage))]))
-    return LSN(max(control.received, last)), last
-
-
-def watched_positions(url: str) -> Sparing[tuple[LSN, LSN]]:
-    """The :func:`journal_positions` for callers that ask often; a remote journal is asked at most
-    once a second.
-
-    Both positions are read at the same time. A consumer that has applied the last entry has
-    therefore applied everything that was received.
-    """
-    return Sparing(partial(journal_positions, url), open_storage(url).remote)
 
 
 @dataclass(frozen=True, slots=True)
