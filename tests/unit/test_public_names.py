@@ -41,6 +41,11 @@ def test_a_walreceiver_does_not_import_the_modules_of_commands_and_pipeline():
     assert not found & {"duckdb", "pandas", "pyspark", "sqlalchemy", "sqlglot", "subscriber.filters"}
 
 
+def test_the_help_of_run_imports_neither_arrow_nor_spark():
+    libraries, _ = imported_by_command("run", "--help")
+    assert libraries == {"click"}
+
+
 @pytest.fixture
 def file(tmp_path):
     """A target with the tables of the catalog, and no subscription."""
