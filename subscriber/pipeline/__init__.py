@@ -5,6 +5,7 @@ The journal is read, decoded and applied by a streaming query::
     frame_source.py          source.py        decode_frames.py        sink.py
     readStream               a task           (the same task)         foreachBatch
     journal ──partitions──▶ segments ──▶ rows ──decode──▶ frames ──in order──▶ apply: one target transaction
+       └────────────── tail.py: while little waits there, the driver reads it itself ──▶ apply
 
 ``source.py`` by itself is the public ``format("pgoutput")``, whose rows are the messages of the
 journal.
@@ -25,6 +26,7 @@ The other modules:
 - ``streaming_query`` builds a query from source and sink.
 - ``session`` creates the Spark session; ``java`` and ``python_workers`` find the programs that it
   needs.
+- ``read_ahead`` runs the jobs of a micro-batch, one for each partition, a few at a time.
 - ``on_spark`` bundles queries and copies for :mod:`subscriber.runtime`.
 - ``planning_error`` passes the errors of planners to the driver. A
   :class:`~subscriber.errors.SubscriberError` keeps its type on every way to the driver: a task

@@ -26,16 +26,17 @@ import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
-from pyspark.sql.streaming.datasource import ReadLimit
+from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxBytes
 
 from subscriber.errors import SubscriberError
 from subscriber.journal.reader import read_messages
-from subscriber.journal.storage import open_storage
-from subscriber.lsn import LSN, format_lsn
+from subscriber.journal.storage import Storage, open_storage
+from subscriber.lsn import INVALID_LSN, LSN, format_lsn, parse_lsn
 from subscriber.pipeline.planning_error import leaving_error
 from subscriber.pipeline.source import JournalPartition, PgoutputSource, PgoutputStreamReader, is_true
 from subscriber.protocol.changes import Frame
@@ -47,6 +48,11 @@ FRAME_SCHEMA: Final = pa.schema([pa.field(name, pa.binary()) for name in ("frame
 the partition instead; ``rest`` is a pickled :class:`PartitionRest`.
 """
 
+_EMPTY: Final = "empty"
+"""Counts the empty micro-batches in an offset. Spark starts one if the offset differs from the
+last.
+"""
+
 LARGEST_FRAME: Final = 16 * 1024 * 1024
 """The largest frame that may pass the JVM, in bytes: twice the size of the frame of a segment of
 the default size.
@@ -56,7 +62,7 @@ the default size.
 class FrameSource(PgoutputSource):
     """``format("pgoutput_frames")``; see the module's docstring.
 
-    It has three options in addition to those of :class:`PgoutputSource`:
+    It has four options in addition to those of :class:`PgoutputSource`:
 
     - ``asText``: true if every value stays in PostgreSQL's text form, for a target that parses it
       itself. Default: false.
@@ -64,6 +70,11 @@ class FrameSource(PgoutputSource):
       server evaluates the publications.
     - ``errorFile``: the file into which the planner writes an error
       (:mod:`subscriber.pipeline.planning_error`). Default: none.
+    - ``progressFile``: the file that says how far the driver has read the journal itself
+      (:mod:`subscriber.pipeline.tail`). Default: none.
+
+    If nothing is new, the planner does not wait, as that of :class:`PgoutputSource` does. It begins
+    an empty micro-batch, in which the driver waits for the end of the journal to move.
     """
 
     @classmethod
@@ -82,7 +93,11 @@ class FrameSource(PgoutputSource):
         file = self.options.get("errorFile")
         with leaving_error(file):
             return FrameStreamReader(
-                as_text=is_true(self.options.get("asText")), publishing=publishing, error_file=file, **plan
+                as_text=is_true(self.options.get("asText")),
+                publishing=publishing,
+                error_file=file,
+                progress_file=self.options.get("progressFile"),
+                **plan,
             )
 
 
@@ -90,10 +105,17 @@ class FrameStreamReader(PgoutputStreamReader):
     """Plans partitions like its base class; :meth:`read` returns frames."""
 
     def __init__(
-        self, *, as_text: bool, publishing: Publishing | None, error_file: str | None = None, **plan: Any
+        self,
+        *,
+        as_text: bool,
+        publishing: Publishing | None,
+        error_file: str | None = None,
+        progress_file: str | None = None,
+        **plan: Any,
     ) -> None:
         super().__init__(**plan)
         self._error_file = error_file
+        self._progress_file = progress_file
         self._as_text = as_text
         self._publishing = publishing
 
@@ -107,13 +129,19 @@ class FrameStreamReader(PgoutputStreamReader):
             return super().initialOffset()
 
     def latestOffset(self, start: dict[str, str], limit: ReadLimit) -> dict[str, str]:
-        """Return the offset like the base class; an error is also written into the error file.
+        """Return the end of the next micro-batch, which is empty if nothing is new. An error is
+        also written into the error file.
 
         Raises:
             JournalError: see the base class.
         """
         with leaving_error(self._error_file):
-            return super().latestOffset(start, limit)
+            begin = self._begin(start)
+            max_bytes = limit.max_bytes if isinstance(limit, ReadMaxBytes) else None
+            end = self._journal.latest(begin, max_bytes)
+        if end > begin:
+            return {"lsn": format_lsn(end)}
+        return {"lsn": format_lsn(begin), _EMPTY: str(int(start.get(_EMPTY, "0")) + 1)}
 
     def partitions(self, start: dict[str, str], end: dict[str, str]) -> Sequence[InputPartition]:
         """Return the partitions like the base class; an error is also written into the error file.
@@ -122,7 +150,13 @@ class FrameStreamReader(PgoutputStreamReader):
             JournalError: see the base class.
         """
         with leaving_error(self._error_file):
-            return super().partitions(start, end)
+            return super().partitions({"lsn": format_lsn(self._begin(start))}, end)
+
+    def _begin(self, start: dict[str, str]) -> LSN:
+        """Return where the next micro-batch begins: where the last one ended, or where the driver
+        has read to since then.
+        """
+        return LSN(max(parse_lsn(start["lsn"]), read_progress(self._progress_file)))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Return the frames of one partition, one in each row. If an error occurs, it is the last
@@ -141,6 +175,22 @@ class FrameStreamReader(PgoutputStreamReader):
             SubscriberError: the error that ends the partition.
         """
         return decode_frames(_messages(partition), as_text=self._as_text, publishing=self._publishing)
+
+    @property
+    def storage(self) -> Storage:
+        """The files of the journal."""
+        return self._journal.storage
+
+    def small_end(self, start: LSN, most_bytes: int) -> LSN | None:
+        """Return the end of the journal; None if more than ``most_bytes`` follow ``start``.
+
+        Raises:
+            SubscriberError: the journal cannot be read, or has a gap.
+        """
+        entries = self._journal.entries(start)
+        if sum(entry.size for entry in entries) > most_bytes:
+            return None
+        return entries[-1].end if entries else start
 
     def first_end(self, start: LSN) -> LSN:
         """Return the end of the first entry after ``start``.
@@ -224,6 +274,25 @@ def encode_frames(
             yield _row(frame=encoded)
     except SubscriberError as error:
         yield _row(error=pickle.dumps(error))
+
+
+def read_progress(file: str | None) -> LSN:
+    """Return how far the driver has read the journal itself; 0/0 if it has read nothing."""
+    if file is None:
+        return INVALID_LSN
+    try:
+        return parse_lsn(Path(file).read_text())
+    except FileNotFoundError:
+        return INVALID_LSN
+
+
+def write_progress(file: Path, position: LSN) -> None:
+    """Record how far the driver has read the journal itself. A reader sees the old position or the
+    new one.
+    """
+    temporary = file.with_suffix(".new")
+    temporary.write_text(format_lsn(position))
+    temporary.rename(file)
 
 
 def as_option(publishing: Publishing) -> str:

@@ -27,19 +27,21 @@ from subscriber.publisher.copy_out import CopyReader
 from subscriber.publisher.copy_plan import CopyRange
 from subscriber.stages.blocks import LoadBlock, load_block, read_part
 
-MOST_RANGES: Final = 4
-"""The number of ranges in flight, however many cores there are, because a single loader takes all
-blocks.
+MOST_RANGES: Final = 16
+"""The greatest number of ranges in flight. Otherwise there is one for each core. Each range uses a
+connection to the publisher.
 """
 
-MOST_BYTES: Final = 16 * 1024 * 1024
-"""The amount of COPY text after which a job returns the rest of its range, whatever the size of the
-ranges.
+MOST_BYTES: Final = 64 * 1024 * 1024
+"""The amount of COPY text of all jobs in flight together. After its share of it, a job returns the
+rest of its range, whatever the size of the ranges.
 
-The result of a job is in the JVM, in several copies, until the target has it. With 16 MB the JVM
-peaked at 550 MiB, with 64 MB at 860 MiB, and the copy was not faster, because loading begins when
-the first job has ended.
+The result of a job is in the JVM, in several copies, until the target has it. With 4 jobs of 16 MB
+the JVM peaked at 550 MiB, with 4 of 64 MB at 860 MiB, and the copy was not faster, because loading
+begins when the first job has ended.
 """
+
+_MOST_JOB_BYTES: Final = 16 * 1024 * 1024
 
 _POOL: Final = "copy"
 _BLOCKS_AHEAD: Final = 2
@@ -56,10 +58,13 @@ class RangeJobs:
         reader: reads a range.
         relation: the table that the ranges belong to.
         ranges: the ranges to read.
-        job_bytes: the amount of COPY data after which a job returns the rest of its range; at most
-            :data:`MOST_BYTES`.
+        job_bytes: the amount of COPY data after which a job returns the rest of its range, unless
+            its share of :data:`MOST_BYTES` is less.
         group: the name of the jobs' group, which must be unique; Spark's logs show it.
         driver_reads: whether the driver reads everything itself, without Spark.
+
+    Attributes:
+        job_bytes: the amount of COPY data after which a job returns the rest of its range.
     """
 
     def __init__(
@@ -76,7 +81,6 @@ class RangeJobs:
         self._context = context
         self._reader = reader
         self._relation = relation
-        self._job_bytes = min(job_bytes, MOST_BYTES)
         self._group = group
         self._driver_reads = driver_reads
         self._nothing: RDD[Any] | None = None  # an RDD of one empty partition, made when the first job needs it
@@ -89,6 +93,7 @@ class RangeJobs:
         if not ranges:
             self._ready.put(None)
         in_flight = 1 if driver_reads else max(2, min(context.defaultParallelism, MOST_RANGES))
+        self.job_bytes = min(job_bytes, _MOST_JOB_BYTES, MOST_BYTES // in_flight)
         self._threads = [
             threading.Thread(target=self._work, name=group, daemon=True) for _ in range(min(in_flight, len(ranges)))
         ]
@@ -174,7 +179,7 @@ class RangeJobs:
                 for block in reading:
                     yield load_block(self._relation, self._reader.copy_format, block)
             return
-        task = partial(read_part, self._reader, self._relation, part, self._job_bytes)
+        task = partial(read_part, self._reader, self._relation, part, self.job_bytes)
         for item in self._empty_partition().mapPartitions(task).toLocalIterator(prefetchPartitions=True):
             if isinstance(item, SubscriberError):
                 raise item

@@ -1,8 +1,8 @@
 """Applies one micro-batch in one target transaction. This is the function that ``foreachBatch``
 calls.
 
-Frames reach the driver partition by partition, while the next partition is already being decoded.
-So memory is bounded by the size of a partition, and both cores work. An error keeps its type:
+Frames reach the driver partition by partition, while executors decode the next partitions
+(:mod:`subscriber.pipeline.read_ahead`). An error keeps its type:
 executors send a :class:`~subscriber.errors.SubscriberError` as a row, and the sink stores the error
 that it has raised. Otherwise Spark would convert both into text.
 
@@ -36,19 +36,18 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from subscriber.apply.applier import Applier, ApplyResult
 from subscriber.apply.apply_batch import apply_batch, asking
 from subscriber.errors import Stopped, SubscriberError
 from subscriber.lsn import LSN, parse_lsn
 from subscriber.pipeline.frame_source import FrameStreamReader
+from subscriber.pipeline.tail import Tail
 from subscriber.protocol.changes import Frame
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row
-
-_EXECUTION_ID: Final = "spark.sql.execution.id"
 
 OnFailure = Callable[[SubscriberError, float], float | None]
 """Called with the error of a batch, and with the time when the batch had begun to write (monotonic
@@ -72,8 +71,12 @@ class BatchSink:
             each batch.
         applied: the target's progress.
         on_applied: called with the result after each batch.
+        rows: returns the rows of a micro-batch in order
+            (:meth:`~subscriber.pipeline.read_ahead.ReadAhead.rows`).
         reader: reads the journal in this process after a batch has failed.
         on_failure: called after each failure.
+        tail: the end of the journal, which is followed after each batch; None if nothing is
+            followed.
         turn: held while the target is written; the queries of one run share it if the target has
             one writer.
         began: when the last batch got its turn (monotonic seconds).
@@ -85,8 +88,10 @@ class BatchSink:
     checkpoint: Path
     applied: LSN
     on_applied: Callable[[ApplyResult], None]
+    rows: Callable[[DataFrame], Iterator[Row]]
     reader: FrameStreamReader
     on_failure: OnFailure = end_query
+    tail: Tail | None = None
     turn: contextlib.AbstractContextManager[Any] = field(default_factory=contextlib.nullcontext)
     began: float = 0.0
     failure: SubscriberError | None = None
@@ -104,7 +109,9 @@ class BatchSink:
         """
         self.idle.clear()
         try:
-            self._apply(batch, self._end_of(batch_id))
+            self._apply(lambda: _frames(self.rows(batch)), self._end_of(batch_id))
+            if self.tail is not None:
+                self._follow(self.tail)
         except Stopped:
             pass  # no error for Spark: its query is about to be stopped, and its checkpoint is removed
         except SubscriberError as error:
@@ -113,14 +120,31 @@ class BatchSink:
         finally:
             self.idle.set()
 
-    def _apply(self, batch: DataFrame, end: LSN) -> None:
-        """Apply the whole batch, with as many attempts as necessary.
+    def _follow(self, tail: Tail) -> None:
+        """Apply what arrives in the journal, until so much waits that Spark is quicker.
 
         Raises:
             Stopped: the query was told to end.
             SubscriberError: the error that ends the query.
         """
-        read: Callable[[], Iterator[Frame]] = partial(_frames, batch)
+        while True:
+            try:
+                end = tail.next_end(self.applied)
+            except SubscriberError as error:
+                self._wait_after(error)
+                continue
+            if end is None:
+                tail.leave(self.applied)
+                return
+            self._apply(partial(self.reader.frames_between, self.applied, end), end)
+
+    def _apply(self, read: Callable[[], Iterator[Frame]], end: LSN) -> None:
+        """Apply all frames up to ``end``, with as many attempts as necessary.
+
+        Raises:
+            Stopped: the query was told to end.
+            SubscriberError: the error that ends the query.
+        """
         while self.applied < end:
             try:
                 self._attempt(read, end)
@@ -206,11 +230,8 @@ class _Readings:
             _close(reading)
 
 
-def _frames(batch: DataFrame) -> Iterator[Frame]:
-    """Return the frames in order. The next partition is decoded while the current one is applied;
-    at the end the remaining rows of a partition are skipped.
-    """
-    rows = _iterate_partitions(batch)
+def _frames(rows: Iterator[Row]) -> Iterator[Frame]:
+    """Return the frames of these rows in order."""
     try:
         for row in rows:
             if row.error is not None:
@@ -228,23 +249,3 @@ def _close(iterator: Iterator[Any]) -> None:
     close = getattr(iterator, "close", None)
     if close is not None:
         close()
-
-
-def _iterate_partitions(rows: DataFrame) -> Iterator[Row]:
-    """Return the rows, one partition at a time, with a separate job for each partition.
-
-    Spark 4.3 keeps the jobs of a SQL execution, with their results, until that execution ends
-    (``DAGScheduler.activeQueryToJobs``). With the execution of the micro-batch, the whole batch
-    would stay in the JVM. With the execution that ``DataFrame.toLocalIterator`` creates, the batch
-    would stay for ever, because that execution ends before its first job. Therefore the jobs run
-    without a SQL execution.
-    """
-    context = rows.sparkSession.sparkContext
-    # Any: None unsets a property, but pyspark's annotations do not allow None.
-    execution: Any = context.getLocalProperty(_EXECUTION_ID)
-    none: Any = None
-    context.setLocalProperty(_EXECUTION_ID, none)
-    try:
-        return rows.rdd.toLocalIterator(prefetchPartitions=True)
-    finally:
-        context.setLocalProperty(_EXECUTION_ID, execution)

@@ -19,7 +19,7 @@ idle subscription would use the processor.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -29,7 +29,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 from subscriber.digits import integer_of
 from subscriber.errors import UsageError
 from subscriber.journal.reader import Finish, JournalReader, Reading, read_finish, read_rows
-from subscriber.journal.storage import open_storage
+from subscriber.journal.storage import Storage, open_storage
 from subscriber.lsn import format_lsn, parse_lsn
 
 if TYPE_CHECKING:
@@ -42,8 +42,10 @@ SPARK_SCHEMA: Final = (
 PATIENCE_SECONDS: Final = 2.0
 POLL_SECONDS: Final = 0.01
 RELIST_SECONDS: Final = 0.2
-"""The longest time between two listings: the time stamp of a folder is coarse, and a remote journal
-has none.
+"""The longest time between two listings: a remote journal has no token that shows a change."""
+_CLOCK_TICK_NS: Final = 20_000_000
+"""The time stamp of a folder is that of the kernel's last clock tick. Two changes within a tick
+have the same time stamp.
 """
 _DEFAULT_MAX_BYTES: Final = 64 * 1024 * 1024
 _DEFAULT_PARTITION_BYTES: Final = 8 * 1024 * 1024
@@ -129,19 +131,10 @@ class PgoutputStreamReader(DataSourceStreamReader):
         token = self._journal.storage.change_token()
         end = self._journal.latest(begin, max_bytes)
         while end == begin and time.monotonic() < deadline:
-            self._wait_for_change(token)
+            wait_for_change(self._journal.storage, token, POLL_SECONDS, time.sleep)
             token = self._journal.storage.change_token()
             end = self._journal.latest(begin, max_bytes)
         return {"lsn": format_lsn(end)}
-
-    def _wait_for_change(self, token: int | None) -> None:
-        """Return when the journal may have grown since ``token`` was read.
-
-        Listing the journal a hundred times a second would use a tenth of a core.
-        """
-        again = time.monotonic() + RELIST_SECONDS
-        while time.monotonic() < again and self._journal.storage.change_token() == token:
-            time.sleep(POLL_SECONDS)
 
     def partitions(self, start: dict[str, str], end: dict[str, str]) -> Sequence[InputPartition]:
         """Return the partitions: consecutive segments in groups of about ``partitionBytes``.
@@ -180,6 +173,24 @@ class PgoutputStreamReader(DataSourceStreamReader):
 
     def commit(self, end: dict[str, Any]) -> None:
         """Do nothing: the progress of the targets decides what may be trimmed, and not Spark."""
+
+
+def wait_for_change(storage: Storage, token: int | None, poll: float, sleep: Callable[[float], object]) -> None:
+    """Return when the journal may have changed since ``token`` was read.
+
+    Listing the journal a hundred times a second would use a tenth of a core.
+
+    Args:
+        storage: the files of the journal.
+        token: the result of :meth:`Storage.change_token` before the journal was listed.
+        poll: the seconds between two looks at the token.
+        sleep: waits for so many seconds; if it returns a true value, the wait is over.
+    """
+    is_coarse = token is not None and abs(time.time_ns() - token) < _CLOCK_TICK_NS
+    again = time.monotonic() + (_CLOCK_TICK_NS / 1e9 if is_coarse else RELIST_SECONDS)
+    while time.monotonic() < again and storage.change_token() == token:
+        if sleep(poll):
+            return
 
 
 def _bytes(options: Mapping[str, str], name: str, default: int) -> int:

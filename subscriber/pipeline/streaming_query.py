@@ -21,7 +21,9 @@ from subscriber.errors import PipelineError, SubscriberError
 from subscriber.lsn import LSN, format_lsn
 from subscriber.pipeline.frame_source import FrameSource, FrameStreamReader, as_option
 from subscriber.pipeline.planning_error import left_error
+from subscriber.pipeline.read_ahead import ReadAhead
 from subscriber.pipeline.sink import BatchSink, OnFailure, end_query
+from subscriber.pipeline.tail import Tail
 from subscriber.publication.publishing import Publishing
 from subscriber.settings import Settings
 
@@ -85,21 +87,26 @@ class ApplyQuery:
         self._folder = Path(tempfile.mkdtemp(prefix="subscriber-checkpoint-"))
         self._checkpoint = self._folder / "checkpoint"
         self._error_file = self._folder / "error"
+        self._progress_file = self._folder / "progress"
+        reader = FrameStreamReader(
+            url=stream.journal,
+            starting_lsn=format_lsn(stream.applied),
+            max_bytes=settings.max_batch_bytes,
+            partition_bytes=settings.segment_bytes,
+            two_phase=applier.two_phase,
+            as_text=applier.target.capabilities.postgresql_text,
+            publishing=stream.publishing,
+        )
+        self._ahead = ReadAhead(spark.sparkContext, settings.segment_bytes)
         self._sink = BatchSink(
             applier,
             self._checkpoint,
             stream.applied,
             on_applied,
-            FrameStreamReader(
-                url=stream.journal,
-                starting_lsn=format_lsn(stream.applied),
-                max_bytes=settings.max_batch_bytes,
-                partition_bytes=settings.segment_bytes,
-                two_phase=applier.two_phase,
-                as_text=applier.target.capabilities.postgresql_text,
-                publishing=stream.publishing,
-            ),
+            self._ahead.rows,
+            reader,
             on_failure,
+            tail=Tail(reader, self._progress_file, applier.interruption.stop),
             turn=turn,
         )
         try:
@@ -124,6 +131,7 @@ class ApplyQuery:
             .option("twoPhase", self._two_phase)
             .option("asText", as_text)
             .option("errorFile", str(self._error_file))
+            .option("progressFile", str(self._progress_file))
         )
         if stream.publishing is not None:
             source = source.option("publishing", as_option(stream.publishing))
@@ -177,6 +185,7 @@ class ApplyQuery:
             self._applier.interruption.interrupt()
         with contextlib.suppress(PySparkException, Py4JError, OSError):  # if the JVM has ended, so has the query
             self._query.stop()
+        self._ahead.close()
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def _explain(self, exception: Exception) -> SubscriberError:

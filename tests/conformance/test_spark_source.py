@@ -20,8 +20,8 @@ from subscriber.errors import JournalGap
 from subscriber.journal.positions import journal_positions
 from subscriber.lsn import LSN
 from subscriber.pipeline.python_workers import package_archive
+from subscriber.pipeline.read_ahead import ReadAhead
 from subscriber.pipeline.session import spark_session
-from subscriber.pipeline.sink import _iterate_partitions
 from subscriber.pipeline.source import PgoutputSource
 from subscriber.pipeline.streaming_query import ApplyQuery, JournalStream
 from subscriber.protocol import messages as m
@@ -144,20 +144,22 @@ def test_what_the_planner_refuses_our_own_query_tells_with_its_type_and_hint(spa
 
 def test_spark_does_not_keep_what_the_driver_has_read(spark, journal, tmp_path):
     """Invariant bounded_memory: the JVM forgets a partition's rows when its job is done (see
-    pipeline.sink).
+    pipeline.read_ahead).
     """
     kept = []
+    ahead = ReadAhead(spark.sparkContext, 1024)
     jobs = spark.sparkContext._jsc.sc().dagScheduler().activeQueryToJobs()
 
     def read(batch: Any, _number: int) -> None:
         before = jobs.size()
-        assert [row.action for row in _iterate_partitions(batch)][-1] == "C"
+        assert [row.action for row in ahead.rows(batch)][-1] == "C"
         kept.append(jobs.size() - before)
 
     stream = spark.readStream.format("pgoutput").option("journal", str(journal)).load()
     query = stream.writeStream.foreachBatch(read).option("checkpointLocation", str(tmp_path / "checkpoint")).start()
     query.processAllAvailable()
     query.stop()
+    ahead.close()
     assert kept == [0]
 
 

@@ -6,13 +6,20 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from pyspark.sql.streaming.datasource import ReadMaxBytes
 
 from subscriber.errors import JournalCorrupt, ProtocolError
+from subscriber.journal.control import read_control, write_control
+from subscriber.journal.storage import LocalStorage
+from subscriber.lsn import LSN
 from subscriber.pipeline import frame_source
 from subscriber.pipeline.frame_source import FRAME_SCHEMA, FrameSource, FrameStreamReader, as_option, encode_frames
+from subscriber.pipeline.source import JournalPartition
 from subscriber.protocol import messages as m
 from subscriber.protocol.changes import Frame
 from subscriber.protocol.encode import encode
@@ -125,3 +132,47 @@ def test_a_journal_that_cannot_be_read_is_an_error_of_its_own_type(tmp_path):
     segment_files(tmp_path)[1].write_bytes(b"no segment")
     rows = [row for partition in partitions for part in reader.read(partition) for row in part.to_pylist()]
     assert isinstance(pickle.loads(rows[-1]["error"]), JournalCorrupt)
+
+
+# The planner --------------------------------------------------------------------------------------
+
+
+def planner(folder: Path, progress: str | None = None) -> FrameStreamReader:
+    file = folder.parent / "progress"
+    if progress is not None:
+        file.write_text(progress)
+    reader = FrameSource({"journal": str(folder), "progressFile": str(file)}).streamReader(None)  # type: ignore[arg-type]
+    assert isinstance(reader, FrameStreamReader)
+    return reader
+
+
+def test_an_empty_batch_is_planned_when_nothing_is_new(tmp_path):
+    """In it the driver waits for the end of the journal to move; Spark begins a batch when the
+    offset is another one.
+    """
+    folder = tmp_path / "journal"
+    three_transactions(folder)
+    reader, limit = planner(folder), ReadMaxBytes(10**6)
+    first = reader.latestOffset({"lsn": "0/400"}, limit)
+    second = reader.latestOffset(first, limit)
+    assert (first["lsn"], second["lsn"]) == ("0/400", "0/400")
+    assert len({str(offset) for offset in ({"lsn": "0/400"}, first, second)}) == 3
+    assert list(reader.partitions(first, second)) == []
+    assert reader.latestOffset({"lsn": "0/200"}, limit) == {"lsn": "0/400"}
+
+
+def test_a_batch_begins_where_the_driver_has_read_to(tmp_path):
+    """What is before may have been trimmed from the journal."""
+    folder = tmp_path / "journal"
+    three_transactions(folder)
+    reader = planner(folder, "0/300")
+    segment_files(folder)[0].unlink()
+    segment_files(folder)[0].unlink()
+    control = read_control(LocalStorage(folder))
+    assert control is not None
+    write_control(LocalStorage(folder), replace(control, begin=LSN(0x300)))
+    end = reader.latestOffset({"lsn": "0/200"}, ReadMaxBytes(10**6))
+    assert end == {"lsn": "0/400"}
+    (partition,) = reader.partitions({"lsn": "0/200"}, end)
+    assert isinstance(partition, JournalPartition)
+    assert [reading.segment.begin for reading, _ in partition.readings] == [0x300]

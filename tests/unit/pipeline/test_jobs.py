@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from subscriber.errors import PipelineError, PublisherUnavailable
-from subscriber.pipeline.jobs import MOST_RANGES, RangeJobs
+from subscriber.pipeline.jobs import MOST_BYTES, MOST_RANGES, RangeJobs
 from subscriber.protocol.messages import Relation
 from subscriber.publisher.copy_out import CopyBlock
 from subscriber.publisher.copy_plan import CopyRange, Piece
@@ -129,12 +129,24 @@ def test_no_ranges_are_nothing_to_read():
         assert lines(running.blocks(threading.Event())) == []
 
 
-def test_only_a_few_ranges_are_in_flight():
-    """bounded_memory: whatever the cores."""
+def test_a_range_for_each_core_is_in_flight():
+    """Invariant bounded_memory: no more."""
     reader = Reader(before=lambda _part: time.sleep(0.02))
     with jobs(reader, *(part(n, n + 1) for n in range(30))) as running:
         assert len(lines(running.blocks(threading.Event()))) == 30
-    assert 2 <= reader.most_reading <= MOST_RANGES
+    assert 2 <= reader.most_reading <= Spark.defaultParallelism < MOST_RANGES
+
+
+def test_all_jobs_together_have_a_limited_amount_of_data():
+    """Invariant bounded_memory: more cores read less at a time."""
+    anything: Any = None
+    shares = []
+    for cores in (1, 2, 4, 8, 100):
+        spark: Any = Spark()
+        spark.defaultParallelism = cores
+        opened = RangeJobs(spark, anything, T, [part(0, 1)], 2**40, group="g", driver_reads=False)
+        shares.append(opened.job_bytes * max(2, min(cores, MOST_RANGES)))
+    assert max(shares) <= MOST_BYTES
 
 
 def test_jobs_have_a_group_and_the_pool_of_copies():

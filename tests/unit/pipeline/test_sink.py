@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
-from unittest.mock import MagicMock
 
 import pytest
 
@@ -28,8 +27,10 @@ from subscriber.journal.reader import JournalReader
 from subscriber.journal.storage import LocalStorage
 from subscriber.lsn import LSN
 from subscriber.pipeline import frame_source
+from subscriber.pipeline import tail as tail_module
 from subscriber.pipeline.frame_source import FrameSource, FrameStreamReader
 from subscriber.pipeline.sink import BatchSink
+from subscriber.pipeline.tail import Tail
 from subscriber.protocol import messages as m
 from subscriber.protocol.changes import Frame
 from subscriber.publication.definition import Publication
@@ -40,6 +41,7 @@ from subscriber.targets import Target, open_target
 from tests.frames import frame, transaction, values
 from tests.journals import T, insert, passed, publish, segment_files, three_transactions, writing
 from tests.publications import entry, table, tables
+from tests.waits import PATIENCE, wait_until
 
 
 @pytest.fixture
@@ -119,12 +121,16 @@ def reader_of(journal: Path) -> FrameStreamReader:
     return reader
 
 
+def no_rows(_batch: Any) -> Iterator[Any]:
+    return iter(())
+
+
 def test_the_end_of_a_batch_is_read_from_spark_s_offset_log(applier, tmp_path):
     """foreachBatch is told the batch's number only."""
     log = tmp_path / "offsets"
     log.mkdir()
     (log / "7").write_text('v1\n{"batchWatermarkMs":0,"conf":{}}\n{"lsn": "16/B374D848"}')
-    sink = BatchSink(applier, tmp_path, LSN(0x100), lambda result: None, reader_of(tmp_path))
+    sink = BatchSink(applier, tmp_path, LSN(0x100), lambda result: None, no_rows, reader_of(tmp_path))
     assert sink._end_of(7) == 0x16_B374D848
 
 
@@ -138,16 +144,15 @@ def test_what_a_task_has_left_to_the_driver_is_applied_in_its_place(applier, tar
     reader = reader_of(journal)
     padding = iter([0, frame_source.LARGEST_FRAME])
     monkeypatch.setattr(Frame, "encode", lambda frame, encode=Frame.encode: encode(frame) + bytes(next(padding)))
-    rows = [
+    rows: list[Any] = [
         SimpleNamespace(**row)
         for partition in reader.partitions({"lsn": "0/100"}, {"lsn": "0/400"})
         for part in reader.read(partition)
         for row in part.to_pylist()
     ]
     assert [(row.frame is None, row.rest is None) for row in rows] == [(False, True), (True, False)]
-    spark: Any = SimpleNamespace(sparkContext=MagicMock())
-    batch: Any = SimpleNamespace(sparkSession=spark, rdd=SimpleNamespace(toLocalIterator=lambda **_: iter(rows)))
-    BatchSink(applier, tmp_path, LSN(0x100), lambda result: None, reader)(batch, 0)
+    batch: Any = None
+    BatchSink(applier, tmp_path, LSN(0x100), lambda result: None, lambda _batch: iter(rows), reader)(batch, 0)
     assert state(target) == ([1, 2, 3], 0x400)
 
 
@@ -240,10 +245,8 @@ class Batch:
         self._reader = reader_of(journal)
         # Spark plans a batch once, however often it is read.
         self._partitions = self._reader.partitions({"lsn": "0/100"}, {"lsn": end})
-        self.sparkSession = SimpleNamespace(sparkContext=MagicMock())
-        self.rdd = SimpleNamespace(toLocalIterator=lambda **_: self._rows())
 
-    def _rows(self) -> Iterator[Any]:
+    def rows(self) -> Iterator[Any]:
         self.read += 1
         self.open += 1
         try:
@@ -266,7 +269,9 @@ def failing(applier, target, tmp_path) -> SimpleNamespace:
     turn = threading.Lock()
     told: list[ApplyResult] = []
     batch: Any = Batch(journal, "0/400", tmp_path)
-    sink = BatchSink(applier, tmp_path, LSN(0x100), told.append, reader_of(journal), turn=turn)
+    sink = BatchSink(
+        applier, tmp_path, LSN(0x100), told.append, lambda _batch: batch.rows(), reader_of(journal), turn=turn
+    )
     return SimpleNamespace(batch=batch, sink=sink, turn=turn, told=told)
 
 
@@ -372,3 +377,96 @@ def test_a_batch_ends_between_a_few_rows_of_one_run_too(applier, target, monkeyp
         apply_batch(applier, lambda: rows, LSN(0x100), LSN(0x200))
     assert next(checks) < 20, "not all of its rows were written"
     assert state(target) == ([], 0x100)
+
+
+# The end of the journal ---------------------------------------------------------------------------
+
+
+class Stream:
+    """A sink in a separate thread. Its batch has the first of the journal's three transactions."""
+
+    def __init__(self, applier: ExactApplier, folder: Path) -> None:
+        self.journal = folder / "journal"
+        three_transactions(self.journal)
+        (folder / "offsets").mkdir()
+        (folder / "offsets" / "0").write_text('v1\n{}\n{"lsn": "0/200"}')
+        reader = reader_of(self.journal)
+        self.progress_file = folder / "progress"
+        self.stop = applier.interruption.stop
+        self.failures: list[SubscriberError] = []
+        rows: list[Any] = [
+            SimpleNamespace(**row)
+            for partition in reader.partitions({"lsn": "0/100"}, {"lsn": "0/200"})
+            for part in reader.read(partition)
+            for row in part.to_pylist()
+        ]
+        tail = Tail(reader, self.progress_file, self.stop)
+        self.sink = BatchSink(
+            applier,
+            folder,
+            LSN(0x100),
+            lambda _result: None,
+            lambda _batch: iter(rows),
+            reader,
+            self._on_failure,
+            tail,
+        )
+        batch: Any = None
+        self.thread = threading.Thread(target=self.sink, args=(batch, 0), daemon=True)
+
+    def _on_failure(self, error: SubscriberError, _began: float) -> float | None:
+        self.failures.append(error)
+        return 0.01
+
+
+@pytest.fixture
+def stream(applier, tmp_path) -> Iterator[Stream]:
+    opened = Stream(applier, tmp_path)
+    yield opened
+    opened.stop.set()
+    opened.thread.join(PATIENCE)
+    assert not opened.thread.is_alive()
+
+
+def test_what_follows_a_batch_is_applied_without_another_batch_of_spark(stream, target):
+    """Invariant commit_order; Spark's batch ends at 0/200."""
+    stream.thread.start()
+    wait_until(lambda: state(target) == ([1, 2, 3], 0x400))
+    with writing(stream.journal, applied=0x400) as journal:
+        publish(journal, 0x500, transaction(0x500, T, insert(4)))
+    wait_until(lambda: state(target) == ([1, 2, 3, 4], 0x500))
+    assert stream.thread.is_alive(), "it waits for more"
+
+
+def test_spark_gets_what_is_too_much_for_the_driver_and_where_it_begins(stream, target, monkeypatch):
+    monkeypatch.setattr(tail_module, "SMALL_BYTES", 1)
+    stream.thread.start()
+    stream.thread.join(PATIENCE)
+    assert state(target) == ([1], 0x200)
+    assert stream.progress_file.read_text() == "0/200"
+    assert stream.sink.failure is None
+
+
+def test_a_change_that_cannot_be_applied_at_the_end_of_the_journal_is_tried_again(stream, target):
+    with target.begin() as connection:
+        connection.exec_driver_sql("INSERT INTO t VALUES (3, 'in the way')")
+    stream.thread.start()
+    wait_until(lambda: len(stream.failures) > 2)
+    assert state(target) == ([1, 2, 3], 0x300)
+    with target.begin() as connection:
+        connection.exec_driver_sql("DELETE FROM t WHERE a = 3")
+    wait_until(lambda: state(target) == ([1, 2, 3], 0x400))
+    assert {type(error) for error in stream.failures} == {ConflictError}
+
+
+def test_a_journal_that_cannot_be_read_at_its_end_is_tried_again(stream, target):
+    """Invariant slot_after_disk: the gap is not skipped."""
+    hidden = segment_files(stream.journal)[1]
+    content = hidden.read_bytes()
+    hidden.unlink()
+    stream.thread.start()
+    wait_until(lambda: len(stream.failures) > 2)
+    assert {type(error) for error in stream.failures} == {JournalGap}
+    assert state(target) == ([1], 0x200)
+    hidden.write_bytes(content)
+    wait_until(lambda: state(target) == ([1, 2, 3], 0x400))

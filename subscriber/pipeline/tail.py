@@ -1,0 +1,87 @@
+"""The end of the journal, which the driver reads itself while the subscription has caught up.
+
+::
+
+    backlog      Spark plans a micro-batch ──▶ executors read and decode ──▶ the driver applies
+    caught up    the micro-batch stays open ──▶ the driver waits for an entry, reads, decodes and applies it
+                                └── more than SMALL_BYTES wait: the micro-batch ends, Spark plans the next one
+
+A micro-batch takes Spark about 300 ms, however few rows it has: 60 ms each for the offset log and
+the commit log, 10 ms for planning, and the rest for a job and its Python task. The driver reads and
+decodes an entry of a few rows in a few milliseconds. Therefore the function that ``foreachBatch``
+calls does not return while little waits in the journal. It applies each entry as it arrives, with
+the stages that the executors run. When more waits, it returns, and the executors decode in
+parallel.
+
+The planner is another process of this machine. It learns from a small file how far the driver has
+read, and the next micro-batch begins there. The entries before that position may have been trimmed
+from the journal.
+
+*Rejected:* a task on an executor that stays open and sends rows as they arrive. Spark hands over
+the rows of a task when the task has ended, so the task would need a connection to the driver beside
+Spark's, with its own authentication. *Rejected:* Spark's real-time mode. Data sources that are
+written in Python do not support it.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+from typing import Final
+
+from subscriber.lsn import LSN
+from subscriber.pipeline.frame_source import FrameStreamReader, write_progress
+from subscriber.pipeline.source import wait_for_change
+
+SMALL_BYTES: Final = 1024 * 1024
+"""What the driver reads itself, in bytes of the journal: it decodes them in a fraction of the time
+that Spark takes for a micro-batch.
+"""
+_SHORTEST_POLL_SECONDS: Final = 0.002
+_LONGEST_POLL_SECONDS: Final = 0.02
+_POLLS_SINCE_CHANGE: Final = 20
+"""The journal is looked at about this often in the time that has passed since its last change."""
+
+
+class Tail:
+    """The end of one journal; see the module's docstring.
+
+    Args:
+        reader: reads the journal in this process.
+        progress_file: where the planner finds how far the driver has read.
+        stop: ends a wait.
+    """
+
+    def __init__(self, reader: FrameStreamReader, progress_file: Path, stop: threading.Event) -> None:
+        self._reader = reader
+        self._progress_file = progress_file
+        self._stop = stop
+
+    def next_end(self, applied: LSN) -> LSN | None:
+        """Wait for entries after ``applied``, and return the end of the journal.
+
+        Returns:
+            None if more than :data:`SMALL_BYTES` wait, or if the wait was ended.
+
+        Raises:
+            SubscriberError: the journal cannot be read, or has a gap.
+        """
+        since = time.monotonic()
+        while not self._stop.is_set():
+            token = self._reader.storage.change_token()
+            end = self._reader.small_end(applied, SMALL_BYTES)
+            if end != applied:
+                return end
+            poll = (time.monotonic() - since) / _POLLS_SINCE_CHANGE
+            wait_for_change(
+                self._reader.storage,
+                token,
+                min(max(poll, _SHORTEST_POLL_SECONDS), _LONGEST_POLL_SECONDS),
+                self._stop.wait,
+            )
+        return None
+
+    def leave(self, applied: LSN) -> None:
+        """Tell the planner that the next micro-batch begins at ``applied``."""
+        write_progress(self._progress_file, applied)

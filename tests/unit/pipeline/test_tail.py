@@ -1,0 +1,68 @@
+"""The driver waits for the end of the journal to move, and leaves to Spark what is too much."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from subscriber.errors import JournalGap
+from subscriber.lsn import LSN
+from subscriber.pipeline import tail as tail_module
+from subscriber.pipeline.frame_source import FrameSource, FrameStreamReader, read_progress
+from subscriber.pipeline.tail import Tail
+from tests.frames import transaction
+from tests.journals import T, insert, publish, segment_files, three_transactions, writing
+
+
+@pytest.fixture
+def following(tmp_path) -> Iterator[SimpleNamespace]:
+    journal = tmp_path / "journal"
+    three_transactions(journal)
+    reader = FrameSource({"journal": str(journal)}).streamReader(None)  # type: ignore[arg-type]
+    assert isinstance(reader, FrameStreamReader)
+    stop = threading.Event()
+    progress = tmp_path / "progress"
+    yield SimpleNamespace(tail=Tail(reader, progress, stop), stop=stop, progress=progress, journal=journal)
+    stop.set()
+
+
+def test_what_waits_is_returned_at_once_and_as_a_whole(following):
+    assert following.tail.next_end(LSN(0x100)) == 0x400
+
+
+def test_an_entry_that_is_published_ends_the_wait(following):
+    def later() -> None:
+        with writing(following.journal, applied=0x400) as journal:
+            publish(journal, 0x500, transaction(0x500, T, insert(4)))
+
+    threading.Timer(0.1, later).start()
+    assert following.tail.next_end(LSN(0x400)) == 0x500
+
+
+def test_a_wait_ends_when_the_query_is_to_end(following):
+    threading.Timer(0.1, following.stop.set).start()
+    assert following.tail.next_end(LSN(0x400)) is None
+
+
+def test_more_than_the_driver_reads_is_left_to_spark(following, monkeypatch):
+    sizes = [file.stat().st_size for file in segment_files(following.journal)]
+    monkeypatch.setattr(tail_module, "SMALL_BYTES", sum(sizes) - 1)
+    assert following.tail.next_end(LSN(0x100)) is None
+    assert following.tail.next_end(LSN(0x200)) == 0x400
+
+
+def test_a_gap_is_an_error(following):
+    segment_files(following.journal)[1].unlink()
+    with pytest.raises(JournalGap):
+        following.tail.next_end(LSN(0x200))
+
+
+def test_the_planner_finds_where_the_driver_has_stopped(following):
+    assert read_progress(str(following.progress)) == 0
+    following.tail.leave(LSN(0x300))
+    assert read_progress(str(following.progress)) == 0x300
+    assert [file.name for file in Path(following.progress.parent).iterdir() if file.is_file()] == ["progress"]
