@@ -79,12 +79,12 @@ def bind_block(values: Values, columns: Sequence[LoadColumn], batch: pa.RecordBa
 
 
 @dataclass(frozen=True, slots=True)
-class InsertStatement:
-    """An INSERT of one row.
+class RowStatement:
+    """A statement for one row.
 
     Attributes:
         sql: the statement, in the driver's parameter style.
-        order: for each parameter of the statement, the index of the loader's column.
+        order: for each parameter of the statement, the index of its column.
         names: the names of the parameters if the driver's parameter style uses names, else None.
     """
 
@@ -103,11 +103,9 @@ class InsertStatement:
 
 def insert_statement(
     dialect: sa.Dialect, writing: Writing, table: TargetTable, columns: Sequence[LoadColumn]
-) -> InsertStatement:
+) -> RowStatement:
     """The INSERT for rows of ``columns``; other columns of the table get their defaults."""
-    prefix = "p"
-    while any(column.name.startswith(prefix) for column in table.columns):
-        prefix += "_"  # Core reserves the names of columns for itself
+    prefix = parameter_prefix(table)
     index_of = {f"{prefix}{index}": index for index in range(len(columns))}
     # NullType: without a cast, so that the driver and the column decide. "inline": no RETURNING for
     # values that are not used.
@@ -118,13 +116,24 @@ def insert_statement(
     compiled = insert.compile(dialect=dialect)
     sql = writing.override_identity(str(compiled)) if table.has_identity_always else str(compiled)
     keys = tuple(index_of if compiled.positiontup is None else compiled.positiontup)
-    return InsertStatement(sql, tuple(index_of[key] for key in keys), keys if compiled.positiontup is None else None)
+    return RowStatement(sql, tuple(index_of[key] for key in keys), keys if compiled.positiontup is None else None)
+
+
+def parameter_prefix(table: TargetTable) -> str:
+    """How the names of parameters begin, so that none of them is the name of a column.
+
+    SQLAlchemy Core reserves the names of columns for its own parameters.
+    """
+    prefix = "p"
+    while any(column.name.startswith(prefix) for column in table.columns):
+        prefix += "_"
+    return prefix
 
 
 def insert_blocks(
     errors: Errors,
     values: Values,
-    statement: InsertStatement,
+    statement: RowStatement,
     connection: sa.Connection,
     columns: Sequence[LoadColumn],
 ) -> Callable[[bytes], None]:

@@ -1,4 +1,5 @@
-"""PyMySQL's connection, with a LOAD DATA LOCAL that sends bytes instead of a file.
+"""PyMySQL's connection, with a LOAD DATA LOCAL that sends bytes instead of a file, and with packets
+of several statements.
 
 PyMySQL's implementation opens any file that the server requests. Therefore it is disabled unless it
 is requested, and it remains disabled here. This implementation answers the server's request with
@@ -21,6 +22,9 @@ _PACKET: Final = 256 * 1024
 packets does not matter.
 """
 
+_MULTI_STATEMENTS_ON, _MULTI_STATEMENTS_OFF = 0, 1
+"""Options of the command COM_SET_OPTION."""
+
 
 class Connection(connections.Connection):  # type: ignore[misc]  # PyMySQL has no types
     """A connection that can load local data.
@@ -40,6 +44,37 @@ class Connection(connections.Connection):  # type: ignore[misc]  # PyMySQL has n
         if self.largest_statement is not None and len(data) >= self.largest_statement:
             raise err.OperationalError(ER.NET_PACKET_TOO_LARGE, "Got a packet bigger than 'max_allowed_packet' bytes")
         super()._execute_command(command, data)
+
+    def query_many(self, statements: bytes) -> int:
+        """Execute several statements, which are separated by semicolons and return no rows.
+
+        The server accepts more than one statement only within this method.
+
+        Returns:
+            The sum of the affected rows.
+
+        Raises:
+            pymysql.err.MySQLError: a statement failed. The statements before it were executed.
+        """
+        self._set_option(_MULTI_STATEMENTS_ON)
+        try:
+            return self._query_many(statements)
+        finally:
+            if self.open:
+                self._set_option(_MULTI_STATEMENTS_OFF)
+
+    def _query_many(self, statements: bytes) -> int:
+        self._execute_command(COMMAND.COM_QUERY, statements)
+        affected, follows = 0, True
+        while follows:
+            answer = OKPacketWrapper(self._read_packet())
+            affected += answer.affected_rows
+            follows = answer.has_next
+        return affected
+
+    def _set_option(self, option: int) -> None:
+        self._execute_command(COMMAND.COM_SET_OPTION, option.to_bytes(2, "little"))
+        self._read_packet()
 
     def load(self, statement: str, data: bytes) -> tuple[int, int]:
         """Execute a LOAD DATA LOCAL statement with the file content ``data``.

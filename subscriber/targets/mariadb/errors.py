@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Final
 
+from pymysql.err import MySQLError
 from sqlalchemy import exc
 
 from subscriber.errors import ConflictError, SubscriberError, TargetError, TargetUnavailable, UnsupportedValue
@@ -108,6 +109,14 @@ class MariaDBErrors(GenericErrors):
         if not arguments or not isinstance(arguments[0], int):
             return super().translate(error, columns)
         return translate_number(arguments[0], str(arguments[1]) if len(arguments) > 1 else "")
+
+
+def translate_driver(error: MySQLError) -> SubscriberError:
+    """The translation of an error that was raised by the driver's connection, without SQLAlchemy.
+
+    The driver's error may quote rows, so it must not be shown as the cause.
+    """
+    return translate_number(error.args[0] if error.args else 0, str(error.args[-1]) if error.args else "")
 
 
 def translate_number(number: int, text: str) -> SubscriberError:

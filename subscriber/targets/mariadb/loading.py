@@ -24,7 +24,7 @@ from pymysql.err import MySQLError
 from subscriber.errors import ConflictError, SubscriberError, TargetError
 from subscriber.targets.generic.loading import GenericLoading
 from subscriber.targets.loader import BlockFormat, LoadColumn, insert_blocks, insert_statement, write_block
-from subscriber.targets.mariadb.errors import translate_number
+from subscriber.targets.mariadb.errors import translate_driver, translate_number
 from subscriber.targets.mariadb.values import conversion_of, from_text
 from subscriber.targets.target_table import TargetTable
 from subscriber.types import decode_column
@@ -73,10 +73,8 @@ def _load_blocks(
             try:
                 rows, warnings = driver.load(statement, _readable(block))
             except MySQLError as error:
-                number = error.args[0] if error.args else 0
-                if number not in _FORBIDDEN:
-                    # The driver's error quotes rows, so it must not be printed as the cause.
-                    raise translate_number(number, str(error.args[-1])) from None
+                if not error.args or error.args[0] not in _FORBIDDEN:
+                    raise translate_driver(error) from None
                 forbidden = True
             else:
                 if warnings or rows != block.count(b"\n"):

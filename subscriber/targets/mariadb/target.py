@@ -107,6 +107,7 @@ def open_mariadb(url: sa.URL) -> Target:
 
     def table_roles() -> TableRoles:
         from subscriber.targets.generic.row_versions import GenericRowVersions
+        from subscriber.targets.mariadb.bulk import MariaDBBulk
         from subscriber.targets.mariadb.column_values import MariaDBValues
         from subscriber.targets.mariadb.ddl import MariaDBDDL
         from subscriber.targets.mariadb.loading import MariaDBLoading
@@ -116,15 +117,17 @@ def open_mariadb(url: sa.URL) -> Target:
         from subscriber.targets.mariadb.writing import MariaDBWriting
 
         values, writing, ddl = MariaDBValues(), MariaDBWriting(errors, counters), MariaDBDDL(engine)
+        matching = MariaDBMatching(ddl)
         return TableRoles(
             shapes=MariaDBShapes(errors),
             values=values,
-            matching=MariaDBMatching(ddl),
+            matching=matching,
             writing=writing,
             loading=MariaDBLoading(engine, errors, values, writing),
             ddl=ddl,
             sequences=MariaDBSequences(errors),
             row_versions=GenericRowVersions(),
+            bulk=MariaDBBulk(engine, matching, writing),
         )
 
     return Target(

@@ -198,6 +198,16 @@ def bind_values(type_oid: int, column: TargetColumn, values: pa.Array) -> list[A
     Raises:
         UnsupportedValue: the column cannot store a value exactly.
     """
+    bound: list[Any] = as_stored(type_oid, column, values).to_pylist()
+    return bound
+
+
+def as_stored(type_oid: int, column: TargetColumn, values: pa.Array) -> pa.Array:
+    """The values to bind as an array: integers, double precision numbers, bytes or texts.
+
+    Raises:
+        UnsupportedValue: the column cannot store a value exactly.
+    """
     into = conversion_of(type_oid, column)
     if into is not None:
         type_oid, values = into, converted(into, column, values)
@@ -215,8 +225,7 @@ def bind_values(type_oid: int, column: TargetColumn, values: pa.Array) -> list[A
         _check_length(column, values)
     elif column.storage in _BYTES:
         _check_bytes(column, values)
-    bound: list[Any] = values.to_pylist()
-    return bound
+    return values
 
 
 def conversion_of(type_oid: int, column: TargetColumn) -> int | None:

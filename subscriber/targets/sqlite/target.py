@@ -83,6 +83,7 @@ def open_sqlite(url: sa.URL) -> Target:
 
     def table_roles() -> TableRoles:
         from subscriber.targets.generic.row_versions import GenericRowVersions
+        from subscriber.targets.sqlite.bulk import SQLiteBulk
         from subscriber.targets.sqlite.column_values import SQLiteValues
         from subscriber.targets.sqlite.ddl import SQLiteDDL
         from subscriber.targets.sqlite.loading import SQLiteLoading
@@ -91,16 +92,17 @@ def open_sqlite(url: sa.URL) -> Target:
         from subscriber.targets.sqlite.shapes import SQLiteShapes
         from subscriber.targets.sqlite.writing import SQLiteWriting
 
-        values, writing = SQLiteValues(), SQLiteWriting(errors)
+        values, matching, writing = SQLiteValues(), SQLiteMatching(), SQLiteWriting(errors)
         return TableRoles(
             shapes=SQLiteShapes(errors),
             values=values,
-            matching=SQLiteMatching(),
+            matching=matching,
             writing=writing,
             loading=SQLiteLoading(engine, errors, values, writing),
             ddl=SQLiteDDL(engine),
             sequences=SQLiteSequences(errors),
             row_versions=GenericRowVersions(),
+            bulk=SQLiteBulk(engine, errors, values, matching, writing),
         )
 
     return Target(

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from subscriber.errors import ConflictError, SubscriberError
 from subscriber.targets import Target, open_target
 from subscriber.targets.generic.target import open_generic
-from subscriber.targets.loader import InsertStatement, LoadColumn, read_block, write_block
+from subscriber.targets.loader import LoadColumn, RowStatement, read_block, write_block
 from tests.unit.targets.tables import execute, reflected, rows
 from tests.unit.targets.tables import load as load_into
 
@@ -90,7 +90,7 @@ def test_values_are_bound_as_the_apply_path_binds_them(tmp_path):
 
 
 def test_a_drivers_named_parameters_are_given_by_name():
-    statement = InsertStatement("INSERT …", (1, 0), ("p1", "p0"))
+    statement = RowStatement("INSERT …", (1, 0), ("p1", "p0"))
     assert list(statement.rows([["a", "b"], [1, 2]], 2)) == [{"p1": 1, "p0": "a"}, {"p1": 2, "p0": "b"}]
 
 

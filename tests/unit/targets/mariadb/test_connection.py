@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import pytest
 from pymysql import err
-from pymysql.constants import CLIENT
+from pymysql.constants import CLIENT, SERVER_STATUS
 
 from subscriber.targets.mariadb.connection import Connection
 
@@ -130,3 +130,85 @@ def test_a_statement_below_the_limit_is_sent(server):
     assert server.connection.query("x" * 9) == 1
     answering.join()
     assert server.packets == [b"\x03" + b"x" * 9]
+
+
+# Several statements in a packet -------------------------------------------------------------------
+
+
+@dataclass
+class Script:
+    """A server that answers each command with the next payloads.
+
+    Attributes:
+        end: the server's socket.
+        commands: what the client has sent.
+    """
+
+    end: socket.socket
+    commands: list[bytes] = field(default_factory=list)
+
+    def answer(self, *answers: list[bytes]) -> threading.Thread:
+        def run() -> None:
+            for payloads in answers:
+                size = int.from_bytes(self._exactly(4)[:3], "little")
+                self.commands.append(self._exactly(size))
+                for number, payload in enumerate(payloads, start=1):
+                    self.end.sendall(len(payload).to_bytes(3, "little") + bytes([number]) + payload)
+            if not answers[-1]:
+                self.end.close()
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        return thread
+
+    def _exactly(self, size: int) -> bytes:
+        data = b""
+        while len(data) < size:
+            data += self.end.recv(size - len(data))
+        return data
+
+
+ON, OFF = b"\x1b\x00\x00", b"\x1b\x01\x00"
+DONE = b"\xfe\x00\x00\x02\x00"
+
+
+def more(rows: int) -> bytes:
+    """An OK packet, after which there is another one."""
+    return bytes([0, rows, 0]) + struct.pack("<HH", 2 | SERVER_STATUS.SERVER_MORE_RESULTS_EXISTS, 0)
+
+
+def test_the_affected_rows_of_several_statements_are_added(server):
+    script = Script(server.end)
+    answering = script.answer([DONE], [more(1), more(0), ok(rows=2, warnings=0)], [DONE])
+    assert server.connection.query_many(b"U 1;U 2;U 3") == 3
+    answering.join()
+    assert script.commands == [ON, b"\x03U 1;U 2;U 3", OFF]
+
+
+def test_after_an_error_several_statements_are_no_longer_accepted(server):
+    script = Script(server.end)
+    error = b"\xff" + struct.pack("<H", 1062) + b"#23000Duplicate entry"
+    answering = script.answer([DONE], [more(1), error], [DONE])
+    with pytest.raises(err.IntegrityError):
+        server.connection.query_many(b"U 1;U 2")
+    answering.join()
+    assert script.commands[-1] == OFF
+
+
+def test_a_lost_connection_is_reported_as_such(server):
+    """any_crash: the error must not be that of the command after it."""
+    answering = Script(server.end).answer([DONE], [])
+    with pytest.raises(err.OperationalError) as raised:
+        server.connection.query_many(b"U 1;U 2")
+    answering.join()
+    assert raised.value.args[0] == 2013
+
+
+def test_several_statements_that_are_too_large_are_not_sent(server):
+    server.connection.largest_statement = 10
+    script = Script(server.end)
+    answering = script.answer([DONE], [DONE])
+    with pytest.raises(err.OperationalError, match="max_allowed_packet"):
+        server.connection.query_many(b"U 1;U 2;U 3")
+    answering.join()
+    assert script.commands == [ON, OFF]
