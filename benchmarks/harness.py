@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from subscriber import catalog
-from subscriber.commands import create_subscription
+from subscriber.commands.create_subscription import create_subscription
 from subscriber.commands.subscription_grammar import parse
 from subscriber.commands.subscription_statements import CreateSubscription
 from subscriber.lsn import LSN, parse_lsn

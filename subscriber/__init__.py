@@ -21,30 +21,24 @@ Spark, :class:`subscriber.PgoutputSource` for ``spark.dataSource.register``, and
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from subscriber.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from subscriber.apply.logical_messages import ReceivedMessage
     from subscriber.pipeline.source import PgoutputSource
     from subscriber.stages.emulate import emulate
+else:
+    __getattr__ = lazy_names(
+        __name__,
+        {
+            "apply.logical_messages": ("ReceivedMessage",),
+            "pipeline.source": ("PgoutputSource",),
+            "stages.emulate": ("emulate",),
+        },
+    )
 
 __all__ = ["PgoutputSource", "ReceivedMessage", "__version__", "emulate"]
 
 __version__ = "0.1.0"
-
-
-def __getattr__(name: str) -> Any:
-    # Imported on first use: the command line should not load pyarrow and Spark to print --help.
-    if name == "emulate":
-        from subscriber.stages.emulate import emulate
-
-        return emulate
-    if name == "PgoutputSource":
-        from subscriber.pipeline.source import PgoutputSource
-
-        return PgoutputSource
-    if name == "ReceivedMessage":
-        from subscriber.apply.logical_messages import ReceivedMessage
-
-        return ReceivedMessage
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -249,7 +249,7 @@ class _Look:
         return sa.select(sa.literal_column(expression)).select_from(row).scalar_subquery()
 
     def _texts(self, query: sa.Select[Any]) -> list[RowText]:
-        return self.target.values.read_result(self.connection.execute(query)).rows
+        return self.target.read_result(self.connection.execute(query)).rows
 
     def collisions(
         self,

@@ -43,7 +43,8 @@ from subscriber.schema.attributes import TableAttributes
 from subscriber.schema.kept_shape import KeptShape, columns_of
 from subscriber.schema.relation_names import SAME_NAMES, RelationNames
 from subscriber.targets import Target, TargetColumn, TargetTable
-from subscriber.targets.ddl import AddColumn, add_column, as_typed, fill_column, rename_column
+from subscriber.targets.add_column import AddColumn
+from subscriber.targets.ddl import add_column, as_typed, fill_column, rename_column
 from subscriber.types import BUILT_IN_TYPES, declared_type
 
 _TEXT: Final = 25

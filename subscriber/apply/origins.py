@@ -62,7 +62,7 @@ def find_rows_of_others(
         query = target.matching.own_rows(local.table, sa.select(*wanted).select_from(table), table)
         query = query.where(sa.or_(*searches), differs)
         with target.reporting():
-            for row in target.values.read_result(connection.execute(query)).rows[: len(some)]:
+            for row in target.read_result(connection.execute(query)).rows[: len(some)]:
                 version = target.row_versions.read(connection, local.table, row[len(columns) :])
                 leaf = None if version is None else version.leaf
                 yield Conflict(

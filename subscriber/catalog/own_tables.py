@@ -18,7 +18,7 @@ from sqlalchemy.dialects import mysql
 from subscriber.catalog.column_types import NAME, TEXT
 from subscriber.catalog.conflict_kinds import ConflictKind
 from subscriber.schema.relation_names import RelationNames
-from subscriber.targets.ddl import AddColumn
+from subscriber.targets.add_column import AddColumn
 
 CATALOG: Final = sa.MetaData()
 

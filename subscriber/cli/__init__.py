@@ -13,7 +13,8 @@
     schema_change_table                    the part of ``status`` about tables that were altered
     live                                   the live table of ``run`` and ``demo`` on a terminal
 
-This module loads the module of the verb that is used. The verb's module calls
+This module loads the module of the verb that is used. The packages that a verb asks load theirs
+when a name of them is first used (:mod:`subscriber.lazy_names`). The verb's module calls
 :mod:`subscriber.commands`, :mod:`subscriber.runtime` or :mod:`subscriber.scenario`, which do the
 work.
 

@@ -19,12 +19,12 @@ from rich.table import Table
 
 from subscriber.cli.live import worker_table
 from subscriber.cli.run import stop_on_signals
-from subscriber.commands import create_subscription
+from subscriber.commands.create_subscription import create_subscription
 from subscriber.commands.subscription_grammar import parse
 from subscriber.commands.subscription_statements import CreateSubscription
 from subscriber.errors import UsageError
 from subscriber.pipeline.on_spark import spark_pipeline
-from subscriber.pipeline.session import spark_session
+from subscriber.pipeline.session import starting_spark
 from subscriber.runtime.supervisor import Supervisor
 from subscriber.scenario import demo_data
 from subscriber.scenario.servers.open_servers import PostgreSQL, open_postgresql
@@ -92,15 +92,16 @@ def _demonstrate(
     """
     with _journal_folder() as journal:
         settings = Settings.from_environment({**os.environ, "SUBSCRIBER_JOURNAL": journal})
-        console.print("starting PostgreSQL 18 (wal_level = logical) …")
-        with open_postgresql(18, _DEMO_SETTINGS) as publisher:
+        console.print("starting Spark (local\\[*]) and PostgreSQL 18 (wal_level = logical) …")
+        with (
+            starting_spark("local[*]", spark_log) as create_session,
+            open_postgresql(18, _DEMO_SETTINGS) as publisher,
+        ):
             conninfo = _prepare(publisher, target, settings, console)
             well = False
             if not stop.is_set():
-                console.print("starting Spark (local\\[*]) …")
-                with spark_session("local[*]", spark_log) as spark:
-                    supervisor = Supervisor(target, spark_pipeline(spark), settings, once=False)
-                    well = not stop.is_set() and _replicate(supervisor, target, conninfo, seconds, stop, console)
+                supervisor = Supervisor(target, spark_pipeline(create_session()), settings, once=False)
+                well = not stop.is_set() and _replicate(supervisor, target, conninfo, seconds, stop, console)
             if well:
                 return _compare(conninfo, target, console)
     # The publisher has been stopped too, so this message is true.

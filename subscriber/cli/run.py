@@ -14,25 +14,18 @@ from collections.abc import Iterator
 from functools import partial
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from subscriber import catalog
-from subscriber.apply.logical_messages import MessageListener
-from subscriber.cli.live import live_table
 from subscriber.cli.options import log_to_stderr, target_option
 from subscriber.errors import SubscriberError, UsageError
 from subscriber.journal.storage import open_to_others
-from subscriber.pipeline.on_spark import spark_pipeline
-from subscriber.pipeline.session import spark_session
-from subscriber.runtime.heartbeat import beating
-from subscriber.runtime.read_status import subscription_statuses
-from subscriber.runtime.status_file import keeping_status_file
-from subscriber.runtime.supervisor import Supervisor
 from subscriber.settings import Settings, default_journal
 from subscriber.signals import set_by_signals
-from subscriber.targets import open_target
+
+if TYPE_CHECKING:
+    from subscriber.apply.logical_messages import MessageListener
 
 logger = logging.getLogger(__name__)
 
@@ -107,17 +100,33 @@ def _run(
     Returns:
         Whether the run was successful, as :meth:`Supervisor.run` returns it.
     """
+    # Imported here, because `run --help` needs none of it.
+    from subscriber import catalog
+    from subscriber.pipeline.session import starting_spark
+    from subscriber.targets import open_target
+
     warn_of_open_journals(settings)
     with open_target(target) as database, database.running():
-        with database.reporting():
-            catalog.ensure_catalog(database.engine)
         if stop.is_set():
             return _interrupted(once=once)
-        for lost in database.transactions.durability_warnings():
-            logger.warning("%s. HINT:  %s", lost.message, lost.hint)
         logger.info('starting Spark on master "%s"', master)  # may wait for the cluster
         try:
-            with spark_session(master, spark_log(settings)) as spark:
+            with starting_spark(master, spark_log(settings)) as create_session:
+                # All that does not need Spark is done while its JVM starts.
+                with database.reporting():
+                    catalog.ensure_catalog(database.engine)
+                for lost in database.transactions.durability_warnings():
+                    logger.warning("%s. HINT:  %s", lost.message, lost.hint)
+                from subscriber.cli.live import live_table
+                from subscriber.pipeline.on_spark import spark_pipeline
+                from subscriber.runtime.heartbeat import beating
+                from subscriber.runtime.read_status import subscription_statuses
+                from subscriber.runtime.status_file import keeping_status_file
+                from subscriber.runtime.supervisor import Supervisor
+
+                if stop.is_set():
+                    return _interrupted(once=once)
+                spark = create_session()
                 working.set()
                 supervisor = Supervisor(database, spark_pipeline(spark), settings, once=once, on_message=listener)
                 statuses = partial(subscription_statuses, database, settings)

@@ -11,12 +11,11 @@ from pathlib import Path
 
 import click
 
-from subscriber import catalog
+from subscriber import catalog, commands
 from subscriber.cli.backslash import run_backslash
 from subscriber.cli.options import target_option
 from subscriber.cli.psql_table import format_result
 from subscriber.cli.secrets import point_at
-from subscriber.commands import run_command
 from subscriber.commands.subscription_grammar import parse
 from subscriber.commands.subscription_statements import Query
 from subscriber.errors import SQLSyntaxError, SubscriberError, UsageError
@@ -113,7 +112,7 @@ def _run(database: Target, settings: Settings, publisher: str | None, statement:
     try:
         parsed = parse(statement)
         if not isinstance(parsed, Query):
-            return run_command(database, parsed, settings, _notify, publisher)
+            return commands.run_command(database, parsed, settings, _notify, publisher)
     except SQLSyntaxError as error:
         raise point_at(error, statement) from None
     with database.reporting():

@@ -26,7 +26,7 @@ from subscriber.catalog import RelationState, Subscription, SubscriptionRelation
 from subscriber.commands.notices import Notify, first_names, notice, warning
 from subscriber.commands.publisher_connection import connected
 from subscriber.errors import SubscriberError
-from subscriber.journal.reader import journal_positions
+from subscriber.journal.positions import journal_positions
 from subscriber.journal.storage import journal_url
 from subscriber.lsn import LSN, format_lsn
 from subscriber.publisher.publisher import Publisher

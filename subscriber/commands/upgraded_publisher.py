@@ -25,7 +25,7 @@ from subscriber.catalog import Subscription
 from subscriber.commands.publisher_connection import connected
 from subscriber.errors import JournalGap, NotSupportedError, SlotInUse, UsageError
 from subscriber.journal.control import Control, read_control, write_control
-from subscriber.journal.reader import journal_positions
+from subscriber.journal.positions import journal_positions
 from subscriber.journal.storage import Storage, journal_url, move_journal, open_storage
 from subscriber.lsn import LSN, format_lsn
 from subscriber.publisher.history import UNKNOWN_TIMELINE

@@ -22,6 +22,7 @@ of each consumer. The modules, in the order in which data passes:
 * :mod:`~subscriber.journal.storage` reads and writes the files, on a local disk or at a URL.
 * :mod:`~subscriber.journal.listing` keeps the entries in memory between listings of the folder.
 * :mod:`~subscriber.journal.control` reads and writes the control file.
+* :mod:`~subscriber.journal.positions` says how far a journal has received.
 * :mod:`~subscriber.journal.reader` plans which segments to read, and reads them.
 * :mod:`~subscriber.journal.retention` keeps consumer positions and decides what is trimmed.
 * :mod:`~subscriber.journal.sparing` limits how often a remote journal is asked for a position.

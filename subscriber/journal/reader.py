@@ -32,7 +32,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from typing import Final, cast
 
 import numpy as np
@@ -45,8 +44,7 @@ from subscriber.journal.control import Control, read_control
 from subscriber.journal.listing import Listing
 from subscriber.journal.merge import extract
 from subscriber.journal.segment import Entry, Kind, Segment, check_chain, journal_entries
-from subscriber.journal.sparing import Sparing
-from subscriber.journal.storage import Storage, as_file, open_storage
+from subscriber.journal.storage import Storage, as_file
 from subscriber.lsn import INVALID_LSN, LSN, format_lsn
 from subscriber.protocol.decode import decode
 from subscriber.protocol.messages import (
@@ -100,39 +98,6 @@ _LISTINGS: Final = 4
 
 _POSTGRESQL_EPOCH_US: Final = 946_684_800_000_000
 _RELATION_ID_AT: Final = 1
-
-
-def journal_positions(url: str) -> tuple[LSN, LSN]:
-    """The received position of a journal and the end of its last entry; 0/0 for both while there is
-    no journal.
-
-    Raises:
-        UsageError: no file system handles the URL.
-        JournalCorrupt: the control file cannot be read.
-        JournalUnavailable: the journal cannot be reached now.
-    """
-    storage = open_storage(url)
-    return _positions(storage, Listing(storage))
-
-
-def _positions(storage: Storage, listing: Listing) -> tuple[LSN, LSN]:
-    control = read_control(storage)
-    if control is None:
-        return INVALID_LSN, INVALID_LSN
-    listing.update()
-    last = LSN(max([control.begin, *(entry.end for entry in listing.entries)]))
-    return LSN(max(control.received, last)), last
-
-
-def watched_positions(url: str) -> Sparing[tuple[LSN, LSN]]:
-    """The :func:`journal_positions` for callers that ask often; a remote journal is asked at most
-    once a second, and a local one is listed only if it has changed.
-
-    Both positions are read at the same time. A consumer that has applied the last entry has
-    therefore applied everything that was received.
-    """
-    storage = open_storage(url)
-    return Sparing(partial(_positions, storage, Listing(storage)), storage.remote)
 
 
 @dataclass(frozen=True, slots=True)

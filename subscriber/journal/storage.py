@@ -21,13 +21,13 @@ import fcntl
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, BinaryIO, Final, Protocol
-
-import pyarrow as pa
-from pyarrow import fs as arrow_fs
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, Protocol
 
 from subscriber import failpoints
 from subscriber.errors import JournalUnavailable, UsageError
+
+if TYPE_CHECKING:
+    import pyarrow as pa  # imported where it is used: `subscriber status` does not read segments
 
 RESERVE_FILE: Final = "journal.reserve"
 RESERVE_BYTES: Final = 256 * 1024
@@ -152,6 +152,8 @@ def move_journal(old: str, new: str) -> None:
         with _writing(old):
             Path(old.removeprefix("file://")).rename(new.removeprefix("file://"))
         return
+    from pyarrow import fs as arrow_fs
+
     filesystem, source = _filesystem(old)
     _, destination = _filesystem(new)
     with _writing(old):
@@ -171,6 +173,8 @@ def journal_folders(base: str) -> list[str]:
         folder = Path(base.removeprefix("file://"))
         with _reading(base):
             return sorted(str(path) for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []
+    from pyarrow import fs as arrow_fs
+
     filesystem, path = _filesystem(base)
     with _reading(base):
         found = filesystem.get_file_info(arrow_fs.FileSelector(path, allow_not_found=True))
@@ -213,6 +217,9 @@ def is_out_of_space(error: JournalUnavailable) -> bool:
 
 
 def _filesystem(url: str) -> tuple[Any, str]:
+    import pyarrow as pa
+    from pyarrow import fs as arrow_fs
+
     try:
         filesystem, path = arrow_fs.FileSystem.from_uri(url)
     except (pa.ArrowException, ValueError, OSError) as error:
@@ -262,6 +269,8 @@ class LocalStorage:
 
     def open(self, name: str) -> pa.NativeFile:
         """See :class:`Storage`."""
+        import pyarrow as pa
+
         return pa.memory_map(str(self.folder / name))
 
     def create(self, name: str, table: pa.Table) -> int:
@@ -392,6 +401,8 @@ class RemoteStorage:
 
     def names(self, known: Mapping[str, int] = _NOTHING) -> list[tuple[str, int]]:  # noqa: ARG002 - an interface's arguments
         """See :class:`Storage`. A listing has all sizes."""
+        from pyarrow import fs as arrow_fs
+
         selector = arrow_fs.FileSelector(self._path, allow_not_found=True)
         with _reading(self.url):
             found = self._fs.get_file_info(selector)
@@ -415,6 +426,8 @@ class RemoteStorage:
         """See :class:`Storage`. The file is read with one request, so that there is no I/O error
         while it is parsed.
         """
+        import pyarrow as pa
+
         with self._fs.open_input_file(self._at(name)) as file:
             return pa.BufferReader(file.read_buffer())
 
@@ -482,12 +495,16 @@ def _private(path: Path) -> BinaryIO:
 
 
 def _write_arrow(file: Any, table: pa.Table) -> None:
+    import pyarrow as pa
+
     with pa.ipc.new_file(file, table.schema) as writer:
         writer.write_table(table)
 
 
 def as_file(table: pa.Table) -> pa.NativeFile:
     """A table as an open Arrow file in memory."""
+    import pyarrow as pa
+
     file = pa.BufferOutputStream()
     _write_arrow(file, table)
     return pa.BufferReader(file.getvalue())

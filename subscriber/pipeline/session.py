@@ -23,13 +23,15 @@ import signal
 import subprocess
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from importlib import resources
 from pathlib import Path
 from typing import Any, Final
 
 import pyspark
 from py4j.protocol import Py4JError
+from pyspark import SparkConf, SparkContext
+from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from subscriber.errors import PipelineError, UsageError
@@ -60,6 +62,13 @@ _SETTINGS: Final = {
     "spark.driver.maxResultSize": "0",  # frames are taken one partition at a time; the partition's size is the bound
 }
 
+_JAVA_OPTIONS: Final = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+"""The serial collector suits a small heap on few cores, and does not fragment with frames of some
+megabytes. Without the second compiler, which optimizes code that runs for long, Spark starts with
+two thirds of the processor time. Rows are decoded and applied in Python, so it has little to
+optimize.
+"""
+
 
 @contextlib.contextmanager
 def spark_session(master: str, log_file: Path) -> Iterator[SparkSession]:
@@ -68,6 +77,21 @@ def spark_session(master: str, log_file: Path) -> Iterator[SparkSession]:
 
     Raises:
         UsageError: there is no Java that Spark can run on, or the master cannot be reached.
+        PipelineError: Spark's Java process has ended before the block.
+    """
+    with starting_spark(master, log_file) as create:
+        yield create()
+
+
+@contextlib.contextmanager
+def starting_spark(master: str, log_file: Path) -> Iterator[Callable[[], SparkSession]]:
+    """Like :func:`spark_session`, for a caller that has other work to do while the JVM starts.
+
+    Gives a function that waits for the JVM and creates the session; the caller calls it once.
+
+    Raises:
+        UsageError: there is no Java that Spark can run on. The function raises UsageError if the
+            master cannot be reached.
         PipelineError: Spark's Java process has ended before the block.
     """
     java = str(find_java())
@@ -79,48 +103,126 @@ def spark_session(master: str, log_file: Path) -> Iterator[SparkSession]:
         _log_settings(log_file, Path(scratch)) as log_settings,
         _environment({**search_path(os.environ), **_spark_home(), "JAVA_HOME": java}),
         worker_python(Path(scratch), local=local),
+        contextlib.ExitStack() as end,
     ):
-        builder = SparkSession.builder.master(master)
         settings = {
             **_SETTINGS,
             **_network_settings(master),
-            # The serial collector suits a small heap on few cores, and does not fragment with
-            # frames of some megabytes.
-            "spark.driver.extraJavaOptions": f"-XX:+UseSerialGC -Dlog4j2.configurationFile={log_settings.as_uri()} "
+            "spark.driver.extraJavaOptions": f"{_JAVA_OPTIONS} -Dlog4j2.configurationFile={log_settings.as_uri()} "
             f"-Dderby.system.home={scratch}",
             "spark.local.dir": scratch,
             "spark.sql.warehouse.dir": f"{scratch}/warehouse",
         }
-        for name, value in settings.items():
-            builder = builder.config(name, value)
-        try:
-            with _standard_error_to(log_file), _own_interrupt_handler():
-                session = builder.getOrCreate()
-        except Exception as error:  # py4j and Spark raise many kinds here, with the JVM's text
-            raise UsageError(
-                f'could not start Spark on master "{master}"',
-                detail=_first_line(error),
-                hint=f"See {log_file}. A master is local[*], spark://host:port, k8s://… or yarn.",
-            ) from error
-        with _expecting_the_end(session):
+        jvm = _StartingJVM({"spark.master": master, **settings}, log_file)
+        end.callback(jvm.end_unused)
+
+        def create() -> SparkSession:
+            builder = SparkSession.builder.master(master)
+            for name, value in settings.items():
+                builder = builder.config(name, value)
             try:
-                if not local:
-                    if session.sparkContext.getConf().get("spark.authenticate", "false") != "true":
-                        logger.warning(_NOT_AUTHENTICATED, master)
-                    session.sparkContext.addPyFile(str(package_archive(Path(scratch))))
-                yield session
-            except (Py4JError, OSError):
-                if not has_ended(session, END_SECONDS):
-                    raise
-                raise PipelineError(
-                    "Spark's Java process has ended",
-                    detail="It ran out of memory, or another process has ended it.",
-                    hint=f"{log_file} may say more. Start again: changes that are not in the target are applied then.",
-                ) from None
-            finally:
-                if not has_ended(session):
-                    with contextlib.suppress(Py4JError, OSError):  # Spark may end at this moment
-                        session.stop()
+                jvm.hand_over()
+                with _own_interrupt_handler():
+                    session = builder.getOrCreate()
+            except Exception as error:  # py4j and Spark raise many kinds here, with the JVM's text
+                raise UsageError(
+                    f'could not start Spark on master "{master}"',
+                    detail=_first_line(error),
+                    hint=f"See {log_file}. A master is local[*], spark://host:port, k8s://… or yarn.",
+                ) from error
+            end.enter_context(_running(session, log_file))
+            if not local:
+                if session.sparkContext.getConf().get("spark.authenticate", "false") != "true":
+                    logger.warning(_NOT_AUTHENTICATED, master)
+                session.sparkContext.addPyFile(str(package_archive(Path(scratch))))
+            return session
+
+        yield create
+
+
+class _StartingJVM:
+    """Starts the JVM in a thread: pyspark would wait for it, and let it use the program's standard
+    error.
+
+    A JVM that pyspark has started before in this process is used again.
+    """
+
+    def __init__(self, settings: Mapping[str, str], log_file: Path) -> None:
+        self._conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
+        self._log_file = log_file
+        self._gateway: Any = None
+        self._error: Exception | None = None
+        self._unused = False
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+        if SparkContext._gateway is None:  # noqa: SLF001 - it has no other name
+            self._thread = threading.Thread(target=self._start, name="start of Spark's JVM", daemon=True)
+            self._thread.start()
+
+    def hand_over(self) -> None:
+        """Wait for the JVM, and let pyspark use it.
+
+        Raises:
+            Exception: as raised by pyspark, if the JVM could not be started.
+        """
+        if self._thread is None:
+            return
+        self._thread.join()
+        if self._error is not None:
+            raise self._error
+        SparkContext._ensure_initialized(gateway=self._gateway)  # noqa: SLF001 - the same
+        self._gateway = None
+
+    def end_unused(self) -> None:
+        """End the JVM if it was not handed over, without waiting for it."""
+        with self._lock:
+            self._unused = True
+            if self._gateway is not None:
+                self._end(self._gateway)
+
+    def _start(self) -> None:
+        # The JVM and its Python workers inherit the log file as their standard error.
+        log = os.open(self._log_file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        try:
+            gateway = launch_gateway(self._conf, {"stderr": log})  # type: ignore[no-untyped-call]
+        except Exception as error:
+            self._error = error
+            return
+        finally:
+            os.close(log)
+        with self._lock:
+            if self._unused:
+                self._end(gateway)
+            else:
+                self._gateway = gateway
+
+    @staticmethod
+    def _end(gateway: Any) -> None:
+        gateway.proc.stdin.close()  # the JVM ends when it reads the end of its input
+
+
+@contextlib.contextmanager
+def _running(session: SparkSession, log_file: Path) -> Iterator[None]:
+    """Stop the session at the end of the block.
+
+    Raises:
+        PipelineError: Spark's Java process has ended before the block.
+    """
+    with _expecting_the_end(session):
+        try:
+            yield
+        except (Py4JError, OSError):
+            if not has_ended(session, END_SECONDS):
+                raise
+            raise PipelineError(
+                "Spark's Java process has ended",
+                detail="It ran out of memory, or another process has ended it.",
+                hint=f"{log_file} may say more. Start again: changes that are not in the target are applied then.",
+            ) from None
+        finally:
+            if not has_ended(session):
+                with contextlib.suppress(Py4JError, OSError):  # Spark may end at this moment
+                    session.stop()
 
 
 _NOT_AUTHENTICATED: Final = (
@@ -232,20 +334,6 @@ def _log_settings(log_file: Path, scratch: Path) -> Iterator[Path]:
     settings = scratch / "log4j2.properties"
     settings.write_text(text.replace("@LOG_FILE@", str(log_file)))
     yield settings
-
-
-@contextlib.contextmanager
-def _standard_error_to(log_file: Path) -> Iterator[None]:
-    """Let the JVM and its Python workers inherit the log file as their standard error."""
-    terminal = os.dup(2)
-    log = os.open(log_file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-    try:
-        os.dup2(log, 2)
-        yield
-    finally:
-        os.dup2(terminal, 2)
-        os.close(terminal)
-        os.close(log)
 
 
 @contextlib.contextmanager

@@ -42,7 +42,7 @@ from subscriber import catalog
 from subscriber.catalog import Subscription
 from subscriber.errors import JournalGap
 from subscriber.journal.control import read_control
-from subscriber.journal.reader import journal_positions
+from subscriber.journal.positions import journal_positions
 from subscriber.journal.retention import ConsumerPosition, list_consumers
 from subscriber.journal.storage import journal_url, open_storage
 from subscriber.lsn import INVALID_LSN, LSN, format_lsn

@@ -16,12 +16,14 @@ import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from subscriber.catalog import SubscriptionRelation
 from subscriber.errors import SubscriberError
-from subscriber.journal.storage import Storage
-from subscriber.pipeline.copy import CopyProgress
+
+if TYPE_CHECKING:
+    from subscriber.journal.storage import Storage
+    from subscriber.pipeline.copy import CopyProgress
 
 logger = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 from subscriber import catalog
 from subscriber.catalog import Subscription
 from subscriber.errors import PublisherError, SubscriberError
-from subscriber.journal.reader import journal_positions, oldest_commit
+from subscriber.journal.positions import journal_positions
 from subscriber.journal.storage import journal_url, open_storage
 from subscriber.lsn import INVALID_LSN, LSN, format_lsn
 from subscriber.publisher.publisher import Publisher, Slot, connect_publisher
@@ -193,6 +193,8 @@ def _lag_seconds(
         return 0.0 if publisher_lsn is not None and publisher_lsn <= received else None
     assert subscription.system_identifier is not None
     assert subscription.slot_name is not None
+    from subscriber.journal.reader import oldest_commit  # with Arrow, which only this question needs
+
     try:
         storage = open_storage(journal_url(settings.journal, subscription.system_identifier, subscription.slot_name))
         committed = oldest_commit(storage, applied)

@@ -13,7 +13,7 @@ from typing import Final
 
 from subscriber import catalog
 from subscriber.errors import SubscriberError, TargetUnavailable
-from subscriber.journal.reader import watched_positions
+from subscriber.journal.positions import watched_positions
 from subscriber.journal.storage import journal_url
 from subscriber.lsn import INVALID_LSN
 from subscriber.positions.consumers import JournalConsumers, place_of

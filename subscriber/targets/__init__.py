@@ -8,11 +8,13 @@ What is here, in the order in which it is used:
 
     dialects.py                     from a URL to the dialect's folder, and to a Target
     target.py, roles/               the Target, and the Protocol of each role
+    table_roles.py                  the roles that a Target imports when they are first used
     generic/                        each role for any database, with what SQLAlchemy knows
     postgresql/, mariadb/,
     sqlite/, duckdb/                one folder for each dialect, with one file for each role
     capabilities.py                 facts about a kind of database
     target_table.py                 tables, columns, unique indexes and sequences, as data
+    add_column.py                   ALTER TABLE … ADD COLUMN
     ddl.py, default_expressions.py  CREATE TABLE and ALTER TABLE from a publisher's table
     declared_columns.py             the precision and the length of a column, and their checks
     conversion.py                   values for a column of another type than the publisher's

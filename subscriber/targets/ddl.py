@@ -39,6 +39,7 @@ from sqlalchemy.schema import CreateSchema, CreateTable, DropTable, ExecutableDD
 
 from subscriber.errors import NotSupportedError
 from subscriber.schema.shape import ColumnShape, ForeignKey, SchemaDifference, TableShape
+from subscriber.targets.add_column import AddColumn
 from subscriber.targets.declared_columns import Declared
 from subscriber.targets.target import Target
 from subscriber.targets.target_table import AutoIncrement, TargetColumn, TargetTable
@@ -128,20 +129,6 @@ def drop_table(target: Target, schema: str, name: str) -> ExecutableDDLElement:
     """DROP TABLE for the table that :func:`create_table` creates for this name."""
     target_schema, target_name = target.ddl.place(schema, name)
     return DropTable(sa.Table(target_name, sa.MetaData(), schema=target_schema))
-
-
-class AddColumn(ExecutableDDLElement):
-    """ALTER TABLE … ADD COLUMN, for a column of ``table``."""
-
-    def __init__(self, table: sa.Table, column: sa.Column[Any]) -> None:
-        self.table = table
-        self.column = column
-
-
-@compiles(AddColumn)
-def _add_column(element: AddColumn, compiler: Any, **_: Any) -> str:
-    table = compiler.preparer.format_table(element.table)
-    return f"ALTER TABLE {table} ADD COLUMN {compiler.get_column_specification(element.column)}"
 
 
 class RenameColumn(ExecutableDDLElement):

@@ -10,10 +10,8 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
-from subscriber.types.boolean import boolout
-from subscriber.types.bytea import byteaout
+from subscriber import types
 from subscriber.types.float_text import double_text, real_text, rounded_to_real
-from subscriber.types.numeric import numeric_out
 
 _NUMERIC: Final = 1700
 _UNKNOWN: Final = 705
@@ -74,13 +72,13 @@ def value_text(value: object) -> str | None:
         case None:
             return None
         case bool():
-            return boolout(value)
+            return types.boolout(value)
         case float():
             return double_text(value)
         case Decimal():
-            return numeric_out(value)
+            return types.numeric_out(value)
         case bytes() | bytearray() | memoryview():
-            return byteaout(bytes(value))
+            return types.byteaout(bytes(value))
         case datetime() | time():
             return _time_text(value)
         case date():

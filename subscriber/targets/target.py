@@ -19,16 +19,16 @@ that does nothing, and by a method that raises.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING, Any, Self
 
 import sqlalchemy as sa
 
 from subscriber.targets.capabilities import Capabilities
-from subscriber.targets.query_result import QueryResult
-from subscriber.targets.roles.bulk import Bulk
+from subscriber.targets.query_result import QueryResult, read_result
 from subscriber.targets.roles.cluster import Cluster
 from subscriber.targets.roles.ddl import DDL
 from subscriber.targets.roles.errors import Errors
@@ -43,6 +43,10 @@ from subscriber.targets.roles.shapes import Shapes
 from subscriber.targets.roles.transactions import Transactions
 from subscriber.targets.roles.values import Values
 from subscriber.targets.roles.writing import Writing
+from subscriber.targets.table_roles import TableRole, TableRoles
+
+if TYPE_CHECKING:
+    from subscriber.targets.roles.bulk import Bulk  # noqa: F401  # its module imports Arrow; used in a string below
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -55,6 +59,9 @@ class Target:
         capabilities: facts about this kind of database.
         errors: this and the following attributes are the target roles; see the class of each role
             in :mod:`subscriber.targets.roles`.
+        open_table_roles: imports and creates the roles from ``shapes`` to ``bulk``, which are not
+            passed; see :mod:`subscriber.targets.table_roles`.
+        read_result: reads all rows of a result as text.
         status_file: the file in which a run stores its status while a batch prevents other
             processes from reading the target; None if the target can be read at any time.
         is_throwaway: the target is temporary, so its commits need not survive a power failure.
@@ -65,21 +72,24 @@ class Target:
     capabilities: Capabilities
     errors: Errors
     transactions: Transactions
-    shapes: Shapes
-    values: Values
-    matching: Matching
-    writing: Writing
-    loading: Loading
-    ddl: DDL
-    sequences: Sequences
-    row_versions: RowVersions
-    bulk: Bulk | None = None
+    open_table_roles: Callable[[], TableRoles]
+    read_result: Callable[[sa.CursorResult[Any]], QueryResult] = read_result
     prepared: Prepared | None = None
     origins: Origins | None = None
     run_lock: RunLock | None = None
     cluster: Cluster | None = None
     status_file: Path | None = None
     is_throwaway: bool = False
+
+    shapes = TableRole[Shapes]()
+    values = TableRole[Values]()
+    matching = TableRole[Matching]()
+    writing = TableRole[Writing]()
+    loading = TableRole[Loading]()
+    ddl = TableRole[DDL]()
+    sequences = TableRole[Sequences]()
+    row_versions = TableRole[RowVersions]()
+    bulk = TableRole["Bulk | None"]()
 
     def begin(self) -> AbstractContextManager[sa.Connection]:
         """Begin a write transaction; see :meth:`Transactions.begin`."""
@@ -107,7 +117,7 @@ class Target:
         with self.reporting(), self.engine.connect() as connection, self.transactions.interruptible(connection):
             # Without parameters, no driver interprets a percent sign as a parameter.
             result = connection.execution_options(no_parameters=True).exec_driver_sql(sql)
-            return self.values.read_result(result)
+            return self.read_result(result)
 
     def close(self) -> None:
         """Close every pooled connection."""

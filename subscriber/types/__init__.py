@@ -45,10 +45,31 @@ that do not fit. Every later stage would need both, and a stage that does not ha
 would fail only for rare values.
 """
 
-from subscriber.types.declarations import declared_type
-from subscriber.types.family import Decoder, TypeFamily
-from subscriber.types.oids import BUILT_IN_TYPES, ELEMENT_TYPES, type_name
-from subscriber.types.registry import FAMILIES, comes_unread, decode_column, equality_of, family_of, form_of
+from typing import TYPE_CHECKING
+
+from subscriber.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from subscriber.types.boolean import boolout
+    from subscriber.types.bytea import byteaout
+    from subscriber.types.declarations import declared_type
+    from subscriber.types.family import Decoder, TypeFamily
+    from subscriber.types.numeric import numeric_out
+    from subscriber.types.oids import BUILT_IN_TYPES, ELEMENT_TYPES, type_name
+    from subscriber.types.registry import FAMILIES, comes_unread, decode_column, equality_of, family_of, form_of
+else:
+    __getattr__ = lazy_names(
+        __name__,
+        {
+            "boolean": ("boolout",),
+            "bytea": ("byteaout",),
+            "declarations": ("declared_type",),
+            "family": ("Decoder", "TypeFamily"),
+            "numeric": ("numeric_out",),
+            "oids": ("BUILT_IN_TYPES", "ELEMENT_TYPES", "type_name"),
+            "registry": ("FAMILIES", "comes_unread", "decode_column", "equality_of", "family_of", "form_of"),
+        },
+    )
 
 __all__ = [
     "BUILT_IN_TYPES",
@@ -56,11 +77,14 @@ __all__ = [
     "FAMILIES",
     "Decoder",
     "TypeFamily",
+    "boolout",
+    "byteaout",
     "comes_unread",
     "declared_type",
     "decode_column",
     "equality_of",
     "family_of",
     "form_of",
+    "numeric_out",
     "type_name",
 ]

@@ -13,9 +13,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from ctypes import c_float
 from typing import Final
-
-import numpy as np
 
 _DOUBLE_BITS: Final = 53
 _REAL_BITS: Final = 24
@@ -50,7 +49,7 @@ def real_text(value: float) -> str:
 
 def rounded_to_real(value: float) -> float:
     """The real that is nearest to a double, as a double."""
-    return float(np.float32(value))
+    return c_float(value).value
 
 
 def _special(value: float) -> str:

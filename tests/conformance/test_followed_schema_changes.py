@@ -130,7 +130,7 @@ class Followed:
                 self.database.target.values.readable(column) for name in columns if (column := table.column(name))
             ]
             query = sa.select(*readable).select_from(table.clause()).order_by(sa.text(key))
-            ours = self.database.target.values.read_result(connection.execute(query)).rows
+            ours = self.database.target.read_result(connection.execute(query)).rows
         ours = [tuple(text_of(oid, value) for oid, value in zip(types, row, strict=True)) for row in ours]
         assert ours == theirs, listed
 

@@ -12,7 +12,7 @@ import pytest
 
 from subscriber.errors import HistoryDiverged, PublisherUnavailable, SubscriberError
 from subscriber.journal.control import read_control
-from subscriber.journal.reader import journal_positions
+from subscriber.journal.positions import journal_positions
 from subscriber.journal.storage import LocalStorage
 from subscriber.lsn import parse_lsn
 from subscriber.publisher.publisher import Publisher, connect_publisher

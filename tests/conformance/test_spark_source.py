@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 
 from subscriber.apply.exact import ExactApplier
 from subscriber.errors import JournalGap
-from subscriber.journal.reader import journal_positions
+from subscriber.journal.positions import journal_positions
 from subscriber.lsn import LSN
 from subscriber.pipeline.python_workers import package_archive
 from subscriber.pipeline.read_ahead import ReadAhead

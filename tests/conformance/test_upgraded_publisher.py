@@ -14,7 +14,7 @@ import pytest
 
 from subscriber.errors import JournalGap, PublisherNotReady, SubscriberError
 from subscriber.journal.browse import browse
-from subscriber.journal.reader import journal_positions
+from subscriber.journal.positions import journal_positions
 from subscriber.journal.storage import journal_url
 from subscriber.lsn import INVALID_LSN, MAX_LSN
 from subscriber.positions.slot_position import adopt_slot

@@ -101,7 +101,7 @@ def test_a_query_shows_its_values_as_text(target):
         insert(target, connection, shape, ("7", "x"), (None, None))
         clause = table.clause()
         query = sa.select(clause.c.a, clause.c.b).order_by(clause.c.a.is_(None))
-        assert target.values.read_result(connection.execute(query)).rows == [("7", "x"), (None, None)]
+        assert target.read_result(connection.execute(query)).rows == [("7", "x"), (None, None)]
 
 
 def test_only_columns_of_postgresqls_types_refuse_a_binary_form(target):

@@ -35,18 +35,11 @@ from subscriber.errors import (
     UsageError,
 )
 from subscriber.targets.capabilities import Capabilities
-from subscriber.targets.duckdb.bulk import DuckDBBulk
-from subscriber.targets.duckdb.column_values import DuckDBValues
-from subscriber.targets.duckdb.ddl import DuckDBDDL
 from subscriber.targets.duckdb.errors import DuckDBErrors
-from subscriber.targets.duckdb.loading import DuckDBLoading
-from subscriber.targets.duckdb.matching import DuckDBMatching
-from subscriber.targets.duckdb.sequences import DuckDBSequences
-from subscriber.targets.duckdb.shapes import DuckDBShapes
 from subscriber.targets.duckdb.transactions import DuckDBTransactions
-from subscriber.targets.duckdb.writing import DuckDBWriting
-from subscriber.targets.generic.row_versions import GenericRowVersions
+from subscriber.targets.query_result import read_result
 from subscriber.targets.run_lock import FileRunLock
+from subscriber.targets.table_roles import TableRoles
 from subscriber.targets.target import Target
 
 CAPABILITIES: Final = Capabilities(
@@ -81,23 +74,40 @@ def open_duckdb(url: sa.URL) -> Target:
         return open_file(str(url.database), partial(dialect.connect, *arguments, **options))
 
     file = str(url.database)
-    errors, values = DuckDBErrors(file), DuckDBValues()
-    matching, writing = DuckDBMatching(), DuckDBWriting(errors)
+    errors = DuckDBErrors(file)
+
+    def table_roles() -> TableRoles:
+        from subscriber.targets.duckdb.bulk import DuckDBBulk
+        from subscriber.targets.duckdb.column_values import DuckDBValues
+        from subscriber.targets.duckdb.ddl import DuckDBDDL
+        from subscriber.targets.duckdb.loading import DuckDBLoading
+        from subscriber.targets.duckdb.matching import DuckDBMatching
+        from subscriber.targets.duckdb.sequences import DuckDBSequences
+        from subscriber.targets.duckdb.shapes import DuckDBShapes
+        from subscriber.targets.duckdb.writing import DuckDBWriting
+        from subscriber.targets.generic.row_versions import GenericRowVersions
+
+        values, matching, writing = DuckDBValues(), DuckDBMatching(), DuckDBWriting(errors)
+        return TableRoles(
+            shapes=DuckDBShapes(errors),
+            values=values,
+            matching=matching,
+            writing=writing,
+            loading=DuckDBLoading(engine, errors, values, writing),
+            ddl=DuckDBDDL(engine),
+            sequences=DuckDBSequences(errors),
+            row_versions=GenericRowVersions(),
+            bulk=DuckDBBulk(engine, errors, matching),
+        )
+
     return Target(
         url=url,
         engine=engine,
         capabilities=CAPABILITIES,
         errors=errors,
         transactions=DuckDBTransactions(engine, errors, file),
-        shapes=DuckDBShapes(errors),
-        values=values,
-        matching=matching,
-        writing=writing,
-        loading=DuckDBLoading(engine, errors, values, writing),
-        ddl=DuckDBDDL(engine),
-        sequences=DuckDBSequences(errors),
-        row_versions=GenericRowVersions(),
-        bulk=DuckDBBulk(engine, errors, matching),
+        open_table_roles=table_roles,
+        read_result=partial(read_result, real="FLOAT"),
         # DuckDB's lock on the file is released between transactions.
         run_lock=FileRunLock(file),
         status_file=Path(f"{file}.subscriber-status"),

@@ -12,16 +12,9 @@ import logging
 import sqlalchemy as sa
 
 from subscriber.targets.capabilities import Capabilities
-from subscriber.targets.generic.ddl import GenericDDL
 from subscriber.targets.generic.errors import GenericErrors
-from subscriber.targets.generic.loading import GenericLoading
-from subscriber.targets.generic.matching import GenericMatching
-from subscriber.targets.generic.row_versions import GenericRowVersions
-from subscriber.targets.generic.sequences import GenericSequences
-from subscriber.targets.generic.shapes import GenericShapes
 from subscriber.targets.generic.transactions import GenericTransactions
-from subscriber.targets.generic.values import GenericValues
-from subscriber.targets.generic.writing import GenericWriting
+from subscriber.targets.table_roles import TableRoles
 from subscriber.targets.target import Target
 
 logger = logging.getLogger(__name__)
@@ -36,20 +29,35 @@ def open_generic(url: sa.URL) -> Target:
 
 def generic_target(url: sa.URL, engine: sa.Engine) -> Target:
     """The target for a database of which only SQLAlchemy's dialect is known."""
-    errors, values = GenericErrors("the target"), GenericValues()
-    writing = GenericWriting(errors)
+    errors = GenericErrors("the target")
+
+    def table_roles() -> TableRoles:
+        from subscriber.targets.generic.ddl import GenericDDL
+        from subscriber.targets.generic.loading import GenericLoading
+        from subscriber.targets.generic.matching import GenericMatching
+        from subscriber.targets.generic.row_versions import GenericRowVersions
+        from subscriber.targets.generic.sequences import GenericSequences
+        from subscriber.targets.generic.shapes import GenericShapes
+        from subscriber.targets.generic.values import GenericValues
+        from subscriber.targets.generic.writing import GenericWriting
+
+        values, writing = GenericValues(), GenericWriting(errors)
+        return TableRoles(
+            shapes=GenericShapes(errors),
+            values=values,
+            matching=GenericMatching(),
+            writing=writing,
+            loading=GenericLoading(engine, errors, values, writing),
+            ddl=GenericDDL(engine),
+            sequences=GenericSequences(errors),
+            row_versions=GenericRowVersions(),
+        )
+
     return Target(
         url=url,
         engine=engine,
         capabilities=Capabilities(database=errors.database),
         errors=errors,
         transactions=GenericTransactions(engine, errors),
-        shapes=GenericShapes(errors),
-        values=values,
-        matching=GenericMatching(),
-        writing=writing,
-        loading=GenericLoading(engine, errors, values, writing),
-        ddl=GenericDDL(engine),
-        sequences=GenericSequences(errors),
-        row_versions=GenericRowVersions(),
+        open_table_roles=table_roles,
     )

@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-from typing import Any, ClassVar
+from typing import Any
 
 import pyarrow as pa
 import sqlalchemy as sa
 
 from subscriber.errors import UnsupportedValue
-from subscriber.targets.query_result import QueryResult, read_result
 from subscriber.targets.target_table import TargetColumn
 
 
 class GenericValues:
-    """See :class:`~subscriber.targets.roles.values.Values`.
-
-    Attributes:
-        real_type_code: the driver's code for single-precision columns in a result; None if the
-            driver does not distinguish them from double-precision columns.
-    """
-
-    real_type_code: ClassVar[Hashable | None] = None
+    """See :class:`~subscriber.targets.roles.values.Values`."""
 
     def check_column(self, type_oid: int, column: TargetColumn) -> None:
         """Accept every column, because nothing is known about it.
@@ -47,7 +38,3 @@ class GenericValues:
     def readable(self, column: TargetColumn) -> sa.ColumnElement[Any]:
         """See :meth:`Values.readable`."""
         return sa.column(column.name)
-
-    def read_result(self, result: sa.CursorResult[Any]) -> QueryResult:
-        """See :meth:`Values.read_result`."""
-        return read_result(result, self.real_type_code)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-from typing import Any, ClassVar
+from typing import Any
 
 import pyarrow as pa
 import sqlalchemy as sa
@@ -15,8 +14,6 @@ from subscriber.targets.target_table import TargetColumn
 
 class MariaDBValues(GenericValues):
     """See :class:`~subscriber.targets.roles.values.Values`."""
-
-    real_type_code: ClassVar[Hashable | None] = 4  # FIELD_TYPE.FLOAT
 
     def check_column(self, type_oid: int, column: TargetColumn) -> None:
         """See :func:`subscriber.targets.mariadb.values.check_column`."""

@@ -28,32 +28,26 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, Final
 
 import sqlalchemy as sa
 from pymysql import connections, err
-from pymysql.constants import CR
+from pymysql.constants import CR, FIELD_TYPE
 
 from subscriber.errors import (
     NotSupportedError,
     UsageError,
 )
 from subscriber.targets.capabilities import Capabilities
-from subscriber.targets.generic.row_versions import GenericRowVersions
-from subscriber.targets.mariadb.bulk import MariaDBBulk
-from subscriber.targets.mariadb.column_values import MariaDBValues
 from subscriber.targets.mariadb.connection import Connection
 from subscriber.targets.mariadb.counters import CounterRestarts
-from subscriber.targets.mariadb.ddl import MariaDBDDL
 from subscriber.targets.mariadb.errors import MariaDBErrors
-from subscriber.targets.mariadb.loading import MariaDBLoading
-from subscriber.targets.mariadb.matching import MariaDBMatching
 from subscriber.targets.mariadb.prepared import MariaDBPrepared
 from subscriber.targets.mariadb.run_lock import MariaDBRunLock
-from subscriber.targets.mariadb.sequences import MariaDBSequences
-from subscriber.targets.mariadb.shapes import MariaDBShapes
 from subscriber.targets.mariadb.transactions import MariaDBTransactions
-from subscriber.targets.mariadb.writing import MariaDBWriting
+from subscriber.targets.query_result import read_result
+from subscriber.targets.table_roles import TableRoles
 from subscriber.targets.target import Target
 
 _SQL_MODE: Final = "STRICT_ALL_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_AUTO_VALUE_ON_ZERO,NO_ENGINE_SUBSTITUTION"
@@ -107,26 +101,43 @@ def open_mariadb(url: sa.URL) -> Target:
 
     sa.event.listen(engine, "connect", _on_connect)
     database = str(url.database)
-    errors, values, ddl = MariaDBErrors(), MariaDBValues(), MariaDBDDL(engine)
-    matching = MariaDBMatching(ddl)
+    errors = MariaDBErrors()
     counters = CounterRestarts(engine, errors)
     transactions = MariaDBTransactions(engine, errors, counters)
-    writing = MariaDBWriting(errors, counters)
+
+    def table_roles() -> TableRoles:
+        from subscriber.targets.generic.row_versions import GenericRowVersions
+        from subscriber.targets.mariadb.bulk import MariaDBBulk
+        from subscriber.targets.mariadb.column_values import MariaDBValues
+        from subscriber.targets.mariadb.ddl import MariaDBDDL
+        from subscriber.targets.mariadb.loading import MariaDBLoading
+        from subscriber.targets.mariadb.matching import MariaDBMatching
+        from subscriber.targets.mariadb.sequences import MariaDBSequences
+        from subscriber.targets.mariadb.shapes import MariaDBShapes
+        from subscriber.targets.mariadb.writing import MariaDBWriting
+
+        values, writing, ddl = MariaDBValues(), MariaDBWriting(errors, counters), MariaDBDDL(engine)
+        matching = MariaDBMatching(ddl)
+        return TableRoles(
+            shapes=MariaDBShapes(errors),
+            values=values,
+            matching=matching,
+            writing=writing,
+            loading=MariaDBLoading(engine, errors, values, writing),
+            ddl=ddl,
+            sequences=MariaDBSequences(errors),
+            row_versions=GenericRowVersions(),
+            bulk=MariaDBBulk(engine, matching, writing),
+        )
+
     return Target(
         url=url,
         engine=engine,
         capabilities=CAPABILITIES,
         errors=errors,
         transactions=transactions,
-        shapes=MariaDBShapes(errors),
-        values=values,
-        matching=matching,
-        writing=writing,
-        loading=MariaDBLoading(engine, errors, values, writing),
-        ddl=ddl,
-        sequences=MariaDBSequences(errors),
-        row_versions=GenericRowVersions(),
-        bulk=MariaDBBulk(engine, matching, writing),
+        open_table_roles=table_roles,
+        read_result=partial(read_result, real=FIELD_TYPE.FLOAT),
         prepared=MariaDBPrepared(engine, errors, transactions, database),
         run_lock=MariaDBRunLock(engine, errors, database),
     )

@@ -4,7 +4,7 @@ What is here: ``target`` opens the database and combines the roles. One file for
 ``errors``, ``transactions``, ``shapes``, ``column_values`` (the role values), ``matching``,
 ``writing``, ``loading``, ``ddl``, ``sequences``, ``row_versions``, ``prepared``, ``origins``,
 ``run_lock``, ``cluster``. ``catalog`` queries the system catalogs for shapes, sequences and row
-versions; ``binary_columns`` checks values in binary format.
+versions; ``binary_columns`` checks values in binary format; ``server_text`` reads results.
 
 Values pass from ``column_values`` through ``matching`` to the statement (the stream), or from
 ``loading`` to COPY (the initial copy).

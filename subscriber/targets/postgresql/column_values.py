@@ -9,7 +9,6 @@ from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import sqlalchemy as sa
 
 from subscriber.errors import (
     UnsupportedValue,
@@ -20,7 +19,6 @@ from subscriber.targets.postgresql.binary_columns import refused_binary
 from subscriber.targets.postgresql.catalog import (
     PostgreSQLColumn,
 )
-from subscriber.targets.query_result import QueryResult
 from subscriber.targets.target_table import (
     TargetColumn,
 )
@@ -51,27 +49,6 @@ class PostgreSQLValues(GenericValues):
     def refused_binary(self, type_oid: int, column: TargetColumn, number: int | None = None) -> UnsupportedValue | None:
         """See :meth:`Values.refused_binary`."""
         return refused_binary(type_oid, column, number) if isinstance(column, PostgreSQLColumn) else None
-
-    def read_result(self, result: sa.CursorResult[Any]) -> QueryResult:
-        """The server's text of every value.
-
-        Python values of psycopg would lose infinity and the output format of a type.
-        """
-        assert result.cursor is not None
-        answer = result.cursor.pgresult
-        encoding = result.cursor.connection.info.encoding
-        columns = range(answer.nfields)
-        return QueryResult(
-            tuple(answer.fname(column).decode(encoding) for column in columns),
-            tuple(answer.ftype(column) for column in columns),
-            [
-                tuple(
-                    None if (value := answer.get_value(row, column)) is None else value.decode(encoding)
-                    for column in columns
-                )
-                for row in range(answer.ntuples)
-            ],
-        )
 
 
 def as_postgresql_text(values: pa.Array) -> pa.Array:

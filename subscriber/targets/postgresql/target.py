@@ -16,21 +16,15 @@ from subscriber.errors import (
 )
 from subscriber.targets.capabilities import Capabilities
 from subscriber.targets.postgresql.cluster import PostgreSQLCluster
-from subscriber.targets.postgresql.column_values import PostgreSQLValues
-from subscriber.targets.postgresql.ddl import PostgreSQLDDL
 from subscriber.targets.postgresql.errors import (
     PostgreSQLErrors,
 )
-from subscriber.targets.postgresql.loading import PostgreSQLLoading
-from subscriber.targets.postgresql.matching import PostgreSQLMatching
 from subscriber.targets.postgresql.origins import PostgreSQLOrigins, reset_origin
 from subscriber.targets.postgresql.prepared import PostgreSQLPrepared
-from subscriber.targets.postgresql.row_versions import PostgreSQLRowVersions
 from subscriber.targets.postgresql.run_lock import PostgreSQLRunLock
-from subscriber.targets.postgresql.sequences import PostgreSQLSequences
-from subscriber.targets.postgresql.shapes import PostgreSQLShapes
+from subscriber.targets.postgresql.server_text import read_server_text
 from subscriber.targets.postgresql.transactions import PostgreSQLTransactions, set_up_session
-from subscriber.targets.postgresql.writing import PostgreSQLWriting
+from subscriber.targets.table_roles import TableRoles
 from subscriber.targets.target import Target
 
 CAPABILITIES: Final = Capabilities(
@@ -66,23 +60,39 @@ def open_postgresql(url: sa.URL) -> Target:
     _check_options(engine)
     sa.event.listen(engine, "connect", set_up_session)
     sa.event.listen(engine, "checkin", reset_origin)
-    errors, values = PostgreSQLErrors(), PostgreSQLValues()
+    errors = PostgreSQLErrors()
     transactions, origins = PostgreSQLTransactions(engine, errors), PostgreSQLOrigins(engine, errors)
-    writing = PostgreSQLWriting(errors)
+
+    def table_roles() -> TableRoles:
+        from subscriber.targets.postgresql.column_values import PostgreSQLValues
+        from subscriber.targets.postgresql.ddl import PostgreSQLDDL
+        from subscriber.targets.postgresql.loading import PostgreSQLLoading
+        from subscriber.targets.postgresql.matching import PostgreSQLMatching
+        from subscriber.targets.postgresql.row_versions import PostgreSQLRowVersions
+        from subscriber.targets.postgresql.sequences import PostgreSQLSequences
+        from subscriber.targets.postgresql.shapes import PostgreSQLShapes
+        from subscriber.targets.postgresql.writing import PostgreSQLWriting
+
+        values, writing = PostgreSQLValues(), PostgreSQLWriting(errors)
+        return TableRoles(
+            shapes=PostgreSQLShapes(errors, transactions),
+            values=values,
+            matching=PostgreSQLMatching(),
+            writing=writing,
+            loading=PostgreSQLLoading(engine, errors, values, writing),
+            ddl=PostgreSQLDDL(engine),
+            sequences=PostgreSQLSequences(errors),
+            row_versions=PostgreSQLRowVersions(),
+        )
+
     return Target(
         url=url,
         engine=engine,
         capabilities=CAPABILITIES,
         errors=errors,
         transactions=transactions,
-        shapes=PostgreSQLShapes(errors, transactions),
-        values=values,
-        matching=PostgreSQLMatching(),
-        writing=writing,
-        loading=PostgreSQLLoading(engine, errors, values, writing),
-        ddl=PostgreSQLDDL(engine),
-        sequences=PostgreSQLSequences(errors),
-        row_versions=PostgreSQLRowVersions(),
+        open_table_roles=table_roles,
+        read_result=read_server_text,
         prepared=PostgreSQLPrepared(engine, errors, transactions, origins),
         origins=origins,
         run_lock=PostgreSQLRunLock(engine, errors),

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import sqlalchemy as sa
 
-from subscriber.targets.loader import BlockFormat, LoadColumn
 from subscriber.targets.target_table import (
     TargetTable,
 )
+
+if TYPE_CHECKING:
+    from subscriber.targets.loader import BlockFormat, LoadColumn
 
 
 class Loading(Protocol):

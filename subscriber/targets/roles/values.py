@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-import pyarrow as pa
 import sqlalchemy as sa
 
 from subscriber.errors import UnsupportedValue
-from subscriber.targets.query_result import QueryResult
 from subscriber.targets.target_table import (
     TargetColumn,
 )
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 class Values(Protocol):
@@ -53,8 +54,4 @@ class Values(Protocol):
 
         It differs from the column if the driver would return another value.
         """
-        ...
-
-    def read_result(self, result: sa.CursorResult[Any]) -> QueryResult:
-        """All rows of a result, as text."""
         ...

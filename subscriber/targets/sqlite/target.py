@@ -28,19 +28,11 @@ from subscriber.errors import (
     UsageError,
 )
 from subscriber.targets.capabilities import Capabilities
-from subscriber.targets.generic.row_versions import GenericRowVersions
 from subscriber.targets.run_lock import FileRunLock
-from subscriber.targets.sqlite.bulk import SQLiteBulk
-from subscriber.targets.sqlite.column_values import SQLiteValues
-from subscriber.targets.sqlite.ddl import SQLiteDDL
 from subscriber.targets.sqlite.errors import SQLiteErrors
 from subscriber.targets.sqlite.keywords import KEYWORDS
-from subscriber.targets.sqlite.loading import SQLiteLoading
-from subscriber.targets.sqlite.matching import SQLiteMatching
-from subscriber.targets.sqlite.sequences import SQLiteSequences
-from subscriber.targets.sqlite.shapes import SQLiteShapes
 from subscriber.targets.sqlite.transactions import SQLiteTransactions, begin_immediately
-from subscriber.targets.sqlite.writing import SQLiteWriting
+from subscriber.targets.table_roles import TableRoles
 from subscriber.targets.target import Target
 
 BUSY_TIMEOUT: Final = 5.0
@@ -87,23 +79,39 @@ def open_sqlite(url: sa.URL) -> Target:
     sa.event.listen(engine, "connect", _on_connect)
     sa.event.listen(engine, "begin", begin_immediately)
     file = str(url.database)
-    errors, values, matching = SQLiteErrors(file), SQLiteValues(), SQLiteMatching()
-    writing = SQLiteWriting(errors)
+    errors = SQLiteErrors(file)
+
+    def table_roles() -> TableRoles:
+        from subscriber.targets.generic.row_versions import GenericRowVersions
+        from subscriber.targets.sqlite.bulk import SQLiteBulk
+        from subscriber.targets.sqlite.column_values import SQLiteValues
+        from subscriber.targets.sqlite.ddl import SQLiteDDL
+        from subscriber.targets.sqlite.loading import SQLiteLoading
+        from subscriber.targets.sqlite.matching import SQLiteMatching
+        from subscriber.targets.sqlite.sequences import SQLiteSequences
+        from subscriber.targets.sqlite.shapes import SQLiteShapes
+        from subscriber.targets.sqlite.writing import SQLiteWriting
+
+        values, matching, writing = SQLiteValues(), SQLiteMatching(), SQLiteWriting(errors)
+        return TableRoles(
+            shapes=SQLiteShapes(errors),
+            values=values,
+            matching=matching,
+            writing=writing,
+            loading=SQLiteLoading(engine, errors, values, writing),
+            ddl=SQLiteDDL(engine),
+            sequences=SQLiteSequences(errors),
+            row_versions=GenericRowVersions(),
+            bulk=SQLiteBulk(engine, errors, values, matching, writing),
+        )
+
     return Target(
         url=url,
         engine=engine,
         capabilities=CAPABILITIES,
         errors=errors,
         transactions=SQLiteTransactions(engine, errors, file),
-        shapes=SQLiteShapes(errors),
-        values=values,
-        matching=matching,
-        writing=writing,
-        loading=SQLiteLoading(engine, errors, values, writing),
-        ddl=SQLiteDDL(engine),
-        sequences=SQLiteSequences(errors),
-        row_versions=GenericRowVersions(),
-        bulk=SQLiteBulk(engine, errors, values, matching, writing),
+        open_table_roles=table_roles,
         run_lock=FileRunLock(file),
     )
 

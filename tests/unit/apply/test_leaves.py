@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -39,7 +38,8 @@ class Routed:
 def conditions(target: Target, columns: tuple[str, ...] | None, sent: tuple[str, ...]) -> list[str]:
     """The conditions as PostgreSQL's SQL; ``columns`` are those of the partition bounds."""
     routing = None if columns is None else LeafRouting("tableoid", "CASE WHEN region = 'eu' THEN 16391 END", columns)
-    routed: Any = replace(target, matching=Routed(routing))  # type: ignore[arg-type]
+    roles = replace(target.open_table_roles(), matching=Routed(routing))  # type: ignore[arg-type]
+    routed = replace(target, open_table_roles=lambda: roles)
     found = in_leaf(routed, LOCAL, TABLE.clause(), sent, lambda column: sa.literal_column(f":{column.name}"))
     return [" ".join(str(one.compile(dialect=postgresql.dialect())).split()) for one in found]
 

@@ -74,7 +74,7 @@ def spark_that_ends(monkeypatch, tmp_path):
     def session(*_: Any) -> Any:
         raise PipelineError("Spark's Java process has ended")
 
-    monkeypatch.setattr(run, "spark_session", session)
+    monkeypatch.setattr("subscriber.pipeline.session.starting_spark", session)
 
     def go(stop: threading.Event, *, once: bool = False) -> bool:
         settings = Settings(str(tmp_path / "journal"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from subscriber.journal.reader import watched_positions
+from subscriber.journal.positions import watched_positions
 from subscriber.journal.sparing import REMOTE_SECONDS, Sparing
 from subscriber.journal.storage import RemoteStorage, open_storage
 from subscriber.journal.writer import JournalWriter

@@ -9,6 +9,7 @@ import logging
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from py4j.protocol import Py4JError
 
 from subscriber.errors import PipelineError, UsageError
 from subscriber.pipeline.python_workers import package_archive, worker_python
-from subscriber.pipeline.session import _network_settings, _spark_home, spark_session
+from subscriber.pipeline.session import _network_settings, _spark_home, spark_session, starting_spark
 
 
 @pytest.fixture(autouse=True)
@@ -169,6 +170,7 @@ def session(monkeypatch) -> Iterator[Any]:
     builder.master.return_value = builder.config.return_value = builder
     builder.getOrCreate.return_value = made
     monkeypatch.setattr("subscriber.pipeline.session.SparkSession", made)
+    monkeypatch.setattr("subscriber.pipeline.session.SparkContext", MagicMock(_gateway=made))
     monkeypatch.setattr("subscriber.pipeline.session.find_java", lambda: Path("/java"))
     monkeypatch.setenv("JAVA_HOME", "/java")
     yield made
@@ -213,13 +215,76 @@ def test_an_error_whose_text_the_ended_jvm_would_have_is_told_by_its_class(tmp_p
         def __str__(self) -> str:
             raise Py4JError("An error occurred while calling None.None")
 
-    def fail(_builder: object) -> None:
+    def fail(*_: object) -> None:
         raise TextOfTheJVM
 
-    monkeypatch.setattr("subscriber.pipeline.session.SparkSession.Builder.getOrCreate", fail)
+    monkeypatch.setattr("subscriber.pipeline.session.SparkContext", MagicMock(_gateway=None))
+    monkeypatch.setattr("subscriber.pipeline.session.launch_gateway", fail)
     with (
         pytest.raises(UsageError, match="could not start Spark") as caught,
         spark_session("local[1]", tmp_path / "spark.log"),
     ):
         pass
     assert caught.value.detail == "TextOfTheJVM"
+
+
+# A JVM that starts --------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def starting(session, monkeypatch) -> Any:
+    """pyspark without a JVM; ``launched`` is set when the JVM is to be up, which the gateway of
+    ``session`` stands for.
+    """
+    context = MagicMock(_gateway=None)
+    context.launched = threading.Event()
+
+    def launch(_conf: object, options: dict[str, int]) -> Any:
+        os.write(options["stderr"], b"from the JVM\n")
+        context.launched.wait(10)
+        return session.sparkContext._gateway
+
+    def initialize(gateway: object) -> None:
+        context._gateway = gateway
+
+    context._ensure_initialized = initialize
+    monkeypatch.setattr("subscriber.pipeline.session.SparkContext", context)
+    monkeypatch.setattr("subscriber.pipeline.session.launch_gateway", launch)
+    return context
+
+
+def test_the_caller_works_while_the_jvm_starts(session, starting, tmp_path):
+    with starting_spark("local[1]", tmp_path / "spark.log") as create:
+        assert not starting._gateway
+        starting.launched.set()
+        made: Any = create()
+        assert made is session
+        assert starting._gateway is session.sparkContext._gateway
+    assert session.sparkContext._gateway.proc.poll() is None
+    session.stop.assert_called_once_with()
+
+
+def test_the_jvm_writes_its_errors_to_the_log_file(session, starting, tmp_path, capfd):
+    starting.launched.set()
+    with spark_session("local[1]", tmp_path / "spark.log"):
+        os.write(2, b"ours\n")
+    assert (tmp_path / "spark.log").read_text() == "from the JVM\n"
+    assert capfd.readouterr().err == "ours\n"
+
+
+@pytest.mark.parametrize("launched", [True, False], ids=["already started", "still starting"])
+def test_a_jvm_that_is_not_used_ends_and_is_not_waited_for(session, starting, tmp_path, launched):
+    with pytest.raises(FileNotFoundError), starting_spark("local[1]", tmp_path / "spark.log"):
+        if launched:
+            starting.launched.set()
+        raise FileNotFoundError
+    starting.launched.set()
+    assert session.sparkContext._gateway.proc.wait(10) == 0
+    session.stop.assert_not_called()
+
+
+def test_a_jvm_that_was_started_before_is_used_again(session, starting, tmp_path, monkeypatch):
+    starting._gateway = session.sparkContext._gateway
+    monkeypatch.setattr("subscriber.pipeline.session.launch_gateway", None)
+    with spark_session("local[1]", tmp_path / "spark.log") as made:
+        assert made is session

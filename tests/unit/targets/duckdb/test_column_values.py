@@ -43,5 +43,5 @@ def test_the_rules_are_duckdbs():
 def test_a_single_precision_number_is_shown_as_postgresql_shows_it(target):
     execute(target, "CREATE TABLE t (a FLOAT, b DOUBLE)", "INSERT INTO t VALUES (0.1, 0.1)")
     with target.engine.connect() as connection:
-        result = target.values.read_result(connection.exec_driver_sql("SELECT a, b FROM t"))
+        result = target.read_result(connection.exec_driver_sql("SELECT a, b FROM t"))
     assert result.rows == [("0.1", "0.1")]

@@ -5,7 +5,6 @@ import pytest
 
 from subscriber.targets import TargetColumn
 from subscriber.targets.generic.values import GenericValues
-from tests.unit.targets.tables import execute
 
 VALUES = GenericValues()
 COLUMN = TargetColumn("a", "", "")
@@ -37,10 +36,3 @@ def test_values_in_binary_form_are_accepted():
 
 def test_a_column_is_read_as_it_is():
     assert str(VALUES.readable(COLUMN)) == "a"
-
-
-def test_a_result_is_read_as_text(target):
-    execute(target, "CREATE TABLE t (a, b)", "INSERT INTO t VALUES (1, 'x'), (NULL, NULL)")
-    with target.engine.connect() as connection:
-        result = VALUES.read_result(connection.exec_driver_sql("SELECT a, b FROM t ORDER BY rowid"))
-    assert result.rows == [("1", "x"), (None, None)]

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import math
-from types import SimpleNamespace
-from typing import Any, cast
 
 import pyarrow as pa
 import pytest
-import sqlalchemy as sa
 
 from subscriber.errors import UnsupportedValue
 from subscriber.targets import TargetColumn
@@ -71,30 +68,3 @@ def test_every_column_is_accepted():
 def test_a_value_in_binary_form_needs_a_column_that_reads_it(column, is_refused):
     """C5, D7"""
     assert (VALUES.refused_binary(20, column, 1) is not None) is is_refused
-
-
-class _Result:
-    """A result of libpq: names, type OIDs and texts of its columns."""
-
-    def __init__(self, columns: dict[str, int], *rows: tuple[bytes | None, ...]) -> None:
-        self._columns, self._rows = columns, rows
-        self.nfields, self.ntuples = len(columns), len(rows)
-
-    def fname(self, column: int) -> bytes:
-        return [*self._columns][column].encode("latin1")
-
-    def ftype(self, column: int) -> int:
-        return [*self._columns.values()][column]
-
-    def get_value(self, row: int, column: int) -> bytes | None:
-        return self._rows[row][column]
-
-
-def test_a_result_is_read_as_the_servers_text():
-    """In the connection's encoding; psycopg's Python values have no infinity for a date."""
-    answer = _Result({"é": 1082, "b": 25}, (b"infinity", "ü".encode("latin1")), (None, b""))
-    connection = SimpleNamespace(info=SimpleNamespace(encoding="latin1"))
-    cursor: Any = SimpleNamespace(cursor=SimpleNamespace(pgresult=answer, connection=connection))
-    result = VALUES.read_result(cast("sa.CursorResult[Any]", cursor))
-    assert result.rows == [("infinity", "ü"), (None, "")]
-    assert (result.names, result.type_oids) == (("é", "b"), (1082, 25))

@@ -49,5 +49,6 @@ class _Objects(SQLiteValues):
 def test_what_pythons_module_refuses_is_an_unsupported_value(target, table):
     errors = SQLiteErrors(str(target.url.database))
     loading = SQLiteLoading(target.engine, errors, _Objects(), target.writing)
+    roles = replace(target.open_table_roles(), loading=loading)
     with pytest.raises(UnsupportedValue, match="cannot hold a value exactly"):
-        load(replace(target, loading=loading), table, {"a": 23}, batch(a=[1]))
+        load(replace(target, open_table_roles=lambda: roles), table, {"a": 23}, batch(a=[1]))
