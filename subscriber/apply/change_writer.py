@@ -8,6 +8,7 @@ rows for one frame.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -34,7 +35,7 @@ from subscriber.apply.statements import (
 )
 from subscriber.apply.walk import Run
 from subscriber.catalog.schema_changes import Alteration
-from subscriber.errors import SubscriberError
+from subscriber.errors import Stopped, SubscriberError
 from subscriber.protocol.changes import ChangeGroup, Frame
 from subscriber.protocol.messages import Relation
 from subscriber.targets import Target
@@ -181,30 +182,31 @@ class ChangeWriter:
         """
         changes = self._frame.groups[rows.group].take(rows.rows)
         statement = self._statement(changes)
-        in_bulk = self._write_in_bulk(statement, changes)
-        if in_bulk is not None:
-            return in_bulk == len(changes)
+        if self._may_write_in_bulk(statement, changes):
+            return self._write_in_bulk(statement, changes) == len(changes)
         bound = self._bind(statement, changes)
         if changes.action == "I":
             self._execute(statement, bound, count=False)
             return True
         return self._change(statement, bound, changes) == len(changes)
 
-    def _write_in_bulk(self, statement: Statement, changes: ChangeGroup) -> int | None:
-        """Execute a statement for all rows at once, where the target can and it is quicker; returns
-        how many rows were found. None if nothing was written.
-        """
+    def _may_write_in_bulk(self, statement: Statement, changes: ChangeGroup) -> bool:
+        """Whether the target can execute a statement for all rows at once, and it is quicker."""
         bulk = self._target.bulk
-        if bulk is None or len(changes) < LEAST_IN_BULK or statement.search is not None or not statement.parameters:
-            return None
+        if bulk is None or len(changes) < LEAST_IN_BULK or not statement.finds_exactly or not statement.parameters:
+            return False
         local = self._relations.open(changes.relation)
-        table, asked = local.table, (local, changes.action == "I")
+        asked = (local, changes.action == "I")
         if asked not in self._least_rows:
             key = [LoadColumn(parameter.column, parameter.type_oid) for parameter in statement.key]
-            self._least_rows[asked] = bulk.least_rows(self._connection, table, key)
+            self._least_rows[asked] = bulk.least_rows(self._connection, local.table, key)
         least = self._least_rows[asked]
-        if least is None or len(changes) < least:
-            return None
+        return least is not None and len(changes) >= least
+
+    def _write_in_bulk(self, statement: Statement, changes: ChangeGroup) -> int:
+        """Execute a statement for all rows at once; returns how many rows were found."""
+        bulk, table = self._target.bulk, self._relations.open(changes.relation).table
+        assert bulk is not None
         self._check_binary(changes)
         found = 0
         for start, stop in self._parts(len(changes), BULK_ROWS_AT_A_TIME):
@@ -217,6 +219,33 @@ class ChangeWriter:
             else:
                 found += bulk.delete(self._connection, table, keys)
         return found
+
+    def _insert_in_bulk(self, changes: ChangeGroup) -> bool:
+        """Insert rows at once, where the target can and it is quicker.
+
+        If that fails, nothing was inserted. The statements for one row then find the row that
+        cannot be inserted.
+        """
+        local = self._relations.open(changes.relation)
+        if not self._target.capabilities.savepoints or _has_own_columns(local):
+            return False
+        statement = self._statement(changes)
+        if not self._may_write_in_bulk(statement, changes):
+            return False
+        with self._target.reporting():
+            savepoint = self._connection.begin_nested()
+        try:
+            self._write_in_bulk(statement, changes)
+        except SubscriberError as error:
+            # After a lost connection the savepoint does not exist, which must not hide the error.
+            with suppress(SQLAlchemyError):
+                savepoint.rollback()
+            if error.transient or isinstance(error, Stopped):
+                raise
+            return False
+        with self._target.reporting():
+            savepoint.commit()
+        return True
 
     def write(self, run: Run, place: ChangePlace = NOWHERE) -> Sequence[tuple[Conflict, int]]:
         """Apply a run in order.
@@ -233,6 +262,8 @@ class ChangeWriter:
             TargetUnavailable: try again.
         """
         group = self._frame.groups[run.group]
+        if group.action == "I" and self._insert_in_bulk(group.slice(run.start, run.stop)):
+            return ()
         prepared = self._prepared.get(run.group)
         if prepared is None:
             prepared = self._prepared[run.group] = self._prepare(group)

@@ -134,6 +134,18 @@ _CONNECTED: Final = sa.text(
     "  WHERE a.attrelid = c.oid AND to_jsonb(o) ->> 'collisdeterministic' = 'false')"
     " FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = :schema AND c.relname = :table"
 )
+_ONE_BY_ONE: Final = sa.text(
+    # A trigger may see a table in which only some of the rows are written.
+    "SELECT EXISTS (SELECT FROM pg_trigger g"
+    "  WHERE (g.tgrelid = c.oid OR c.relkind = 'p' AND g.tgrelid IN (SELECT relid FROM pg_partition_tree(c.oid)))"
+    "  AND position(g.tgenabled::text IN CAST(:firing AS text)) > 0) AS fires,"
+    # A value of the table's row type must have a value of such a domain.
+    " EXISTS (WITH RECURSIVE d (oid) AS (SELECT a.atttypid FROM pg_attribute a"
+    "   WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped"
+    "  UNION SELECT t.typbasetype FROM d JOIN pg_type t ON t.oid = d.oid WHERE t.typbasetype <> 0)"
+    "  SELECT FROM d JOIN pg_type t ON t.oid = d.oid WHERE t.typnotnull) AS requires"
+    " FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = :schema AND c.relname = :table"
+)
 _ROW_VERSION: Final = sa.text(
     # CASE: the function raises an error if commit times are not recorded.
     "SELECT v.timestamp::text AS at, CASE WHEN v.roident <> 0 THEN coalesce(o.roname, '') END AS origin, n.nspname, c.relname"
@@ -285,6 +297,21 @@ def is_connected(connection: sa.Connection, table: TargetTable, *, fires: str) -
     """
     place = {"schema": table.schema, "table": table.name, "firing": fires, "keys": int(table.key is not None)}
     return bool(connection.execute(_CONNECTED, place).scalar_one())
+
+
+def takes_many_rows(connection: sa.Connection, table: TargetTable, *, fires: str, as_rows: bool) -> bool:
+    """Whether a statement for many rows does the same as a statement for each row.
+
+    Args:
+        connection: the connection to use.
+        table: a table, which may have partitions.
+        fires: as in :func:`read_table`.
+        as_rows: the statement gets values of the table's row type, in which only some columns are
+            not NULL.
+    """
+    place = {"schema": table.schema, "table": table.name, "firing": fires}
+    found = connection.execute(_ONE_BY_ONE, place).one()
+    return not (found.fires or (as_rows and found.requires))
 
 
 def read_unique_indexes(connection: sa.Connection, table: TargetTable) -> Sequence[UniqueIndex]:

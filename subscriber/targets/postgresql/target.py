@@ -15,6 +15,7 @@ from subscriber.errors import (
     UsageError,
 )
 from subscriber.targets.capabilities import Capabilities
+from subscriber.targets.postgresql.bulk import PostgreSQLBulk
 from subscriber.targets.postgresql.cluster import PostgreSQLCluster
 from subscriber.targets.postgresql.column_values import PostgreSQLValues
 from subscriber.targets.postgresql.ddl import PostgreSQLDDL
@@ -68,7 +69,7 @@ def open_postgresql(url: sa.URL) -> Target:
     sa.event.listen(engine, "checkin", reset_origin)
     errors, values = PostgreSQLErrors(), PostgreSQLValues()
     transactions, origins = PostgreSQLTransactions(engine, errors), PostgreSQLOrigins(engine, errors)
-    writing = PostgreSQLWriting(errors)
+    writing, matching = PostgreSQLWriting(errors), PostgreSQLMatching()
     return Target(
         url=url,
         engine=engine,
@@ -77,12 +78,13 @@ def open_postgresql(url: sa.URL) -> Target:
         transactions=transactions,
         shapes=PostgreSQLShapes(errors, transactions),
         values=values,
-        matching=PostgreSQLMatching(),
+        matching=matching,
         writing=writing,
         loading=PostgreSQLLoading(engine, errors, values, writing),
         ddl=PostgreSQLDDL(engine),
         sequences=PostgreSQLSequences(errors),
         row_versions=PostgreSQLRowVersions(),
+        bulk=PostgreSQLBulk(engine, errors, transactions, matching),
         prepared=PostgreSQLPrepared(engine, errors, transactions, origins),
         origins=origins,
         run_lock=PostgreSQLRunLock(engine, errors),
