@@ -166,7 +166,6 @@ class ChangeWriter:
                 or not _identifies(self._target, local)
                 or _has_own_columns(local)
                 or self._relations.has_other_shape(local)
-                or (self._target.origins is not None and self._target.origins.others(self._connection) is not None)
             )
         return matters
 
@@ -174,7 +173,7 @@ class ChangeWriter:
         """Apply changes of the open frame whose order does not matter.
 
         Returns:
-            Whether every row was found.
+            Whether every row was found, and none of them was last written by another origin.
 
         Raises:
             ApplyError: a change cannot be applied.
@@ -188,6 +187,8 @@ class ChangeWriter:
         if changes.action == "I":
             self._execute(statement, bound, count=False)
             return True
+        if any(True for _ in self._touched(changes, NOWHERE)):
+            return False
         return self._change(statement, bound, changes) == len(changes)
 
     def _may_write_in_bulk(self, statement: Statement, changes: ChangeGroup) -> bool:
@@ -262,7 +263,8 @@ class ChangeWriter:
             TargetUnavailable: try again.
         """
         group = self._frame.groups[run.group]
-        if group.action == "I" and self._insert_in_bulk(group.slice(run.start, run.stop)):
+        is_long = run.stop - run.start >= LEAST_IN_BULK
+        if group.action == "I" and is_long and self._insert_in_bulk(group.slice(run.start, run.stop)):
             return ()
         prepared = self._prepared.get(run.group)
         if prepared is None:

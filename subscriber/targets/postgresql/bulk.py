@@ -38,6 +38,7 @@ from subscriber.targets.postgresql.transactions import PostgreSQLTransactions
 from subscriber.targets.roles.bulk import BulkColumn
 from subscriber.targets.roles.errors import Errors
 from subscriber.targets.roles.matching import Matching
+from subscriber.targets.roles.origins import Origins
 from subscriber.targets.target_table import TargetTable
 
 _LEAST_ROWS: Final = 8
@@ -53,12 +54,18 @@ class PostgreSQLBulk:
     """See :class:`~subscriber.targets.roles.bulk.Bulk`."""
 
     def __init__(
-        self, engine: sa.Engine, errors: Errors, transactions: PostgreSQLTransactions, matching: Matching
+        self,
+        engine: sa.Engine,
+        errors: Errors,
+        transactions: PostgreSQLTransactions,
+        matching: Matching,
+        origins: Origins,
     ) -> None:
         self._engine = engine
         self._errors = errors
         self._transactions = transactions
         self._matching = matching
+        self._origins = origins
 
     def least_rows(self, connection: sa.Connection, table: TargetTable, key: Sequence[LoadColumn]) -> int | None:
         """See :meth:`Bulk.least_rows`; COPY also writes to a partitioned table."""
@@ -89,14 +96,15 @@ class PostgreSQLBulk:
                 raise ValueError("an UPDATE of many rows cannot change their key")
         new: dict[str, Any] = {one.column.name: rows.c[one.column.name] for one in written}
         same = key[0].column.name
-        statement = sa.update(clause).values(new or {same: clause.c[same]}).where(*self._found(clause, rows, key))
-        return self._run(connection, table, self._matching.own_rows(table, statement, clause), list(columns.values()))
+        statement = sa.update(clause).values(new or {same: clause.c[same]})
+        found = statement.where(*self._found(connection, clause, rows, key))
+        return self._run(connection, table, self._matching.own_rows(table, found, clause), list(columns.values()))
 
     def delete(self, connection: sa.Connection, table: TargetTable, key: Sequence[BulkColumn]) -> int:
         """See :meth:`Bulk.delete`."""
         clause = table.clause()
-        statement = sa.delete(clause).where(*self._found(clause, self._rows(table), key))
-        return self._run(connection, table, self._matching.own_rows(table, statement, clause), key)
+        found = sa.delete(clause).where(*self._found(connection, clause, self._rows(table), key))
+        return self._run(connection, table, self._matching.own_rows(table, found, clause), key)
 
     def _rows(self, table: TargetTable) -> sa.TableValuedAlias:
         """The rows of the array, with the table's columns. Their type has the table's name."""
@@ -105,12 +113,17 @@ class PostgreSQLBulk:
         return sa.func.unnest(array).table_valued(*(column.name for column in table.columns), name=_ROWS)
 
     def _found(
-        self, clause: sa.TableClause, rows: sa.FromClause, key: Sequence[BulkColumn]
+        self, connection: sa.Connection, clause: sa.TableClause, rows: sa.FromClause, key: Sequence[BulkColumn]
     ) -> Iterator[sa.ColumnElement[bool]]:
-        """The conditions that the key of a row is that of a row of the array."""
+        """The conditions that the key of a row is that of a row of the array, and that no other
+        origin wrote the row last.
+        """
         for one in key:
             name = one.column.name
             yield self._matching.finds(one.column, clause.c[name], rows.c[name])
+        differs = self._origins.others(connection)
+        if differs is not None:
+            yield differs.is_not(sa.true())
 
     def _run(
         self, connection: sa.Connection, table: TargetTable, statement: sa.UpdateBase, columns: Sequence[BulkColumn]

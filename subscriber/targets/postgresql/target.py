@@ -84,7 +84,7 @@ def open_postgresql(url: sa.URL) -> Target:
         ddl=PostgreSQLDDL(engine),
         sequences=PostgreSQLSequences(errors),
         row_versions=PostgreSQLRowVersions(),
-        bulk=PostgreSQLBulk(engine, errors, transactions, matching),
+        bulk=PostgreSQLBulk(engine, errors, transactions, matching, origins),
         prepared=PostgreSQLPrepared(engine, errors, transactions, origins),
         origins=origins,
         run_lock=PostgreSQLRunLock(engine, errors),
