@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import count
 from typing import Any
 
@@ -21,7 +22,9 @@ from subscriber.catalog import CATALOG, OriginProgress
 from subscriber.errors import (
     ConflictError,
     Stopped,
+    SubscriberError,
     TargetRelationError,
+    TargetUnavailable,
 )
 from subscriber.lsn import LSN
 from subscriber.protocol import messages as m
@@ -366,3 +369,100 @@ def test_few_rows_are_written_by_single_statements(target, rows, monkeypatch, le
     assert written_together(target, bulk, *(insert(key, "x", None) for key in ("1", "2", "3")), check=lambda: None)
     assert bulk.written == []
     assert [row["a"] for row in rows()] == [1, 2, 3]
+
+
+class RefusingBulk(RecordedBulk):
+    """A bulk writer that inserts a row and then raises an error."""
+
+    def __init__(self, error: SubscriberError) -> None:
+        super().__init__(1)
+        self.error = error
+
+    def insert(self, connection: sa.Connection, table: TargetTable, written: Sequence[BulkColumn]) -> int:
+        super().insert(connection, table, written)
+        connection.execute(sa.insert(table.clause()).values(a=77))
+        raise self.error
+
+
+def written_in_order(target: Target, bulk: RecordedBulk, *changes: m.Message, of: m.Relation) -> None:
+    target.bulk = bulk
+    with target.begin() as connection:
+        using = writer(target, connection, {}, check=lambda: None)
+        made = frame([of], changes)
+        using.open_frame(made)
+        for run in runs(made):
+            using.write(run)
+
+
+MANY = [insert(str(key), "x", "y") for key in range(change_writer.LEAST_IN_BULK)]
+SHARED = relation("public.same", {"a": "int4", "b": "text", "c": "text"}, ["a"])
+"""A relation of which the target's table has no other columns."""
+
+
+@pytest.fixture
+def same(execute) -> None:
+    execute("CREATE TABLE same (a INTEGER PRIMARY KEY, b TEXT, c TEXT)")
+
+
+@pytest.mark.usefixtures("same")
+def test_a_long_run_of_inserts_is_written_in_bulk(target):
+    bulk = RecordedBulk(1)
+    written_in_order(target, bulk, *MANY, of=SHARED)
+    columns = {"a": [*range(len(MANY))], "b": ["x"] * len(MANY), "c": ["y"] * len(MANY)}
+    assert bulk.written == [("insert", columns)]
+
+
+@pytest.mark.usefixtures("same")
+@pytest.mark.parametrize("changes", [MANY[1:], [update((str(key), "x", "y")) for key in range(len(MANY))]])
+def test_other_runs_are_written_by_single_statements(target, changes):
+    bulk = RecordedBulk(1)
+    written_in_order(target, bulk, *changes, of=SHARED)
+    assert bulk.written == []
+
+
+def test_rows_of_a_table_with_own_columns_are_inserted_one_by_one(target, rows):
+    """A default may read the rows before it."""
+    bulk = RecordedBulk(1)
+    written_in_order(target, bulk, *MANY, of=T)
+    assert bulk.written == []
+    assert len(rows()) == len(MANY)
+
+
+@pytest.mark.usefixtures("same")
+def test_rows_that_cannot_be_inserted_in_bulk_are_inserted_one_by_one(target, rows):
+    """C35: what the bulk write has done is undone"""
+    bulk = RefusingBulk(ConflictError("refused", sqlstate="23505"))
+    written_in_order(target, bulk, *MANY, of=SHARED)
+    assert len(bulk.written) == 1
+    assert [row["a"] for row in rows("same")] == [*range(len(MANY))]
+
+
+@pytest.mark.usefixtures("same")
+@pytest.mark.parametrize("error", [TargetUnavailable("gone"), Stopped("stopped")])
+def test_an_error_that_is_not_of_a_row_ends_the_batch(target, rows, error):
+    with pytest.raises(type(error)):
+        written_in_order(target, RefusingBulk(error), *MANY, of=SHARED)
+    assert rows("same") == []
+
+
+@pytest.mark.usefixtures("same")
+def test_without_savepoints_rows_are_inserted_one_by_one(target, rows, monkeypatch):
+    target.capabilities = replace(target.capabilities, savepoints=False)
+    bulk = RecordedBulk(1)
+    written_in_order(target, bulk, *MANY, of=SHARED)
+    assert bulk.written == []
+    assert len(rows("same")) == len(MANY)
+
+
+def test_rows_of_other_origins_are_left_to_the_publishers_order(target, rows, execute):
+    """C19: the conflict is recorded there"""
+
+    class Origins:
+        def others(self, connection: sa.Connection) -> sa.ColumnElement[bool]:
+            return sa.column("b") == "theirs"
+
+    target.origins = Origins()
+    execute("INSERT INTO t (a, b) VALUES (1, 'own'), (2, 'theirs')")
+    assert written_together(target, RecordedBulk(None), update(("1", "new", None)), check=lambda: None)
+    assert not written_together(target, RecordedBulk(None), update(("2", "new", None)), check=lambda: None)
+    assert [row["b"] for row in rows()] == ["new", "theirs"]
