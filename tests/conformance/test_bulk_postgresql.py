@@ -212,7 +212,14 @@ def least_rows(target: Target, bulk: PostgreSQLBulk) -> tuple[bool, bool]:
     ("statements", "expected"),
     [
         (["CREATE TABLE t (a int PRIMARY KEY, b text)"], (True, True)),
-        (["CREATE TABLE t (a int PRIMARY KEY) PARTITION BY RANGE (a)"], (True, False)),
+        (["CREATE TABLE t (a int PRIMARY KEY) PARTITION BY RANGE (a)"], (True, True)),
+        (
+            [
+                "CREATE TABLE t (a int, b int) PARTITION BY RANGE (b)",
+                "CREATE TABLE p PARTITION OF t (PRIMARY KEY (a)) DEFAULT",
+            ],
+            (True, False),
+        ),
         (["CREATE TABLE t (a bigint PRIMARY KEY)"], (True, False)),
         (["CREATE DOMAIN d AS int NOT NULL", "CREATE TABLE t (a int PRIMARY KEY, b d)"], (True, False)),
         (["CREATE DOMAIN c AS int NOT NULL", "CREATE DOMAIN d AS c", "CREATE TABLE t (a int, b d)"], (True, False)),
@@ -235,13 +242,44 @@ def least_rows(target: Target, bulk: PostgreSQLBulk) -> tuple[bool, bool]:
             (False, False),
         ),
     ],
-    ids=["plain", "partitions", "another type", "domain", "domain of a domain", "silent trigger", "trigger", "trigger of a partition"],
+    ids=["plain", "partitions", "keys of partitions", "another type", "domain", "domain of a domain", "silent trigger", "trigger", "trigger of a partition"],
 )  # fmt: skip
 def test_only_tables_where_it_makes_no_difference_are_written_in_bulk(database, target, bulk, statements, expected):
     database.execute("CREATE FUNCTION f() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'")
     for statement in statements:
         database.execute(statement)
     assert least_rows(target, bulk) == expected
+
+
+@pytest.mark.parametrize(
+    ("statements", "expected"),
+    [
+        ([], False),
+        (["ALTER TABLE t ADD UNIQUE (a, b)"], True),
+        (["CREATE UNIQUE INDEX ON p (b)"], True),
+        (["ALTER TABLE p ADD EXCLUDE USING btree (b WITH =)"], True),
+        (
+            [
+                "CREATE FUNCTION f() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'",
+                "CREATE TRIGGER g AFTER INSERT ON p EXECUTE FUNCTION f()",
+                "ALTER TABLE p ENABLE REPLICA TRIGGER g",
+            ],
+            True,
+        ),
+        (["ALTER TABLE t DROP CONSTRAINT t_pkey"], False),
+        (["ALTER TABLE t DROP CONSTRAINT t_pkey", "ALTER TABLE p ADD PRIMARY KEY (a)"], True),
+    ],
+    ids=["key", "second key", "key of a partition", "exclusion", "trigger", "no key", "only partitions have keys"],
+)
+def test_the_order_of_rows_of_partitions_matters_where_something_connects_them(database, target, statements, expected):
+    for statement in (
+        "CREATE TABLE t (a int PRIMARY KEY, b int) PARTITION BY RANGE (a)",
+        "CREATE TABLE p PARTITION OF t DEFAULT",
+        *statements,
+    ):
+        database.execute(statement)
+    with target.begin() as connection:
+        assert target.shapes.order_matters(connection, reflected(target, connection)) is expected
 
 
 def test_rows_are_copied_into_partitions_and_identity_columns(database, target, bulk):
@@ -314,6 +352,53 @@ def applied(database, target):
         CATALOG.create_all(connection)
         OriginProgress(1).create(connection, LSN(100))
     return database
+
+
+@pytest.fixture
+def partitioned(applied, monkeypatch):
+    """The same table with partitions; its shape and two of its rows are known."""
+    monkeypatch.setattr(regroup, "_LEAST_RUNS", 0)
+    for statement in (
+        "DROP TABLE t",
+        "CREATE TABLE t (a int PRIMARY KEY, c text, b text) PARTITION BY RANGE (a)",
+        "CREATE TABLE p PARTITION OF t FOR VALUES FROM (0) TO (10)",
+        "CREATE TABLE q PARTITION OF t FOR VALUES FROM (10) TO (1000)",
+    ):
+        applied.execute(statement)
+    return applied
+
+
+def small(*changes: m.Message) -> list[m.Message]:
+    """Transactions of one change each."""
+    return [one for at, change in enumerate(changes) for one in transaction(300 + 10 * at, change, xid=at)]
+
+
+def test_rows_of_partitions_are_written_together(partitioned, target, used):
+    applier = BulkApplier(target, subscription="sub", subid=1)
+    first = transaction(200, *(insert(str(key), "x", "x") for key in range(20)))
+    apply_batch(applier, partial(iter, [frame([T], first)]), LSN(100), LSN(200))
+    used.clear()
+    changes = [update((str(key), "y", m.UNCHANGED)) for key in range(20)]
+    changes += [
+        change for key in range(20, 30) for change in (insert(str(key), "z", "z"), delete(str(key - 12), None, None))
+    ]
+    apply_batch(applier, partial(iter, [frame([T], small(*changes))]), LSN(200), LSN(9000))
+    assert used == {"update": 20, "insert": 10, "delete": 10}
+    rows = [(key, "y", "x") for key in range(8)] + [(key, "y", "x") for key in range(18, 20)]
+    assert partitioned.execute("SELECT a, b, c FROM t ORDER BY a") == rows + [(key, "z", "z") for key in range(20, 30)]
+
+
+def test_a_value_that_a_partition_refuses_stops_the_transaction_although_it_is_overwritten(partitioned, target):
+    """fast_equals_exact: whether changes of a row are folded or not"""
+    partitioned.execute("ALTER TABLE p ADD CHECK (b <> 'no')")
+    applier = BulkApplier(target, subscription="sub", subid=1)
+    first = transaction(200, *(insert(str(key), "x", "x") for key in range(8)))
+    apply_batch(applier, partial(iter, [frame([T], first)]), LSN(100), LSN(200))
+    changes = [update((str(key), text, "x")) for text in ("no", "yes") for key in range(8)]
+    with pytest.raises(ConflictError) as raised:
+        apply_batch(applier, partial(iter, [frame([T], small(*changes))]), LSN(200), LSN(9000))
+    assert raised.value.sqlstate == "23514"
+    assert partitioned.execute("SELECT DISTINCT b FROM t") == [("x",)]
 
 
 def test_a_long_run_of_inserts_is_copied_in_the_exact_path(applied, target, used):

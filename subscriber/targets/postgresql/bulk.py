@@ -68,8 +68,8 @@ class PostgreSQLBulk:
         self._origins = origins
 
     def least_rows(self, connection: sa.Connection, table: TargetTable, key: Sequence[LoadColumn]) -> int | None:
-        """See :meth:`Bulk.least_rows`; COPY also writes to a partitioned table."""
-        if key and table.kind != "table":
+        """See :meth:`Bulk.least_rows`; None where only the partitions have keys."""
+        if key and self._matching.routing(table) is not None:
             return None
         if not all(self._matching.tells_apart(one.type_oid, one.column) for one in key):
             return None

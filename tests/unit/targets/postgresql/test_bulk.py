@@ -9,9 +9,10 @@ import pyarrow as pa
 import pytest
 
 from subscriber.errors import ApplyError, ConflictError
-from subscriber.targets import TargetColumn, TargetTable
+from subscriber.targets import LeafRouting, TargetColumn, TargetTable
 from subscriber.targets.loader import LoadColumn
 from subscriber.targets.postgresql import bulk as postgresql_bulk
+from subscriber.targets.postgresql.catalog import PostgreSQLTable
 from subscriber.targets.roles.bulk import BulkColumn
 from tests.unit.targets.recorded_server import RecordedServer
 
@@ -118,8 +119,9 @@ def test_the_catalogs_tell_which_tables_are_written_row_by_row(
     assert (target.bulk.least_rows(connection, TABLE, [LoadColumn(A, 20)]) is not None) is found
 
 
-def test_rows_are_not_found_in_partitions_or_by_another_type(target, server, connection):
-    partitioned = TargetTable("s", "t", (A,), ("a",), "partitioned table")
+def test_rows_are_not_found_by_a_key_of_partitions_or_of_another_type(target, server, connection):
+    routing = LeafRouting("tableoid", "1", ("a",))
+    partitioned = PostgreSQLTable("s", "t", (A,), ("a",), "partitioned table", routing=routing)
     assert target.bulk.least_rows(connection, partitioned, [LoadColumn(A, 20)]) is None
     assert target.bulk.least_rows(connection, TABLE, [LoadColumn(A, 25)]) is None
     assert server.statements == ["CONNECT"]
