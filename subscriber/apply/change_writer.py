@@ -21,6 +21,7 @@ from subscriber.apply.conflict_policy import POSTGRESQL_POLICY, ConflictPolicy, 
 from subscriber.apply.identity import RowIdentity, row_identity
 from subscriber.apply.local_relations import LocalRelation, RelationMap, check_binary
 from subscriber.apply.origins import find_rows_of_others, without_values
+from subscriber.apply.regroup import OrderMatters
 from subscriber.apply.regroup import Rows as FreeRows
 from subscriber.apply.search import RowSearch
 from subscriber.apply.statements import (
@@ -117,6 +118,8 @@ class ChangeWriter:
         self._least_rows: dict[tuple[LocalRelation, bool], int | None] = {}
         self._frame = Frame((), ())
         self._prepared: dict[int, _Prepared] = {}
+        self._writes_later = False
+        self._waiting: list[tuple[str, Any]] = []
 
     @property
     def alterations(self) -> Sequence[Alteration]:
@@ -132,6 +135,7 @@ class ChangeWriter:
         Raises:
             TargetRelationError: as :meth:`RelationMap.look_up`.
         """
+        self.flush()
         self._relations.look_up(relation)
 
     def describe(self, error: SubscriberError, relation: Relation) -> SubscriberError:
@@ -143,6 +147,39 @@ class ChangeWriter:
         self._check()
         self._frame = frame
         self._prepared = {}
+        self._writes_later = False
+
+    def write_later(self) -> None:
+        """From now on changes of the open frame need not be executed before :meth:`flush`, if the
+        target can then execute them with one round trip.
+
+        So it is found out late that a row is missing or cannot be changed. This is for a batch that
+        is then applied again in the publisher's order.
+        """
+        target = self._target
+        others = None if target.origins is None else target.origins.others(self._connection)
+        self._writes_later = target.pipeline is not None and others is None
+
+    def flush(self) -> None:
+        """Execute the changes that wait.
+
+        Raises:
+            OrderMatters: a change cannot be applied, or its row does not exist.
+            TargetUnavailable: try again.
+        """
+        waiting, self._waiting = self._waiting, []
+        if not waiting:
+            return
+        pipeline = self._target.pipeline
+        assert pipeline is not None
+        try:
+            for start, stop in self._parts(len(waiting)):
+                if 0 in pipeline.execute(self._connection, waiting[start:stop]):
+                    raise OrderMatters
+        except SubscriberError as error:
+            if error.transient or isinstance(error, Stopped):
+                raise
+            raise OrderMatters from None
 
     def free_key(self, group: ChangeGroup) -> tuple[str, ...] | None:
         """The columns by which the rows of a group are told apart, if the order of changes of
@@ -180,6 +217,7 @@ class ChangeWriter:
             TargetUnavailable: try again.
         """
         changes = self._frame.groups[rows.group].take(rows.rows)
+        self.flush()
         statement = self._statement(changes)
         if self._may_write_in_bulk(statement, changes):
             return self._write_in_bulk(statement, changes) == len(changes)
@@ -227,12 +265,13 @@ class ChangeWriter:
         If that fails, nothing was inserted. The statements for one row then find the row that
         cannot be inserted.
         """
-        local = self._relations.open(changes.relation)
+        local = self._open(changes.relation)
         if not self._target.capabilities.savepoints or _has_own_columns(local):
             return False
         statement = self._statement(changes)
         if not self._may_write_in_bulk(statement, changes):
             return False
+        self.flush()
         with self._target.reporting():
             savepoint = self._connection.begin_nested()
         try:
@@ -272,14 +311,21 @@ class ChangeWriter:
         if prepared.rows is None:
             # Another change of the group cannot be converted. Only the transaction of that change
             # may fail.
+            self.flush()
             rows = self._bind(prepared.statement, group.slice(run.start, run.stop))
         else:
             rows = prepared.rows[run.start : run.stop]
+        table = self._relations.open(group.relation).table
+        if self._writes_later and prepared.statement.finds_exactly and not self._target.writing.may_suppress(table):
+            self._waiting += [(prepared.statement.sql, row) for row in rows]
+            if len(self._waiting) >= ROWS_AT_A_TIME:
+                self.flush()
+            return ()
+        self.flush()
         if group.action == "I":
             self._execute(prepared.statement, rows, count=False)
             return ()
         # A row count does not show which of several rows is missing.
-        table = self._relations.open(group.relation).table
         step = 1 if self._shows_values or self._target.writing.may_suppress(table) else len(rows)
         conflicts: list[tuple[Conflict, int]] = []
         for start in range(0, len(rows), step):
@@ -346,12 +392,28 @@ class ChangeWriter:
 
     def truncate(self, relations: Sequence[Relation], *, restart_identity: bool) -> None:
         """Truncate relations together, without CASCADE (rule C29)."""
+        self.flush()
         tables = [self._relations.open(relation).table for relation in relations]
         with self._target.reporting():
             self._target.writing.truncate(self._connection, tables, restart_identity=restart_identity)
 
+    def _open(self, relation: Relation) -> LocalRelation:
+        """Open a relation, after the changes before it if its table may have to be altered or
+        cannot be used.
+        """
+        local = self._relations.open_unchanged(relation) if self._waiting else None
+        if local is not None:
+            return local
+        self.flush()
+        return self._relations.open(relation)
+
     def _prepare(self, group: ChangeGroup) -> _Prepared:
-        statement = self._statement(group)
+        self._open(group.relation)
+        try:
+            statement = self._statement(group)
+        except SubscriberError:
+            self.flush()  # an error of a change before is the first one
+            raise
         try:
             return _Prepared(statement, self._bind(statement, group))
         except SubscriberError:

@@ -378,7 +378,7 @@ def test_rows_of_partitions_are_written_together(partitioned, target, used):
     first = transaction(200, *(insert(str(key), "x", "x") for key in range(20)))
     apply_batch(applier, partial(iter, [frame([T], first)]), LSN(100), LSN(200))
     used.clear()
-    changes = [update((str(key), "y", m.UNCHANGED)) for key in range(20)]
+    changes: list[m.Message] = [update((str(key), "y", m.UNCHANGED)) for key in range(20)]
     changes += [
         change for key in range(20, 30) for change in (insert(str(key), "z", "z"), delete(str(key - 12), None, None))
     ]

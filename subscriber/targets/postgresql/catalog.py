@@ -293,8 +293,8 @@ def _column(row: Sequence[Any]) -> PostgreSQLColumn:
 
 
 def is_connected(connection: sa.Connection, table: TargetTable, *, fires: str) -> bool:
-    """Whether the table or one of its partitions has a trigger that fires, a unique key or exclusion
-    constraint beside its key, or a column whose collation is not deterministic.
+    """Whether the table or one of its partitions has a trigger that fires, a unique key or
+    exclusion constraint beside its key, or a column whose collation is not deterministic.
 
     Args:
         connection: the connection to use.

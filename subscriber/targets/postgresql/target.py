@@ -25,6 +25,7 @@ from subscriber.targets.postgresql.errors import (
 from subscriber.targets.postgresql.loading import PostgreSQLLoading
 from subscriber.targets.postgresql.matching import PostgreSQLMatching
 from subscriber.targets.postgresql.origins import PostgreSQLOrigins, reset_origin
+from subscriber.targets.postgresql.pipeline import PostgreSQLPipeline
 from subscriber.targets.postgresql.prepared import PostgreSQLPrepared
 from subscriber.targets.postgresql.row_versions import PostgreSQLRowVersions
 from subscriber.targets.postgresql.run_lock import PostgreSQLRunLock
@@ -85,6 +86,7 @@ def open_postgresql(url: sa.URL) -> Target:
         sequences=PostgreSQLSequences(errors),
         row_versions=PostgreSQLRowVersions(),
         bulk=PostgreSQLBulk(engine, errors, transactions, matching, origins),
+        pipeline=PostgreSQLPipeline() if engine.dialect.loaded_dbapi.Pipeline.is_supported() else None,
         prepared=PostgreSQLPrepared(engine, errors, transactions, origins),
         origins=origins,
         run_lock=PostgreSQLRunLock(engine, errors),

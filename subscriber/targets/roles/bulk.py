@@ -29,8 +29,8 @@ class Bulk(Protocol):
 
     A target has this role if it is quicker than a statement for each row. The result is the same as
     that of the single statements: the same rows are found, and the same values are stored. All rows
-    of a call have different keys. If a call fails, or does not find all its rows, the caller rolls
-    the transaction or a savepoint back.
+    of an UPDATE or DELETE have different keys; rows are inserted in their order. If a call fails,
+    or does not find all its rows, the caller rolls the transaction or a savepoint back.
 
     A row that another origin wrote last (:meth:`Origins.others`) is not found. So it is left to the
     single statements, whose conflict is recorded.
