@@ -177,6 +177,8 @@ def translate_driver(error: Any) -> SubscriberError:
 def translate_copy(error: Any, table: str, columns: Sequence[str]) -> SubscriberError:
     """The translation of an error that psycopg raised from a COPY into ``table``."""
     translated = translate_driver(error)
+    if error.sqlstate is None:
+        return translated
     translated.column = translated.column or _column_of_copy(str(error.diag.context), table, columns)
     return translated
 
