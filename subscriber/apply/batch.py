@@ -128,7 +128,8 @@ class Batch:
             else:
                 self._apply_control(step)
             if self.done:
-                return
+                break
+        self._local.writer.flush()
 
     def _steps(self, frame: Frame) -> Iterator[Step]:
         """The messages of a frame, regrouped where that is allowed."""
@@ -136,6 +137,7 @@ class Batch:
         first = self._first_lsn(frame) if self.scope.regroups else None
         if first is None or not may_regroup(frame):
             return steps(frame)
+        self._local.writer.write_later()
         should_apply = self._local.rules.should_apply
 
         def free_key(group: ChangeGroup) -> tuple[str, ...] | None:

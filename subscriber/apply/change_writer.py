@@ -8,6 +8,7 @@ rows for one frame.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -20,6 +21,7 @@ from subscriber.apply.conflict_policy import POSTGRESQL_POLICY, ConflictPolicy, 
 from subscriber.apply.identity import RowIdentity, row_identity
 from subscriber.apply.local_relations import LocalRelation, RelationMap, check_binary
 from subscriber.apply.origins import find_rows_of_others, without_values
+from subscriber.apply.regroup import OrderMatters
 from subscriber.apply.regroup import Rows as FreeRows
 from subscriber.apply.search import RowSearch
 from subscriber.apply.statements import (
@@ -34,7 +36,7 @@ from subscriber.apply.statements import (
 )
 from subscriber.apply.walk import Run
 from subscriber.catalog.schema_changes import Alteration
-from subscriber.errors import SubscriberError
+from subscriber.errors import Stopped, SubscriberError
 from subscriber.protocol.changes import ChangeGroup, Frame
 from subscriber.protocol.messages import Relation
 from subscriber.targets import Target
@@ -116,6 +118,8 @@ class ChangeWriter:
         self._least_rows: dict[tuple[LocalRelation, bool], int | None] = {}
         self._frame = Frame((), ())
         self._prepared: dict[int, _Prepared] = {}
+        self._writes_later = False
+        self._waiting: list[tuple[str, Any]] = []
 
     @property
     def alterations(self) -> Sequence[Alteration]:
@@ -131,6 +135,7 @@ class ChangeWriter:
         Raises:
             TargetRelationError: as :meth:`RelationMap.look_up`.
         """
+        self.flush()
         self._relations.look_up(relation)
 
     def describe(self, error: SubscriberError, relation: Relation) -> SubscriberError:
@@ -142,6 +147,39 @@ class ChangeWriter:
         self._check()
         self._frame = frame
         self._prepared = {}
+        self._writes_later = False
+
+    def write_later(self) -> None:
+        """From now on changes of the open frame need not be executed before :meth:`flush`, if the
+        target can then execute them with one round trip.
+
+        So it is found out late that a row is missing or cannot be changed. This is for a batch that
+        is then applied again in the publisher's order.
+        """
+        target = self._target
+        others = None if target.origins is None else target.origins.others(self._connection)
+        self._writes_later = target.pipeline is not None and others is None
+
+    def flush(self) -> None:
+        """Execute the changes that wait.
+
+        Raises:
+            OrderMatters: a change cannot be applied, or its row does not exist.
+            TargetUnavailable: try again.
+        """
+        waiting, self._waiting = self._waiting, []
+        if not waiting:
+            return
+        pipeline = self._target.pipeline
+        assert pipeline is not None
+        try:
+            for start, stop in self._parts(len(waiting)):
+                if 0 in pipeline.execute(self._connection, waiting[start:stop]):
+                    raise OrderMatters
+        except SubscriberError as error:
+            if error.transient or isinstance(error, Stopped):
+                raise
+            raise OrderMatters from None
 
     def free_key(self, group: ChangeGroup) -> tuple[str, ...] | None:
         """The columns by which the rows of a group are told apart, if the order of changes of
@@ -165,7 +203,6 @@ class ChangeWriter:
                 or not _identifies(self._target, local)
                 or _has_own_columns(local)
                 or self._relations.has_other_shape(local)
-                or (self._target.origins is not None and self._target.origins.others(self._connection) is not None)
             )
         return matters
 
@@ -173,38 +210,42 @@ class ChangeWriter:
         """Apply changes of the open frame whose order does not matter.
 
         Returns:
-            Whether every row was found.
+            Whether every row was found, and none of them was last written by another origin.
 
         Raises:
             ApplyError: a change cannot be applied.
             TargetUnavailable: try again.
         """
         changes = self._frame.groups[rows.group].take(rows.rows)
+        self.flush()
         statement = self._statement(changes)
-        in_bulk = self._write_in_bulk(statement, changes)
-        if in_bulk is not None:
-            return in_bulk == len(changes)
+        if self._may_write_in_bulk(statement, changes):
+            return self._write_in_bulk(statement, changes) == len(changes)
         bound = self._bind(statement, changes)
         if changes.action == "I":
             self._execute(statement, bound, count=False)
             return True
+        if any(True for _ in self._touched(changes, NOWHERE)):
+            return False
         return self._change(statement, bound, changes) == len(changes)
 
-    def _write_in_bulk(self, statement: Statement, changes: ChangeGroup) -> int | None:
-        """Execute a statement for all rows at once, where the target can and it is quicker; returns
-        how many rows were found. None if nothing was written.
-        """
+    def _may_write_in_bulk(self, statement: Statement, changes: ChangeGroup) -> bool:
+        """Whether the target can execute a statement for all rows at once, and it is quicker."""
         bulk = self._target.bulk
-        if bulk is None or len(changes) < LEAST_IN_BULK or statement.search is not None or not statement.parameters:
-            return None
+        if bulk is None or len(changes) < LEAST_IN_BULK or not statement.finds_exactly or not statement.parameters:
+            return False
         local = self._relations.open(changes.relation)
-        table, asked = local.table, (local, changes.action == "I")
+        asked = (local, changes.action == "I")
         if asked not in self._least_rows:
             key = [LoadColumn(parameter.column, parameter.type_oid) for parameter in statement.key]
-            self._least_rows[asked] = bulk.least_rows(self._connection, table, key)
+            self._least_rows[asked] = bulk.least_rows(self._connection, local.table, key)
         least = self._least_rows[asked]
-        if least is None or len(changes) < least:
-            return None
+        return least is not None and len(changes) >= least
+
+    def _write_in_bulk(self, statement: Statement, changes: ChangeGroup) -> int:
+        """Execute a statement for all rows at once; returns how many rows were found."""
+        bulk, table = self._target.bulk, self._relations.open(changes.relation).table
+        assert bulk is not None
         self._check_binary(changes)
         found = 0
         for start, stop in self._parts(len(changes), BULK_ROWS_AT_A_TIME):
@@ -217,6 +258,34 @@ class ChangeWriter:
             else:
                 found += bulk.delete(self._connection, table, keys)
         return found
+
+    def _insert_in_bulk(self, changes: ChangeGroup) -> bool:
+        """Insert rows at once, where the target can and it is quicker.
+
+        If that fails, nothing was inserted. The statements for one row then find the row that
+        cannot be inserted.
+        """
+        local = self._open(changes.relation)
+        if not self._target.capabilities.savepoints or _has_own_columns(local):
+            return False
+        statement = self._statement(changes)
+        if not self._may_write_in_bulk(statement, changes):
+            return False
+        self.flush()
+        with self._target.reporting():
+            savepoint = self._connection.begin_nested()
+        try:
+            self._write_in_bulk(statement, changes)
+        except SubscriberError as error:
+            # After a lost connection the savepoint does not exist, which must not hide the error.
+            with suppress(SQLAlchemyError):
+                savepoint.rollback()
+            if error.transient or isinstance(error, Stopped):
+                raise
+            return False
+        with self._target.reporting():
+            savepoint.commit()
+        return True
 
     def write(self, run: Run, place: ChangePlace = NOWHERE) -> Sequence[tuple[Conflict, int]]:
         """Apply a run in order.
@@ -233,20 +302,30 @@ class ChangeWriter:
             TargetUnavailable: try again.
         """
         group = self._frame.groups[run.group]
+        is_long = run.stop - run.start >= LEAST_IN_BULK
+        if group.action == "I" and is_long and self._insert_in_bulk(group.slice(run.start, run.stop)):
+            return ()
         prepared = self._prepared.get(run.group)
         if prepared is None:
             prepared = self._prepared[run.group] = self._prepare(group)
         if prepared.rows is None:
             # Another change of the group cannot be converted. Only the transaction of that change
             # may fail.
+            self.flush()
             rows = self._bind(prepared.statement, group.slice(run.start, run.stop))
         else:
             rows = prepared.rows[run.start : run.stop]
+        table = self._relations.open(group.relation).table
+        if self._writes_later and prepared.statement.finds_exactly and not self._target.writing.may_suppress(table):
+            self._waiting += [(prepared.statement.sql, row) for row in rows]
+            if len(self._waiting) >= ROWS_AT_A_TIME:
+                self.flush()
+            return ()
+        self.flush()
         if group.action == "I":
             self._execute(prepared.statement, rows, count=False)
             return ()
         # A row count does not show which of several rows is missing.
-        table = self._relations.open(group.relation).table
         step = 1 if self._shows_values or self._target.writing.may_suppress(table) else len(rows)
         conflicts: list[tuple[Conflict, int]] = []
         for start in range(0, len(rows), step):
@@ -313,12 +392,28 @@ class ChangeWriter:
 
     def truncate(self, relations: Sequence[Relation], *, restart_identity: bool) -> None:
         """Truncate relations together, without CASCADE (rule C29)."""
+        self.flush()
         tables = [self._relations.open(relation).table for relation in relations]
         with self._target.reporting():
             self._target.writing.truncate(self._connection, tables, restart_identity=restart_identity)
 
+    def _open(self, relation: Relation) -> LocalRelation:
+        """Open a relation, after the changes before it if its table may have to be altered or
+        cannot be used.
+        """
+        local = self._relations.open_unchanged(relation) if self._waiting else None
+        if local is not None:
+            return local
+        self.flush()
+        return self._relations.open(relation)
+
     def _prepare(self, group: ChangeGroup) -> _Prepared:
-        statement = self._statement(group)
+        self._open(group.relation)
+        try:
+            statement = self._statement(group)
+        except SubscriberError:
+            self.flush()  # an error of a change before is the first one
+            raise
         try:
             return _Prepared(statement, self._bind(statement, group))
         except SubscriberError:

@@ -107,6 +107,12 @@ class Statement:
     search: Search | None = None
 
     @property
+    def finds_exactly(self) -> bool:
+        """Whether the statement finds every row that exists, unless other sessions change it."""
+        search = self.search
+        return search is None or (not search.whole_row and all(one.equality == EXACT for one in search.columns))
+
+    @property
     def key(self) -> tuple[Parameter, ...]:
         """The parameters that find rows."""
         return tuple(parameter for parameter in self.parameters if parameter.finds)

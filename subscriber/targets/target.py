@@ -6,7 +6,8 @@
                loading, sequences
     values ◀── loading                          a loaded row is equal to an applied row
     matching ◀── bulk                           many rows are found as one row is found
-    bulk, prepared, origins, run_lock, cluster  None if the database has no such feature
+    bulk, pipeline, prepared, origins,          None if the database has no such feature
+    run_lock, cluster
 
 A role is a Protocol (:mod:`subscriber.targets.roles`). A dialect's folder has one file for each
 role that needs more than what SQLAlchemy knows (:mod:`subscriber.targets.generic`). A role receives
@@ -35,6 +36,7 @@ from subscriber.targets.roles.errors import Errors
 from subscriber.targets.roles.loading import Loading
 from subscriber.targets.roles.matching import Matching
 from subscriber.targets.roles.origins import Origins
+from subscriber.targets.roles.pipeline import Pipeline
 from subscriber.targets.roles.prepared import Prepared
 from subscriber.targets.roles.row_versions import RowVersions
 from subscriber.targets.roles.run_lock import RunLock
@@ -74,6 +76,7 @@ class Target:
     transactions: Transactions
     open_table_roles: Callable[[], TableRoles]
     read_result: Callable[[sa.CursorResult[Any]], QueryResult] = read_result
+    pipeline: Pipeline | None = None
     prepared: Prepared | None = None
     origins: Origins | None = None
     run_lock: RunLock | None = None

@@ -26,6 +26,7 @@ from subscriber.catalog import CATALOG, OriginProgress
 from subscriber.lsn import LSN
 from subscriber.protocol import messages as m
 from subscriber.targets import Target
+from subscriber.targets.postgresql.origins import PostgreSQLOrigins
 from tests.frames import transaction, values
 from tests.property.test_apply import cut
 from tests.property.test_fast_equals_exact import SEEN, SHAPES, Step, applied, pairs, rare, rows, usual
@@ -52,6 +53,8 @@ KINDS = (
     "sqlite",
     pytest.param("mariadb", marks=pytest.mark.server),
     pytest.param("postgresql", marks=pytest.mark.server),
+    # Changes whose order matters wait and are sent together.
+    pytest.param("postgresql without commit times", marks=pytest.mark.server),
 )
 
 steps = st.integers(0, 19).flatmap(lambda number: usual if number else rare)
@@ -60,19 +63,26 @@ histories = st.lists(st.lists(steps, min_size=1, max_size=8), min_size=2, max_si
 
 @pytest.fixture(scope="module", params=KINDS)
 def targets(request, tmp_path_factory) -> Iterator[tuple[Target, Target]]:
+    kind, _, without = request.param.partition(" ")
     folders = (tmp_path_factory.mktemp(name) for name in ("one", "two"))
     with ExitStack() as stack:
-        one, two = (stack.enter_context(opened(request.param, request, folder)) for folder in folders)
+        one, two = (stack.enter_context(opened(kind, request, folder)) for folder in folders)
         if one.bulk is None:
             pytest.skip("it has no bulk writes")
         for target in (one, two):
             with target.begin() as connection:
                 CATALOG.create_all(connection)
                 for name, columns in TABLES.items():
-                    made = columns.replace("TEXT", TEXTS.get(request.param, "TEXT"))
+                    made = columns.replace("TEXT", TEXTS.get(kind, "TEXT"))
                     connection.exec_driver_sql(f"CREATE TABLE {place(target, name)} ({made})")
+        patch, sent = stack.enter_context(pytest.MonkeyPatch.context()), Counter[str]()
+        if without:
+            patch.setattr(PostgreSQLOrigins, "others", lambda *_: None)
+        if one.pipeline is not None:
+            patch.setattr(type(one.pipeline), "execute", counted(type(one.pipeline), "execute", sent))
         with bulk_writes(type(one.bulk)):
             yield one, two
+        assert bool(sent) is bool(without)
 
 
 def place(target: Target, name: str) -> str:
@@ -101,20 +111,21 @@ def comparable(results: list[object]) -> list[object]:
     return [*tables, progress, conflicts, counters]
 
 
+def counted(role: type[Any], name: str, used: Counter[str]) -> Any:
+    """A method that counts its calls."""
+    method = getattr(role, name)
+
+    def call(*arguments: Any) -> Any:
+        used[name] += 1
+        return method(*arguments)
+
+    return call
+
+
 @contextmanager
 def bulk_writes(role: type[Any]) -> Iterator[None]:
     """Bulk writes are used for any number of rows, and at the end each of them was used."""
     used: Counter[str] = Counter()
-
-    def counted(name: str) -> Any:
-        method = getattr(role, name)
-
-        def call(*arguments: Any) -> int:
-            used[name] += 1
-            found: int = method(*arguments)
-            return found
-
-        return call
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(regroup, "_LEAST_RUNS", 0)
@@ -123,7 +134,7 @@ def bulk_writes(role: type[Any]) -> Iterator[None]:
         patch.setattr(sys.modules[role.__module__], "_LEAST_ROWS", 1)
         patch.setattr(change_writer, "LEAST_IN_BULK", 1)
         for name in ("insert", "update", "delete"):
-            patch.setattr(role, name, counted(name))
+            patch.setattr(role, name, counted(role, name, used))
         yield
     assert set(used) == {"insert", "update", "delete"}
 

@@ -126,12 +126,30 @@ _UNIQUE_INDEXES: Final = sa.text(
     " GROUP BY c.oid, c.relname, i.indpred, i.indrelid, i.* ORDER BY c.oid"
 )
 _CONNECTED: Final = sa.text(
-    "SELECT EXISTS (SELECT FROM pg_trigger g WHERE g.tgrelid = c.oid"
+    # The table and its partitions.
+    "WITH t (oid) AS (SELECT c.oid FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
+    "  WHERE n.nspname = :schema AND c.relname = :table), p (oid) AS (SELECT oid FROM t"
+    "  UNION SELECT r.relid FROM t CROSS JOIN pg_partition_tree(t.oid) r)"
+    " SELECT EXISTS (SELECT FROM pg_trigger g WHERE g.tgrelid IN (SELECT oid FROM p)"
     "  AND position(g.tgenabled::text IN CAST(:firing AS text)) > 0)"
-    " OR (SELECT count(*) FROM pg_index i WHERE i.indrelid = c.oid AND (i.indisunique OR i.indisexclusion)) > :keys"
+    " OR EXISTS (SELECT FROM pg_index i WHERE i.indrelid IN (SELECT oid FROM p) AND (i.indisunique OR i.indisexclusion)"
+    "  GROUP BY i.indrelid HAVING count(*) > :keys)"
     # Two texts that differ may be equal under such a collation, which servers from 12 on have.
     " OR EXISTS (SELECT FROM pg_attribute a JOIN pg_collation o ON o.oid = a.attcollation"
-    "  WHERE a.attrelid = c.oid AND to_jsonb(o) ->> 'collisdeterministic' = 'false')"
+    "  WHERE a.attrelid IN (SELECT oid FROM t) AND to_jsonb(o) ->> 'collisdeterministic' = 'false')"
+    # What happens in a foreign table is not known.
+    " OR EXISTS (SELECT FROM pg_class c WHERE c.oid IN (SELECT oid FROM p) AND c.relkind = 'f')"
+)
+_ONE_BY_ONE: Final = sa.text(
+    # A trigger may see a table in which only some of the rows are written.
+    "SELECT EXISTS (SELECT FROM pg_trigger g"
+    "  WHERE (g.tgrelid = c.oid OR c.relkind = 'p' AND g.tgrelid IN (SELECT relid FROM pg_partition_tree(c.oid)))"
+    "  AND position(g.tgenabled::text IN CAST(:firing AS text)) > 0) AS fires,"
+    # A value of the table's row type must have a value of such a domain.
+    " EXISTS (WITH RECURSIVE d (oid) AS (SELECT a.atttypid FROM pg_attribute a"
+    "   WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped"
+    "  UNION SELECT t.typbasetype FROM d JOIN pg_type t ON t.oid = d.oid WHERE t.typbasetype <> 0)"
+    "  SELECT FROM d JOIN pg_type t ON t.oid = d.oid WHERE t.typnotnull) AS requires"
     " FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = :schema AND c.relname = :table"
 )
 _ROW_VERSION: Final = sa.text(
@@ -275,16 +293,31 @@ def _column(row: Sequence[Any]) -> PostgreSQLColumn:
 
 
 def is_connected(connection: sa.Connection, table: TargetTable, *, fires: str) -> bool:
-    """Whether the table has a trigger that fires, a unique key or exclusion constraint beside its
-    key, or a column whose collation is not deterministic.
+    """Whether the table or one of its partitions has a trigger that fires, a unique key or
+    exclusion constraint beside its key, or a column whose collation is not deterministic.
 
     Args:
         connection: the connection to use.
-        table: a table without partitions.
+        table: a table that has a key as a whole, or none.
         fires: as in :func:`read_table`. The triggers of foreign keys are among the triggers.
     """
     place = {"schema": table.schema, "table": table.name, "firing": fires, "keys": int(table.key is not None)}
     return bool(connection.execute(_CONNECTED, place).scalar_one())
+
+
+def takes_many_rows(connection: sa.Connection, table: TargetTable, *, fires: str, as_rows: bool) -> bool:
+    """Whether a statement for many rows does the same as a statement for each row.
+
+    Args:
+        connection: the connection to use.
+        table: a table, which may have partitions.
+        fires: as in :func:`read_table`.
+        as_rows: the statement gets values of the table's row type, in which only some columns are
+            not NULL.
+    """
+    place = {"schema": table.schema, "table": table.name, "firing": fires}
+    found = connection.execute(_ONE_BY_ONE, place).one()
+    return not (found.fires or (as_rows and found.requires))
 
 
 def read_unique_indexes(connection: sa.Connection, table: TargetTable) -> Sequence[UniqueIndex]:

@@ -40,15 +40,24 @@ class PostgreSQLValues(GenericValues):
                 column.
         """
         del type_oid  # the server knows the column's type and reads the text
-        texts = as_postgresql_text(values)
-        if column.storage in _SIZED_TEXTS:
-            check_text_length(column, texts)
-        bound: list[Any] = texts.to_pylist()
+        bound: list[Any] = column_texts(column, values).to_pylist()
         return bound
 
     def refused_binary(self, type_oid: int, column: TargetColumn, number: int | None = None) -> UnsupportedValue | None:
         """See :meth:`Values.refused_binary`."""
         return refused_binary(type_oid, column, number) if isinstance(column, PostgreSQLColumn) else None
+
+
+def column_texts(column: TargetColumn, values: pa.Array) -> pa.Array:
+    """The texts of a column's values, for its input function.
+
+    Raises:
+        UnsupportedValue: a text is too long.
+    """
+    texts = as_postgresql_text(values)
+    if column.storage in _SIZED_TEXTS:
+        check_text_length(column, texts)
+    return texts
 
 
 def as_postgresql_text(values: pa.Array) -> pa.Array:

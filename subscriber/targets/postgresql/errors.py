@@ -167,11 +167,18 @@ def column_of_parameter(context: str, columns: Sequence[str]) -> str | None:
     return columns[int(found[1]) - 1] if found and int(found[1]) <= len(columns) else None
 
 
-def translate_copy(error: Any, table: str, columns: Sequence[str]) -> SubscriberError:
-    """The translation of an error that psycopg raised from a COPY into ``table``."""
+def translate_driver(error: Any) -> SubscriberError:
+    """The translation of an error that psycopg raised."""
     if error.sqlstate is None:
         return TargetUnavailable("the connection to PostgreSQL was lost")
-    translated = translate_sqlstate(error.sqlstate, error.diag)
+    return translate_sqlstate(error.sqlstate, error.diag)
+
+
+def translate_copy(error: Any, table: str, columns: Sequence[str]) -> SubscriberError:
+    """The translation of an error that psycopg raised from a COPY into ``table``."""
+    translated = translate_driver(error)
+    if error.sqlstate is None:
+        return translated
     translated.column = translated.column or _column_of_copy(str(error.diag.context), table, columns)
     return translated
 

@@ -51,28 +51,48 @@ class PostgreSQLLoading(GenericLoading):
 
         COPY always overrides identity columns.
         """
-        preparer = connection.dialect.identifier_preparer
-        into = preparer.format_table(table.clause())
         if not columns:
             # COPY cannot express rows without any given column.
-            yield lambda block: self._insert_defaults(connection, into, block.count(b"\n"))
+            yield lambda block: self._insert_defaults(connection, table, block.count(b"\n"))
             return
         names = [load.column.name for load in columns]
         binary = self.block_format(columns) == "binary"
-        options = " (FORMAT binary)" if binary else ""
-        command = f"COPY {into} ({', '.join(map(preparer.quote, names))}) FROM STDIN{options}"
-        driver: Any = connection.connection.driver_connection
-        try:
-            with driver.cursor() as cursor, cursor.copy(command.encode()) as copy:
-                if binary:
-                    copy.write(_BINARY_HEADER)
-                yield copy.write
-                if binary:
-                    copy.write(_BINARY_END)
-        except connection.dialect.loaded_dbapi.Error as error:
-            # The driver's error quotes rows, so it must not be printed as the cause.
-            raise translate_copy(error, table.name, names) from None
+        with copying(connection, table, names, " (FORMAT binary)" if binary else "") as write:
+            if binary:
+                write(_BINARY_HEADER)
+            yield write
+            if binary:
+                write(_BINARY_END)
 
-    def _insert_defaults(self, connection: sa.Connection, into: str, count: int) -> None:
+    def _insert_defaults(self, connection: sa.Connection, table: TargetTable, count: int) -> None:
+        into = connection.dialect.identifier_preparer.format_table(table.clause())
         with self._errors.reporting():
             connection.exec_driver_sql(f"INSERT INTO {into} SELECT FROM generate_series(1, {count})")
+
+
+@contextmanager
+def copying(
+    connection: sa.Connection, table: TargetTable, names: Sequence[str], options: str = ""
+) -> Iterator[Callable[[bytes], None]]:
+    """A COPY into columns of a table; gives the function that sends a part of its data.
+
+    Args:
+        connection: the connection, in a transaction.
+        table: the table.
+        names: the names of the columns, at least one.
+        options: COPY's options, as SQL.
+
+    Raises:
+        SubscriberError: COPY failed; nothing of it is stored.
+    """
+    preparer = connection.dialect.identifier_preparer
+    into = preparer.format_table(table.clause())
+    command = f"COPY {into} ({', '.join(map(preparer.quote, names))}) FROM STDIN{options}"
+    command = command.replace("%%", "%")  # a name is quoted for a statement with parameters
+    driver: Any = connection.connection.driver_connection
+    try:
+        with driver.cursor() as cursor, cursor.copy(command.encode()) as copy:
+            yield copy.write
+    except connection.dialect.loaded_dbapi.Error as error:
+        # The driver's error quotes rows, so it must not be printed as the cause.
+        raise translate_copy(error, table.name, names) from None

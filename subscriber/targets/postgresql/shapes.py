@@ -8,6 +8,7 @@ import sqlalchemy as sa
 
 from subscriber.targets.generic.shapes import GenericShapes
 from subscriber.targets.postgresql.catalog import (
+    PostgreSQLTable,
     is_connected,
     read_table,
     read_unique_indexes,
@@ -33,10 +34,8 @@ class PostgreSQLShapes(GenericShapes):
             return read_table(connection, schema, table, fires=self._transactions.fires)
 
     def order_matters(self, connection: sa.Connection, table: TargetTable) -> bool:
-        """See :meth:`Shapes.order_matters`; a partitioned table may have keys that are unique only
-        in a partition.
-        """
-        if table.kind != "table":
+        """See :meth:`Shapes.order_matters`; true for keys that are unique only in a partition."""
+        if isinstance(table, PostgreSQLTable) and table.routing is not None:
             return True
         with self._errors.reporting():
             return is_connected(connection, table, fires=self._transactions.fires)

@@ -20,6 +20,7 @@ from subscriber.targets.postgresql.errors import (
     PostgreSQLErrors,
 )
 from subscriber.targets.postgresql.origins import PostgreSQLOrigins, reset_origin
+from subscriber.targets.postgresql.pipeline import PostgreSQLPipeline
 from subscriber.targets.postgresql.prepared import PostgreSQLPrepared
 from subscriber.targets.postgresql.run_lock import PostgreSQLRunLock
 from subscriber.targets.postgresql.server_text import read_server_text
@@ -64,6 +65,7 @@ def open_postgresql(url: sa.URL) -> Target:
     transactions, origins = PostgreSQLTransactions(engine, errors), PostgreSQLOrigins(engine, errors)
 
     def table_roles() -> TableRoles:
+        from subscriber.targets.postgresql.bulk import PostgreSQLBulk
         from subscriber.targets.postgresql.column_values import PostgreSQLValues
         from subscriber.targets.postgresql.ddl import PostgreSQLDDL
         from subscriber.targets.postgresql.loading import PostgreSQLLoading
@@ -73,16 +75,17 @@ def open_postgresql(url: sa.URL) -> Target:
         from subscriber.targets.postgresql.shapes import PostgreSQLShapes
         from subscriber.targets.postgresql.writing import PostgreSQLWriting
 
-        values, writing = PostgreSQLValues(), PostgreSQLWriting(errors)
+        values, matching, writing = PostgreSQLValues(), PostgreSQLMatching(), PostgreSQLWriting(errors)
         return TableRoles(
             shapes=PostgreSQLShapes(errors, transactions),
             values=values,
-            matching=PostgreSQLMatching(),
+            matching=matching,
             writing=writing,
             loading=PostgreSQLLoading(engine, errors, values, writing),
             ddl=PostgreSQLDDL(engine),
             sequences=PostgreSQLSequences(errors),
             row_versions=PostgreSQLRowVersions(),
+            bulk=PostgreSQLBulk(engine, errors, transactions, matching, origins),
         )
 
     return Target(
@@ -93,6 +96,7 @@ def open_postgresql(url: sa.URL) -> Target:
         transactions=transactions,
         open_table_roles=table_roles,
         read_result=read_server_text,
+        pipeline=PostgreSQLPipeline() if engine.dialect.loaded_dbapi.Pipeline.is_supported() else None,
         prepared=PostgreSQLPrepared(engine, errors, transactions, origins),
         origins=origins,
         run_lock=PostgreSQLRunLock(engine, errors),

@@ -17,6 +17,7 @@ A target has these optional roles only if its database has the feature. The attr
 role is None (``target.prepared is not None`` if it exists):
 
     bulk          many changes of different rows, with one statement
+    pipeline      many different statements, with one round trip
     prepared      prepared transactions
     origins       replication origins
     run_lock      the run lock

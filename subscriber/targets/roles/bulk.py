@@ -29,7 +29,11 @@ class Bulk(Protocol):
 
     A target has this role if it is quicker than a statement for each row. The result is the same as
     that of the single statements: the same rows are found, and the same values are stored. All rows
-    of a call have different keys. If a call fails, the caller rolls the transaction back.
+    of an UPDATE or DELETE have different keys; rows are inserted in their order. If a call fails,
+    or does not find all its rows, the caller rolls the transaction or a savepoint back.
+
+    A row that another origin wrote last (:meth:`Origins.others`) is not found. So it is left to the
+    single statements, whose conflict is recorded.
     """
 
     def least_rows(self, connection: sa.Connection, table: TargetTable, key: Sequence[LoadColumn]) -> int | None:
@@ -65,7 +69,8 @@ class Bulk(Protocol):
             connection: a connection of :meth:`Transactions.begin`.
             table: the table of the rows.
             key: the columns by which rows are found, as :meth:`least_rows` has accepted them.
-            written: the columns to set; the other columns keep their values.
+            written: the columns to set; the other columns keep their values. A column of the key
+                has the value by which the row is found.
 
         Raises:
             UnsupportedValue: a column cannot store a value.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import count
 from typing import Any
 
@@ -15,18 +16,22 @@ from subscriber.apply import change_writer
 from subscriber.apply.change_writer import ROWS_AT_A_TIME, ChangeWriter, StatementCache
 from subscriber.apply.conflict import SearchKey
 from subscriber.apply.exact import ExactApplier
+from subscriber.apply.regroup import OrderMatters
 from subscriber.apply.regroup import Rows as FreeRows
 from subscriber.apply.walk import Run, steps
 from subscriber.catalog import CATALOG, OriginProgress
 from subscriber.errors import (
     ConflictError,
     Stopped,
+    SubscriberError,
     TargetRelationError,
+    TargetUnavailable,
 )
 from subscriber.lsn import LSN
 from subscriber.protocol import messages as m
 from subscriber.protocol.changes import Frame
 from subscriber.targets import Target, TargetTable
+from subscriber.targets.generic.errors import GenericErrors
 from subscriber.targets.generic.target import generic_target
 from subscriber.targets.loader import LoadColumn
 from subscriber.targets.roles.bulk import BulkColumn
@@ -366,3 +371,201 @@ def test_few_rows_are_written_by_single_statements(target, rows, monkeypatch, le
     assert written_together(target, bulk, *(insert(key, "x", None) for key in ("1", "2", "3")), check=lambda: None)
     assert bulk.written == []
     assert [row["a"] for row in rows()] == [1, 2, 3]
+
+
+class RefusingBulk(RecordedBulk):
+    """A bulk writer that inserts a row and then raises an error."""
+
+    def __init__(self, error: SubscriberError) -> None:
+        super().__init__(1)
+        self.error = error
+
+    def insert(self, connection: sa.Connection, table: TargetTable, written: Sequence[BulkColumn]) -> int:
+        super().insert(connection, table, written)
+        connection.execute(sa.insert(table.clause()).values(a=77))
+        raise self.error
+
+
+def written_in_order(target: Target, bulk: RecordedBulk, *changes: m.Message, of: m.Relation) -> None:
+    target.bulk = bulk
+    with target.begin() as connection:
+        using = writer(target, connection, {}, check=lambda: None)
+        made = frame([of], changes)
+        using.open_frame(made)
+        for run in runs(made):
+            using.write(run)
+
+
+MANY = [insert(str(key), "x", "y") for key in range(change_writer.LEAST_IN_BULK)]
+SHARED = relation("public.same", {"a": "int4", "b": "text", "c": "text"}, ["a"])
+"""A relation of which the target's table has no other columns."""
+
+
+@pytest.fixture
+def same(execute) -> None:
+    execute("CREATE TABLE same (a INTEGER PRIMARY KEY, b TEXT, c TEXT)")
+
+
+@pytest.mark.usefixtures("same")
+def test_a_long_run_of_inserts_is_written_in_bulk(target):
+    bulk = RecordedBulk(1)
+    written_in_order(target, bulk, *MANY, of=SHARED)
+    columns = {"a": [*range(len(MANY))], "b": ["x"] * len(MANY), "c": ["y"] * len(MANY)}
+    assert bulk.written == [("insert", columns)]
+
+
+@pytest.mark.usefixtures("same")
+@pytest.mark.parametrize("changes", [MANY[1:], [update((str(key), "x", "y")) for key in range(len(MANY))]])
+def test_other_runs_are_written_by_single_statements(target, changes):
+    bulk = RecordedBulk(1)
+    written_in_order(target, bulk, *changes, of=SHARED)
+    assert bulk.written == []
+
+
+def test_rows_of_a_table_with_own_columns_are_inserted_one_by_one(target, rows):
+    """A default may read the rows before it."""
+    bulk = RecordedBulk(1)
+    written_in_order(target, bulk, *MANY, of=T)
+    assert bulk.written == []
+    assert len(rows()) == len(MANY)
+
+
+@pytest.mark.usefixtures("same")
+def test_rows_that_cannot_be_inserted_in_bulk_are_inserted_one_by_one(target, rows):
+    """C35: what the bulk write has done is undone"""
+    bulk = RefusingBulk(ConflictError("refused", sqlstate="23505"))
+    written_in_order(target, bulk, *MANY, of=SHARED)
+    assert len(bulk.written) == 1
+    assert [row["a"] for row in rows("same")] == [*range(len(MANY))]
+
+
+@pytest.mark.usefixtures("same")
+@pytest.mark.parametrize("error", [TargetUnavailable("gone"), Stopped("stopped")])
+def test_an_error_that_is_not_of_a_row_ends_the_batch(target, rows, error):
+    with pytest.raises(type(error)):
+        written_in_order(target, RefusingBulk(error), *MANY, of=SHARED)
+    assert rows("same") == []
+
+
+@pytest.mark.usefixtures("same")
+def test_without_savepoints_rows_are_inserted_one_by_one(target, rows, monkeypatch):
+    target.capabilities = replace(target.capabilities, savepoints=False)
+    bulk = RecordedBulk(1)
+    written_in_order(target, bulk, *MANY, of=SHARED)
+    assert bulk.written == []
+    assert len(rows("same")) == len(MANY)
+
+
+def test_rows_of_other_origins_are_left_to_the_publishers_order(target, rows, execute):
+    """C19: the conflict is recorded there"""
+
+    class Origins:
+        def others(self, connection: sa.Connection) -> sa.ColumnElement[bool]:
+            return sa.column("b") == "theirs"
+
+    target.origins = Origins()
+    execute("INSERT INTO t (a, b) VALUES (1, 'own'), (2, 'theirs')")
+    assert written_together(target, RecordedBulk(None), update(("1", "new", None)), check=lambda: None)
+    assert not written_together(target, RecordedBulk(None), update(("2", "new", None)), check=lambda: None)
+    assert [row["b"] for row in rows()] == ["new", "theirs"]
+
+
+# Changes that wait --------------------------------------------------------------------------------
+
+
+class RecordedPipeline:
+    """A pipeline that executes its statements one by one."""
+
+    def __init__(self) -> None:
+        self.sent: list[list[str]] = []
+
+    def execute(self, connection: sa.Connection, statements: Sequence[tuple[str, Sequence[Any]]]) -> Sequence[int]:
+        self.sent.append([sql.split()[0] for sql, _ in statements])
+        with GenericErrors("the target").reporting():
+            return [connection.exec_driver_sql(sql, tuple(row)).rowcount for sql, row in statements]
+
+
+@pytest.fixture
+def pipeline(target) -> RecordedPipeline:
+    target.pipeline = RecordedPipeline()
+    found: RecordedPipeline = target.pipeline
+    return found
+
+
+def write_later(target: Target, *changes: m.Message, flushes: bool = True) -> None:
+    with target.begin() as connection:
+        using = writer(target, connection, {}, check=lambda: None)
+        made = frame([T, U], changes)
+        using.open_frame(made)
+        using.write_later()
+        for run in runs(made):
+            assert using.write(run) == ()
+        if flushes:
+            using.flush()
+            using.flush()
+
+
+def test_changes_wait_and_are_sent_together(target, pipeline, rows):
+    write_later(target, insert("1", "x", None), update(("1", "y", m.UNCHANGED)), insert("2", "x", None), delete("2"))
+    assert pipeline.sent == [["INSERT", "UPDATE", "INSERT", "DELETE"]]
+    assert [(row["a"], row["b"]) for row in rows()] == [(1, "y")]
+
+
+@pytest.mark.parametrize("change", [update(("7", "x", None)), delete("7")])
+def test_a_missing_row_is_found_before_the_frame_ends(target, pipeline, rows, change):
+    """C18: the exact path then records the conflict"""
+    with pytest.raises(OrderMatters):
+        write_later(target, insert("1", "x", None), change, insert("2", "x", None))
+    assert rows() == []
+
+
+def test_changes_that_wait_are_executed_before_an_error_is_raised(target, pipeline, execute):
+    """C37: an error of an earlier change comes first"""
+    execute("DROP TABLE u")
+    with pytest.raises(TargetRelationError):
+        write_later(target, insert("1", "x", None), insert("1", "x", into=2))
+    assert pipeline.sent == [["INSERT"]]
+    with pytest.raises(OrderMatters):
+        write_later(target, delete("7"), insert("1", "x", into=2))
+
+
+def test_a_change_that_fails_is_left_to_the_exact_path(target, pipeline, rows):
+    with pytest.raises(OrderMatters):
+        write_later(target, insert("1", "x", None), insert("1", "x", None))
+    assert rows() == []
+
+
+def test_an_error_that_is_not_of_a_change_is_raised(target, pipeline):
+    pipeline.execute = lambda *_: (_ for _ in ()).throw(TargetUnavailable("gone"))
+    with pytest.raises(TargetUnavailable):
+        write_later(target, insert("1", "x", None))
+
+
+def test_changes_do_not_wait_where_origins_are_compared(target, pipeline, rows):
+    """C19"""
+
+    class Origins:
+        def others(self, connection: sa.Connection) -> sa.ColumnElement[bool]:
+            return sa.false()
+
+    target.origins = Origins()
+    write_later(target, insert("1", "x", None), flushes=False)
+    assert (pipeline.sent, len(rows())) == ([], 1)
+
+
+def test_changes_that_a_trigger_may_suppress_do_not_wait(target, pipeline, rows, monkeypatch):
+    """A row that exists would look like one that is missing."""
+    monkeypatch.setattr(target.writing, "may_suppress", lambda _: True)
+    write_later(target, insert("1", "x", None), flushes=False)
+    assert (pipeline.sent, len(rows())) == ([], 1)
+
+
+def test_changes_that_wait_are_executed_before_a_truncate(target, pipeline, rows):
+    with target.begin() as connection:
+        using = writer(target, connection, {}, check=lambda: None)
+        made = frame([T], [insert("1", "x", None)])
+        using.open_frame(made)
+        using.write_later()
+        using.write(runs(made)[0])
+        using.truncate([T], restart_identity=False)
+    assert (pipeline.sent, rows()) == ([["INSERT"]], [])

@@ -44,7 +44,7 @@ def test_binary_blocks_are_written_between_a_header_and_an_end(target):
     """https://www.postgresql.org/docs/current/sql-copy.html, "Binary Format"."""
     server = RecordedServer()
     load(target, server, {INTEGER: 23, TEXT: 25}, b"one", b"two")
-    assert server.statements[1] == 'COPY "s.x".t (a, "b""%%") FROM STDIN (FORMAT binary)'
+    assert server.statements[1] == 'COPY "s.x".t (a, "b""%") FROM STDIN (FORMAT binary)'
     assert server.copied == [HEADER, b"one", b"two", b"\xff\xff"]
 
 
