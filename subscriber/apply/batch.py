@@ -141,7 +141,7 @@ class Batch:
         def free_key(group: ChangeGroup) -> tuple[str, ...] | None:
             return self._local.writer.free_key(group) if should_apply(group.relation, first) else None
 
-        return regrouped(frame, free_key)
+        return regrouped(frame, free_key, self._local.writer.may_fold)
 
     def _first_lsn(self, frame: Frame) -> LSN | None:
         """The commit LSN of the first transaction with changes in the frame; None if one of the
@@ -164,13 +164,14 @@ class Batch:
         Raises:
             OrderMatters: a change cannot be applied, or its row does not exist.
         """
-        for changes, control in stretch.controls:
-            self._read_changes(changes)
+        for count, control in stretch.controls:
+            self._read_changes(count)
             self._apply_control(control)
         self._read_changes(stretch.rest)
         try:
-            for rows in stretch.rows:
-                if not self._local.writer.write_together(rows):
+            for write in stretch.writes:
+                changes = write if isinstance(write, ChangeGroup) else write.of(self._frame)
+                if not self._local.writer.write_together(changes):
                     raise OrderMatters
         except SubscriberError as error:
             if error.transient or isinstance(error, Stopped):

@@ -17,10 +17,10 @@ from sqlalchemy.exc import SQLAlchemyError
 from subscriber.apply.collisions import new_row, search_conditions, search_key
 from subscriber.apply.conflict import MISSING, NOWHERE, ChangePlace, Conflict
 from subscriber.apply.conflict_policy import POSTGRESQL_POLICY, ConflictPolicy, stopped_by
+from subscriber.apply.foldable import holds_all
 from subscriber.apply.identity import RowIdentity, row_identity
 from subscriber.apply.local_relations import LocalRelation, RelationMap, check_binary
 from subscriber.apply.origins import find_rows_of_others, without_values
-from subscriber.apply.regroup import Rows as FreeRows
 from subscriber.apply.search import RowSearch
 from subscriber.apply.statements import (
     Rows,
@@ -113,6 +113,7 @@ class ChangeWriter:
         self._check = check
         self._identities: dict[LocalRelation, RowIdentity] = {}
         self._ordered: dict[LocalRelation, bool] = {}
+        self._refuses: dict[LocalRelation, bool] = {}
         self._least_rows: dict[tuple[LocalRelation, bool], int | None] = {}
         self._frame = Frame((), ())
         self._prepared: dict[int, _Prepared] = {}
@@ -169,8 +170,18 @@ class ChangeWriter:
             )
         return matters
 
-    def write_together(self, rows: FreeRows) -> bool:
-        """Apply changes of the open frame whose order does not matter.
+    def may_fold(self, group: ChangeGroup) -> bool:
+        """Whether changes of a group, which has a :meth:`free_key`, need not be written if later
+        changes overwrite them (:data:`~subscriber.apply.regroup.MayFold`).
+        """
+        local = self._relations.open(group.relation)
+        refuses = self._refuses.get(local)
+        if refuses is None:
+            refuses = self._refuses[local] = self._target.shapes.refuses_rows(self._connection, local.table)
+        return not refuses and holds_all(self._target, local, group)
+
+    def write_together(self, changes: ChangeGroup) -> bool:
+        """Apply changes whose order does not matter, all of different rows.
 
         Returns:
             Whether every row was found.
@@ -179,7 +190,6 @@ class ChangeWriter:
             ApplyError: a change cannot be applied.
             TargetUnavailable: try again.
         """
-        changes = self._frame.groups[rows.group].take(rows.rows)
         statement = self._statement(changes)
         in_bulk = self._write_in_bulk(statement, changes)
         if in_bulk is not None:
