@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from itertools import count
 from typing import Any
 
-import numpy as np
 import pytest
 import sqlalchemy as sa
 
@@ -15,7 +14,6 @@ from subscriber.apply import change_writer
 from subscriber.apply.change_writer import ROWS_AT_A_TIME, ChangeWriter, StatementCache
 from subscriber.apply.conflict import SearchKey
 from subscriber.apply.exact import ExactApplier
-from subscriber.apply.regroup import Rows as FreeRows
 from subscriber.apply.walk import Run, steps
 from subscriber.catalog import CATALOG, OriginProgress
 from subscriber.errors import (
@@ -334,8 +332,9 @@ def written_together(target: Target, bulk: RecordedBulk, *changes: m.Message, ch
     target.bulk = bulk
     with target.begin() as connection:
         using = writer(target, connection, {}, check=check)
-        using.open_frame(frame([T], changes))
-        return using.write_together(FreeRows(0, np.arange(len(changes))))
+        made = frame([T], changes)
+        using.open_frame(made)
+        return using.write_together(made.groups[0])
 
 
 @pytest.mark.parametrize(
