@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final
 
 import sqlalchemy as sa
@@ -17,6 +18,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from subscriber.apply.collisions import new_row, search_conditions, search_key
 from subscriber.apply.conflict import MISSING, NOWHERE, ChangePlace, Conflict
 from subscriber.apply.conflict_policy import POSTGRESQL_POLICY, ConflictPolicy, stopped_by
+from subscriber.apply.execute import DriverCursor
 from subscriber.apply.foldable import holds_all
 from subscriber.apply.identity import RowIdentity, row_identity
 from subscriber.apply.local_relations import LocalRelation, RelationMap, check_binary
@@ -68,12 +70,17 @@ _NUMERIC: Final = 1700
 
 @dataclass(slots=True)
 class _Prepared:
-    """A group that is ready to be executed: its statement, and all its rows. ``rows`` is None if
-    one of the rows cannot be converted.
+    """A group that is ready to be executed.
+
+    Attributes:
+        statement: the statement for each change.
+        rows: the parameters of all changes; None if one of the rows cannot be converted.
+        may_suppress: a trigger may leave a row unchanged without an error.
     """
 
     statement: Statement
     rows: Rows | None
+    may_suppress: bool
 
 
 class ChangeWriter:
@@ -105,6 +112,7 @@ class ChangeWriter:
     ) -> None:
         self._target = target
         self._connection = connection
+        self._cursor = DriverCursor(target, connection)
         self._statements = statements
         self._relations = relations or RelationMap(target, connection)
         self._shows_values = show_values
@@ -255,9 +263,14 @@ class ChangeWriter:
         if group.action == "I":
             self._execute(prepared.statement, rows, count=False)
             return ()
+        if not (self._shows_values or prepared.may_suppress or prepared.statement.search or self._others is not None):
+            missing = len(rows) - self._execute(prepared.statement, rows, count=True)
+            if not missing:
+                return ()
+            changes = group.slice(run.start, run.stop)
+            return [*self._unless_stopped([(self._missing(changes, place), missing)])]
         # A row count does not show which of several rows is missing.
-        table = self._relations.open(group.relation).table
-        step = 1 if self._shows_values or self._target.writing.may_suppress(table) else len(rows)
+        step = 1 if self._shows_values or prepared.may_suppress else len(rows)
         conflicts: list[tuple[Conflict, int]] = []
         for start in range(0, len(rows), step):
             changes = group.slice(run.start + start, run.start + start + step)
@@ -266,6 +279,14 @@ class ChangeWriter:
             if missing and not self._is_suppressed(changes):
                 conflicts += self._unless_stopped([(self._missing(changes, place), missing)])
         return conflicts
+
+    @cached_property
+    def _others(self) -> sa.ColumnElement[bool] | None:
+        """The condition for rows that another origin has written, where the target can report
+        origins.
+        """
+        origins = self._target.origins
+        return None if origins is None else origins.others(self._connection)
 
     def _unless_stopped(self, conflicts: Iterable[tuple[Conflict, int]]) -> Iterator[tuple[Conflict, int]]:
         """The conflicts, up to one that stops the transaction: its error is raised."""
@@ -285,12 +306,10 @@ class ChangeWriter:
         """The conflicts of rows that another origin has written, where the target can report
         origins. The rows are changed nevertheless.
         """
-        origins = self._target.origins
-        differs = None if origins is None else origins.others(self._connection)
-        if differs is not None:
+        if self._others is not None:
             local = self._relations.open(changes.relation)
             found = find_rows_of_others(
-                self._target, self._connection, local, changes, self._identity(local), place, differs
+                self._target, self._connection, local, changes, self._identity(local), place, self._others
             )
             for conflict in found:
                 yield conflict if self._shows_values else without_values(conflict), 1
@@ -329,10 +348,11 @@ class ChangeWriter:
 
     def _prepare(self, group: ChangeGroup) -> _Prepared:
         statement = self._statement(group)
+        may_suppress = self._target.writing.may_suppress(self._relations.open(group.relation).table)
         try:
-            return _Prepared(statement, self._bind(statement, group))
+            return _Prepared(statement, self._bind(statement, group), may_suppress)
         except SubscriberError:
-            return _Prepared(statement, None)
+            return _Prepared(statement, None, may_suppress)
 
     def _bind(self, statement: Statement, group: ChangeGroup) -> Rows:
         self._check_binary(group)
@@ -367,7 +387,7 @@ class ChangeWriter:
         """Execute a statement that may have to search for rows more than once; returns how many
         were found.
         """
-        look = RowSearch(self._target, self._connection).change_rows
+        look = RowSearch(self._target, self._connection, self._cursor).change_rows
         try:
             return sum(
                 look(statement, search, rows[start:stop], changes.slice(start, stop))
@@ -384,16 +404,16 @@ class ChangeWriter:
             yield start, min(rows, start + size)
 
     def _execute(self, statement: Statement, rows: Rows, *, count: bool) -> int:
-        run = self._connection.exec_driver_sql
+        cursor = self._cursor
         one_by_one = count and not self._target.capabilities.multi_rowcount
         found = 0
         try:
             for start, stop in self._parts(len(rows)):
                 part = rows[start:stop]
                 if one_by_one:
-                    found += sum(run(statement.sql, row).rowcount for row in part)
+                    found += sum(cursor.execute_row(statement.sql, row) for row in part)
                 else:
-                    found += run(statement.sql, part).rowcount
+                    found += cursor.execute(statement.sql, part)
             return found
         except SQLAlchemyError as error:
             columns = [parameter.column.name for parameter in statement.parameters]

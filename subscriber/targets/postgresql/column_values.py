@@ -31,9 +31,9 @@ _SIZED_TEXTS: Final = frozenset({"character varying", "character"})
 _SAME_VALUES: Final = frozenset(
     {16, 17, 20, 21, 23, 25, 26, 700, 701, 1042, 1043, 1082, 1083, 1114, 1184, 1266, 1700, 2950}
 )
-"""Types that have the same values in every server that :func:`subscriber.targets.postgresql.catalog.
-refuses_rows` does not exclude: boolean, bytea, integers, text, oid, floating-point numbers, character,
-varchar, date, time, timestamp, timestamptz, timetz, numeric and uuid.
+"""Types that have the same values in every server from version 14 on: boolean, bytea, the integer
+types, text, oid, the floating-point types, character, varchar, date, time, timestamp, timestamptz,
+timetz, numeric and uuid.
 """
 
 
