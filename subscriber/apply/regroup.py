@@ -102,14 +102,15 @@ class Stretch:
     """A piece of a frame whose changes are written in another order.
 
     Attributes:
-        controls: the controls in order, each with the number of changes between it and the control
-            before it.
+        controls: the controls in order.
+        counts: for each control the number of changes between it and the control before it.
         rest: the number of changes after the last control.
         writes: the changes, in the order in which they are to be written: rows of the frame, and
             changes that were made of several.
     """
 
-    controls: tuple[tuple[int, Control], ...]
+    controls: tuple[Control, ...]
+    counts: NDArray[np.int64]
     rest: int
     writes: tuple[Rows | ChangeGroup, ...]
 
@@ -152,8 +153,7 @@ def _free(messages: Messages, free_key: FreeKey) -> tuple[NDArray[np.bool_], NDA
     """
     free = np.zeros(len(messages), bool)
     codes = np.arange(len(messages))
-    for number, control in enumerate(messages.controls):
-        free[number] = control.message[0] in _PASSED
+    free[: len(messages.controls)] = [control.message[0] in _PASSED for control in messages.controls]
     relations: dict[Relation, list[int]] = {}
     for number, group in enumerate(messages.groups):
         relations.setdefault(group.relation, []).append(number)
@@ -205,8 +205,8 @@ def _stretch(messages: Messages, codes: NDArray[np.int64], folding: _Folding, st
         return None
     places = np.flatnonzero(owners == 0)
     between = np.diff(np.concatenate(([-1], places, [len(owners)]))) - 1
-    controls = [messages.controls[item] for item in items[places].tolist()]
-    return Stretch(tuple(zip(between[:-1].tolist(), controls, strict=True)), int(between[-1]), writes)
+    controls = tuple([messages.controls[item] for item in items[places].tolist()])
+    return Stretch(controls, between[:-1], int(between[-1]), writes)
 
 
 class _Folding:
