@@ -22,7 +22,7 @@ from subscriber.apply.execute import DriverCursor
 from subscriber.apply.foldable import holds_all
 from subscriber.apply.identity import RowIdentity, row_identity
 from subscriber.apply.local_relations import LocalRelation, RelationMap, check_binary
-from subscriber.apply.origins import find_rows_of_others, without_values
+from subscriber.apply.origins import OriginProbe, find_rows_of_others, without_values
 from subscriber.apply.search import RowSearch
 from subscriber.apply.statements import (
     Rows,
@@ -281,12 +281,11 @@ class ChangeWriter:
         return conflicts
 
     @cached_property
-    def _others(self) -> sa.ColumnElement[bool] | None:
-        """The condition for rows that another origin has written, where the target can report
-        origins.
-        """
+    def _others(self) -> OriginProbe | None:
+        """Finds rows that another origin has written, where the target can report origins."""
         origins = self._target.origins
-        return None if origins is None else origins.others(self._connection)
+        differs = None if origins is None else origins.others(self._connection)
+        return None if differs is None else OriginProbe(self._target, self._connection, self._statements, differs)
 
     def _unless_stopped(self, conflicts: Iterable[tuple[Conflict, int]]) -> Iterator[tuple[Conflict, int]]:
         """The conflicts, up to one that stops the transaction: its error is raised."""
@@ -306,12 +305,15 @@ class ChangeWriter:
         """The conflicts of rows that another origin has written, where the target can report
         origins. The rows are changed nevertheless.
         """
-        if self._others is not None:
-            local = self._relations.open(changes.relation)
-            found = find_rows_of_others(
-                self._target, self._connection, local, changes, self._identity(local), place, self._others
-            )
-            for conflict in found:
+        if self._others is None:
+            return
+        local = self._relations.open(changes.relation)
+        identity = self._identity(local)
+        if self._others.finds(local, changes, identity):
+            differs = self._others.differs
+            for conflict in find_rows_of_others(
+                self._target, self._connection, local, changes, identity, place, differs
+            ):
                 yield conflict if self._shows_values else without_values(conflict), 1
 
     def _is_suppressed(self, changes: ChangeGroup) -> bool:
