@@ -74,6 +74,10 @@ _LEAST_SAVED: Final = 2
 _LEAST_FOLDED: Final = 8
 """Changes of one table are folded if at least this many have a change of the same row before them.
 """
+_FOLDED_SHARE: Final = 16
+"""And if these are at least one of so many changes: to write a change costs about this many times
+as much as to fold it.
+"""
 
 
 class OrderMatters(Exception):
@@ -242,7 +246,8 @@ class _Folding:
 
     def _fold_table(self, changes: NDArray[np.int64], codes: NDArray[np.int64]) -> tuple[ChangeGroup, ...] | None:
         """The folded changes of one table; None if they are not folded."""
-        if len(codes) - len(np.unique(codes)) < _LEAST_FOLDED:
+        repeated = len(codes) - len(np.unique(codes))
+        if repeated < _LEAST_FOLDED or repeated * _FOLDED_SHARE < len(codes):
             return None
         owners = self._messages.owner[changes]
         numbers, indices = np.unique(owners, return_inverse=True)

@@ -223,6 +223,21 @@ def test_few_changes_are_not_folded():
 
 
 @pytest.mark.usefixtures("_stretches")
+def test_changes_of_which_few_have_the_same_row_are_not_folded():
+    """Folding would cost more than it saves."""
+    repeated = [set_to("1", "x") for _ in range(9)]
+    found = [
+        len(
+            written(
+                *transaction(1000, *repeated, *(set_to(str(n), "x") for n in range(2, rows))), may_fold=lambda _: True
+            )
+        )
+        for rows in (121, 122)
+    ]
+    assert found == [5, 5 + 8]
+
+
+@pytest.mark.usefixtures("_stretches")
 def test_a_group_is_asked_about_once_and_a_conflict_is_not_folded():
     asked: list[str] = []
 
