@@ -8,14 +8,16 @@ these modules in this order:
   ``applier`` is the interface that they use.
 - ``exact`` implements that interface and defines what is correct; ``local`` has the target's
   transactions of a batch. ``bulk`` does the same with ``regroup``, which makes a few long runs of
-  the changes of many small transactions.
+  the changes of many small transactions, and ``fold``, which makes one change of several changes
+  of a row, where ``foldable`` allows it.
 - ``batch`` follows the publisher's messages; ``walk`` gives them in their order,
-  ``transaction_bounds`` checks where transactions begin and end. ``batch_rules`` has the catalog's
-  settings, ``skip`` the transaction to leave out, ``prepared`` the prepared transactions.
+  ``transaction_bounds`` checks where transactions begin and end, ``whole_transactions`` does so for
+  many at once. ``batch_rules`` has the catalog's settings, ``skip`` the transaction to leave out,
+  ``prepared`` the prepared transactions.
 - ``change_writer`` executes runs of changes. ``local_relations`` finds the table and its columns,
   ``added_columns`` decides about columns that are new or renamed, ``identity`` and ``leaves``
-  decide how a row is found, ``statements`` builds the SQL, ``search`` finds rows that the statement
-  did not find.
+  decide how a row is found, ``statements`` builds the SQL, ``execute`` executes it, ``search``
+  finds rows that the statement did not find.
 - ``conflict`` describes conflicts, ``conflict_policy`` decides about them, ``conflict_tally``
   counts and logs them. ``collisions``, ``examine`` and ``origins`` find out more about them.
   ``failure`` is the data that an error carries.

@@ -19,10 +19,13 @@ After a crash each of these steps may be executed again. It then finds that its 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
 
 from subscriber.apply.conflict import error_context, transaction_context
 from subscriber.apply.conflict_policy import POSTGRESQL_POLICY, ConflictPolicy, stopped_by
@@ -35,6 +38,7 @@ from subscriber.apply.regroup import OrderMatters, Step, Stretch, may_regroup, r
 from subscriber.apply.skip import SkipLSN
 from subscriber.apply.transaction_bounds import RemoteTransaction, out_of_order
 from subscriber.apply.walk import Run, steps
+from subscriber.apply.whole_transactions import read_whole
 from subscriber.catalog.conflicts import ConflictLog
 from subscriber.catalog.logical_messages import commit_messages
 from subscriber.catalog.prepared_transactions import forget_prepared, read_prepared
@@ -143,7 +147,7 @@ class Batch:
         def free_key(group: ChangeGroup) -> tuple[str, ...] | None:
             return self._local.writer.free_key(group) if should_apply(group.relation, first) else None
 
-        return regrouped(frame, free_key)
+        return regrouped(frame, free_key, self._local.writer.may_fold)
 
     def _first_lsn(self, frame: Frame) -> LSN | None:
         """The commit LSN of the first transaction with changes in the frame; None if one of the
@@ -166,18 +170,38 @@ class Batch:
         Raises:
             OrderMatters: a change cannot be applied, or its row does not exist.
         """
-        for changes, control in stretch.controls:
-            self._read_changes(changes)
-            self._apply_control(control)
+        self._read_controls(stretch.controls, stretch.counts)
         self._read_changes(stretch.rest)
         try:
-            for rows in stretch.rows:
-                if not self._local.writer.write_together(rows):
+            for write in stretch.writes:
+                changes = write if isinstance(write, ChangeGroup) else write.of(self._frame)
+                if not self._local.writer.write_together(changes):
                     raise OrderMatters
         except SubscriberError as error:
             if error.transient or isinstance(error, Stopped):
                 raise
             raise OrderMatters from None
+
+    def _read_controls(self, controls: Sequence[Control], counts: NDArray[np.int64]) -> None:
+        """Read the controls of a stretch: whole transactions together, the others one by one."""
+        first = 0 if self._open is None else 1
+        pairs = slice(first, first + (len(controls) - first) // 2 * 2)
+        self._read_one_by_one(controls[:first], counts[:first])
+        whole = None
+        if self._open is None:
+            whole = read_whole(controls[pairs], counts[pairs], self.applied, self.scope.end)
+        if whole is None:
+            self._read_one_by_one(controls[first:], counts[first:])
+            return
+        self.applied, self.commit_timestamp = whole.end_lsn, whole.timestamp
+        self.transactions += whole.size
+        self.changes += whole.changes
+        self._read_one_by_one(controls[pairs.stop :], counts[pairs.stop :])
+
+    def _read_one_by_one(self, controls: Sequence[Control], counts: NDArray[np.int64]) -> None:
+        for count, control in zip(counts.tolist(), controls, strict=True):
+            self._read_changes(count)
+            self._apply_control(control)
 
     def _read_changes(self, count: int) -> None:
         if count:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final
 
 import sqlalchemy as sa
@@ -18,11 +19,12 @@ from sqlalchemy.exc import SQLAlchemyError
 from subscriber.apply.collisions import new_row, search_conditions, search_key
 from subscriber.apply.conflict import MISSING, NOWHERE, ChangePlace, Conflict
 from subscriber.apply.conflict_policy import POSTGRESQL_POLICY, ConflictPolicy, stopped_by
+from subscriber.apply.execute import DriverCursor
+from subscriber.apply.foldable import holds_all
 from subscriber.apply.identity import RowIdentity, row_identity
 from subscriber.apply.local_relations import LocalRelation, RelationMap, check_binary
-from subscriber.apply.origins import find_rows_of_others, without_values
+from subscriber.apply.origins import OriginProbe, find_rows_of_others, without_values
 from subscriber.apply.regroup import OrderMatters
-from subscriber.apply.regroup import Rows as FreeRows
 from subscriber.apply.search import RowSearch
 from subscriber.apply.statements import (
     Rows,
@@ -70,12 +72,17 @@ _NUMERIC: Final = 1700
 
 @dataclass(slots=True)
 class _Prepared:
-    """A group that is ready to be executed: its statement, and all its rows. ``rows`` is None if
-    one of the rows cannot be converted.
+    """A group that is ready to be executed.
+
+    Attributes:
+        statement: the statement for each change.
+        rows: the parameters of all changes; None if one of the rows cannot be converted.
+        may_suppress: a trigger may leave a row unchanged without an error.
     """
 
     statement: Statement
     rows: Rows | None
+    may_suppress: bool
 
 
 class ChangeWriter:
@@ -107,6 +114,7 @@ class ChangeWriter:
     ) -> None:
         self._target = target
         self._connection = connection
+        self._cursor = DriverCursor(target, connection)
         self._statements = statements
         self._relations = relations or RelationMap(target, connection)
         self._shows_values = show_values
@@ -115,6 +123,7 @@ class ChangeWriter:
         self._check = check
         self._identities: dict[LocalRelation, RowIdentity] = {}
         self._ordered: dict[LocalRelation, bool] = {}
+        self._refuses: dict[LocalRelation, bool] = {}
         self._least_rows: dict[tuple[LocalRelation, bool], int | None] = {}
         self._frame = Frame((), ())
         self._prepared: dict[int, _Prepared] = {}
@@ -206,8 +215,18 @@ class ChangeWriter:
             )
         return matters
 
-    def write_together(self, rows: FreeRows) -> bool:
-        """Apply changes of the open frame whose order does not matter.
+    def may_fold(self, group: ChangeGroup) -> bool:
+        """Whether changes of a group, which has a :meth:`free_key`, need not be written if later
+        changes overwrite them (:data:`~subscriber.apply.regroup.MayFold`).
+        """
+        local = self._relations.open(group.relation)
+        refuses = self._refuses.get(local)
+        if refuses is None:
+            refuses = self._refuses[local] = self._target.shapes.refuses_rows(self._connection, local.table)
+        return not refuses and holds_all(self._target, local, group)
+
+    def write_together(self, changes: ChangeGroup) -> bool:
+        """Apply changes whose order does not matter, all of different rows.
 
         Returns:
             Whether every row was found, and none of them was last written by another origin.
@@ -216,7 +235,6 @@ class ChangeWriter:
             ApplyError: a change cannot be applied.
             TargetUnavailable: try again.
         """
-        changes = self._frame.groups[rows.group].take(rows.rows)
         self.flush()
         statement = self._statement(changes)
         if self._may_write_in_bulk(statement, changes):
@@ -315,8 +333,7 @@ class ChangeWriter:
             rows = self._bind(prepared.statement, group.slice(run.start, run.stop))
         else:
             rows = prepared.rows[run.start : run.stop]
-        table = self._relations.open(group.relation).table
-        if self._writes_later and prepared.statement.finds_exactly and not self._target.writing.may_suppress(table):
+        if self._writes_later and prepared.statement.finds_exactly and not prepared.may_suppress:
             self._waiting += [(prepared.statement.sql, row) for row in rows]
             if len(self._waiting) >= ROWS_AT_A_TIME:
                 self.flush()
@@ -325,8 +342,14 @@ class ChangeWriter:
         if group.action == "I":
             self._execute(prepared.statement, rows, count=False)
             return ()
+        if not (self._shows_values or prepared.may_suppress or prepared.statement.search or self._others is not None):
+            missing = len(rows) - self._execute(prepared.statement, rows, count=True)
+            if not missing:
+                return ()
+            changes = group.slice(run.start, run.stop)
+            return [*self._unless_stopped([(self._missing(changes, place), missing)])]
         # A row count does not show which of several rows is missing.
-        step = 1 if self._shows_values or self._target.writing.may_suppress(table) else len(rows)
+        step = 1 if self._shows_values or prepared.may_suppress else len(rows)
         conflicts: list[tuple[Conflict, int]] = []
         for start in range(0, len(rows), step):
             changes = group.slice(run.start + start, run.start + start + step)
@@ -335,6 +358,13 @@ class ChangeWriter:
             if missing and not self._is_suppressed(changes):
                 conflicts += self._unless_stopped([(self._missing(changes, place), missing)])
         return conflicts
+
+    @cached_property
+    def _others(self) -> OriginProbe | None:
+        """Finds rows that another origin has written, where the target can report origins."""
+        origins = self._target.origins
+        differs = None if origins is None else origins.others(self._connection)
+        return None if differs is None else OriginProbe(self._target, self._connection, self._statements, differs)
 
     def _unless_stopped(self, conflicts: Iterable[tuple[Conflict, int]]) -> Iterator[tuple[Conflict, int]]:
         """The conflicts, up to one that stops the transaction: its error is raised."""
@@ -354,14 +384,15 @@ class ChangeWriter:
         """The conflicts of rows that another origin has written, where the target can report
         origins. The rows are changed nevertheless.
         """
-        origins = self._target.origins
-        differs = None if origins is None else origins.others(self._connection)
-        if differs is not None:
-            local = self._relations.open(changes.relation)
-            found = find_rows_of_others(
-                self._target, self._connection, local, changes, self._identity(local), place, differs
-            )
-            for conflict in found:
+        if self._others is None:
+            return
+        local = self._relations.open(changes.relation)
+        identity = self._identity(local)
+        if self._others.finds(local, changes, identity):
+            differs = self._others.differs
+            for conflict in find_rows_of_others(
+                self._target, self._connection, local, changes, identity, place, differs
+            ):
                 yield conflict if self._shows_values else without_values(conflict), 1
 
     def _is_suppressed(self, changes: ChangeGroup) -> bool:
@@ -408,16 +439,17 @@ class ChangeWriter:
         return self._relations.open(relation)
 
     def _prepare(self, group: ChangeGroup) -> _Prepared:
-        self._open(group.relation)
+        local = self._open(group.relation)
         try:
             statement = self._statement(group)
         except SubscriberError:
             self.flush()  # an error of a change before is the first one
             raise
+        may_suppress = self._target.writing.may_suppress(local.table)
         try:
-            return _Prepared(statement, self._bind(statement, group))
+            return _Prepared(statement, self._bind(statement, group), may_suppress)
         except SubscriberError:
-            return _Prepared(statement, None)
+            return _Prepared(statement, None, may_suppress)
 
     def _bind(self, statement: Statement, group: ChangeGroup) -> Rows:
         self._check_binary(group)
@@ -452,7 +484,7 @@ class ChangeWriter:
         """Execute a statement that may have to search for rows more than once; returns how many
         were found.
         """
-        look = RowSearch(self._target, self._connection).change_rows
+        look = RowSearch(self._target, self._connection, self._cursor).change_rows
         try:
             return sum(
                 look(statement, search, rows[start:stop], changes.slice(start, stop))
@@ -469,16 +501,16 @@ class ChangeWriter:
             yield start, min(rows, start + size)
 
     def _execute(self, statement: Statement, rows: Rows, *, count: bool) -> int:
-        run = self._connection.exec_driver_sql
+        cursor = self._cursor
         one_by_one = count and not self._target.capabilities.multi_rowcount
         found = 0
         try:
             for start, stop in self._parts(len(rows)):
                 part = rows[start:stop]
                 if one_by_one:
-                    found += sum(run(statement.sql, row).rowcount for row in part)
+                    found += sum(cursor.execute_row(statement.sql, row) for row in part)
                 else:
-                    found += run(statement.sql, part).rowcount
+                    found += cursor.execute(statement.sql, part)
             return found
         except SQLAlchemyError as error:
             columns = [parameter.column.name for parameter in statement.parameters]

@@ -68,6 +68,10 @@ class LocalRelation:
     columns: tuple[TargetColumn, ...]
     qualified_name: str
 
+    def __hash__(self) -> int:
+        """The hash of the publisher's relation: that of the table would take long."""
+        return hash(self.remote)
+
 
 @dataclass(frozen=True, slots=True)
 class Answer:

@@ -4,12 +4,17 @@ delete_origin_differs (rules C19-C21).
 If commit timestamps are tracked, the target reports for each row the origin of its last version
 (:meth:`Origins.others`). The rows of a run are queried together, immediately before they are
 changed. If the run itself changes a row twice, the second change is no conflict.
+
+Nearly always no other origin has written the rows. :class:`OriginProbe` finds that out with a
+statement that is compiled once. *Rejected:* one query for the rows of a whole frame. Another
+session could write a row between the query and the change, for as long as the frame takes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, MutableMapping
 from dataclasses import replace
+from itertools import chain
 from typing import Final
 
 import sqlalchemy as sa
@@ -18,11 +23,71 @@ from subscriber.apply.collisions import new_row, search_conditions, search_key
 from subscriber.apply.conflict import ORIGIN_DIFFERS, ChangePlace, Conflict, row_text
 from subscriber.apply.identity import RowIdentity
 from subscriber.apply.local_relations import LocalRelation
+from subscriber.apply.statements import Statement, bind_column, build_probe, shape_of
 from subscriber.protocol.changes import ChangeGroup
 from subscriber.targets import Target
 
 _TOGETHER: Final = 100
 """The number of changes whose rows are read with one query."""
+_PROBED: Final = (1, 10, _TOGETHER)
+"""The numbers of changes for which a probe is compiled. Fewer changes repeat the last one."""
+
+
+class OriginProbe:
+    """Finds out whether another origin wrote one of some rows last.
+
+    Args:
+        target: the target of the rows.
+        connection: a connection in a transaction.
+        statements: compiled SQL, cached across batches.
+        differs: the condition that :meth:`Origins.others` returned.
+    """
+
+    def __init__(
+        self,
+        target: Target,
+        connection: sa.Connection,
+        statements: MutableMapping[tuple[LocalRelation, tuple[object, ...]], Statement],
+        differs: sa.ColumnElement[bool],
+    ) -> None:
+        self.differs = differs
+        self._target = target
+        self._connection = connection
+        self._statements = statements
+        self._text = str(differs)
+
+    def finds(self, local: LocalRelation, changes: ChangeGroup, identity: RowIdentity) -> bool:
+        """Whether :func:`find_rows_of_others` may find a row.
+
+        Args:
+            local: the target's relation.
+            changes: UPDATEs or DELETEs of one shape.
+            identity: how their rows are found.
+
+        Raises:
+            SubscriberError: an error of the target, as :meth:`Errors.translate` reports it.
+        """
+        if identity.whole_row:
+            return True
+        return any(
+            self._finds(local, changes.slice(start, min(start + _TOGETHER, len(changes))), identity)
+            for start in range(0, len(changes), _TOGETHER)
+        )
+
+    def _finds(self, local: LocalRelation, changes: ChangeGroup, identity: RowIdentity) -> bool:
+        count = next(size for size in _PROBED if size >= len(changes))
+        key = (local, (self._text, count, *shape_of(changes)))
+        statement = self._statements.get(key)
+        if statement is None:
+            statement = build_probe(self._target, local, changes, identity, self.differs, count)
+            self._statements[key] = statement
+        of_one = statement.parameters[: len(statement.parameters) // count]
+        rows = list(zip(*(bind_column(self._target, one, changes) for one in of_one), strict=True))
+        rows += rows[-1:] * (count - len(rows))
+        values = tuple(chain.from_iterable(rows))
+        bound = values if statement.names is None else dict(zip(statement.names, values, strict=True))
+        with self._target.reporting():
+            return self._connection.exec_driver_sql(statement.sql, bound).first() is not None
 
 
 def find_rows_of_others(

@@ -22,8 +22,8 @@ that changes its key, and changes of tables for which the order matters
 Invariants:
 
 - Every change is written, with its own values, so that a value that the target refuses is refused
-  here, too. *Rejected:* only the last of several changes of a row. A constraint or a type of the
-  target could refuse one of the others.
+  here, too. The changes of a row are folded (:mod:`subscriber.apply.fold`) only where the target is
+  known to accept all their values.
 - If a statement fails or does not find all its rows, the batch is rolled back and applied in the
   publisher's order (:class:`OrderMatters`). So the exact walk decides which transaction has a
   conflict. *Rejected:* a savepoint for each stretch, since DuckDB has none.
@@ -42,6 +42,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from subscriber.apply.fold import folded
 from subscriber.apply.walk import Messages, Run
 from subscriber.protocol.changes import ChangeGroup, Control, Frame
 from subscriber.protocol.messages import Relation
@@ -50,6 +51,9 @@ FreeKey = Callable[[ChangeGroup], tuple[str, ...] | None]
 """The columns that identify the rows of a group whose order does not matter. Empty for INSERTs into
 a table without a key; None if the order matters.
 """
+
+MayFold = Callable[[ChangeGroup], bool]
+"""Whether changes of a group need not be written if later changes overwrite them."""
 
 _PASSED: Final = b"BCO"
 """Controls that do not separate stretches: they only mark where a transaction begins and ends, and
@@ -67,6 +71,13 @@ _LEAST_MESSAGES: Final = 6
 """A stretch has at least this many messages: fewer cannot save enough statements."""
 _LEAST_SAVED: Final = 2
 """A stretch must have at least this many times fewer runs than before."""
+_LEAST_FOLDED: Final = 8
+"""Changes of one table are folded if at least this many have a change of the same row before them.
+"""
+_FOLDED_SHARE: Final = 16
+"""And if these are at least one of so many changes: to write a change costs about this many times
+as much as to fold it.
+"""
 
 
 class OrderMatters(Exception):
@@ -85,41 +96,49 @@ class Rows:
     group: int
     rows: NDArray[np.int64]
 
+    def of(self, frame: Frame) -> ChangeGroup:
+        """The changes; their data is copied."""
+        return frame.groups[self.group].take(self.rows)
+
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
     """A piece of a frame whose changes are written in another order.
 
     Attributes:
-        controls: the controls in order, each with the number of changes between it and the control
-            before it.
+        controls: the controls in order.
+        counts: for each control the number of changes between it and the control before it.
         rest: the number of changes after the last control.
-        rows: the changes, in the order in which they are to be written.
+        writes: the changes, in the order in which they are to be written: rows of the frame, and
+            changes that were made of several.
     """
 
-    controls: tuple[tuple[int, Control], ...]
+    controls: tuple[Control, ...]
+    counts: NDArray[np.int64]
     rest: int
-    rows: tuple[Rows, ...]
+    writes: tuple[Rows | ChangeGroup, ...]
 
 
 Step = Control | Run | Stretch
 
 
-def regrouped(frame: Frame, free_key: FreeKey) -> Iterator[Step]:
+def regrouped(frame: Frame, free_key: FreeKey, may_fold: MayFold) -> Iterator[Step]:
     """The messages of a frame as stretches, and the rest as :func:`~subscriber.apply.walk.steps`
     gives it.
 
     Args:
         frame: a frame without messages of prepared transactions (:func:`may_regroup`).
         free_key: tells which groups may be regrouped.
+        may_fold: tells which of them may be folded.
     """
     messages = Messages.of(frame)
     if messages.runs(0, len(messages)) < _LEAST_RUNS:
         yield from messages.walk(0, len(messages))
         return
     free, codes = _free(messages, free_key)
+    folding = _Folding(messages, may_fold)
     for start, stop, is_free in _pieces(free[messages.at]):
-        stretch = _stretch(messages, codes, start, stop) if is_free else None
+        stretch = _stretch(messages, codes, folding, start, stop) if is_free else None
         if stretch is None:
             yield from messages.walk(start, stop)
         else:
@@ -138,8 +157,7 @@ def _free(messages: Messages, free_key: FreeKey) -> tuple[NDArray[np.bool_], NDA
     """
     free = np.zeros(len(messages), bool)
     codes = np.arange(len(messages))
-    for number, control in enumerate(messages.controls):
-        free[number] = control.message[0] in _PASSED
+    free[: len(messages.controls)] = [control.message[0] in _PASSED for control in messages.controls]
     relations: dict[Relation, list[int]] = {}
     for number, group in enumerate(messages.groups):
         relations.setdefault(group.relation, []).append(number)
@@ -175,7 +193,7 @@ def _free_changes(
     return keeps, _first_of_each(codes)[codes]
 
 
-def _stretch(messages: Messages, codes: NDArray[np.int64], start: int, stop: int) -> Stretch | None:
+def _stretch(messages: Messages, codes: NDArray[np.int64], folding: _Folding, start: int, stop: int) -> Stretch | None:
     """The messages at the places ``start`` up to ``stop`` (exclusive), regrouped; None if that does
     not save statements.
     """
@@ -184,13 +202,65 @@ def _stretch(messages: Messages, codes: NDArray[np.int64], start: int, stop: int
     changes = items[owners > 0]
     if not len(changes):
         return None
-    rows = _rounds(messages, changes, codes[changes])
-    if len(rows) * _LEAST_SAVED > messages.runs(start, stop):
+    writes, left = folding.fold(changes, codes[changes])
+    if len(left):
+        writes += _rounds(messages, left, codes[left])
+    if len(writes) * _LEAST_SAVED > messages.runs(start, stop):
         return None
     places = np.flatnonzero(owners == 0)
     between = np.diff(np.concatenate(([-1], places, [len(owners)]))) - 1
-    controls = [messages.controls[item] for item in items[places].tolist()]
-    return Stretch(tuple(zip(between[:-1].tolist(), controls, strict=True)), int(between[-1]), rows)
+    controls = tuple([messages.controls[item] for item in items[places].tolist()])
+    return Stretch(controls, between[:-1], int(between[-1]), writes)
+
+
+class _Folding:
+    """Folds the changes of a frame, table by table."""
+
+    def __init__(self, messages: Messages, may_fold: MayFold) -> None:
+        self._messages = messages
+        self._may_fold = may_fold
+        numbers: dict[Relation, int] = {}
+        tables = [numbers.setdefault(group.relation, len(numbers)) for group in messages.groups]
+        self._table_of = np.array([-1, *tables])
+        self._answers: dict[int, bool] = {}
+
+    def fold(
+        self, changes: NDArray[np.int64], codes: NDArray[np.int64]
+    ) -> tuple[tuple[Rows | ChangeGroup, ...], NDArray[np.int64]]:
+        """The folded changes, and the item numbers of the changes that are not folded.
+
+        Args:
+            changes: item numbers of changes, in the publisher's order.
+            codes: the codes of their keys.
+        """
+        writes: list[ChangeGroup] = []
+        tables = self._table_of[self._messages.owner[changes]]
+        left = np.ones(len(changes), bool)
+        for table in np.unique(tables).tolist():
+            of_table = tables == table
+            made = self._fold_table(changes[of_table], codes[of_table])
+            if made is not None:
+                writes += made
+                left &= ~of_table
+        return tuple(writes), changes[left]
+
+    def _fold_table(self, changes: NDArray[np.int64], codes: NDArray[np.int64]) -> tuple[ChangeGroup, ...] | None:
+        """The folded changes of one table; None if they are not folded."""
+        repeated = len(codes) - len(np.unique(codes))
+        if repeated < _LEAST_FOLDED or repeated * _FOLDED_SHARE < len(codes):
+            return None
+        owners = self._messages.owner[changes]
+        numbers, indices = np.unique(owners, return_inverse=True)
+        if not all(self._folds(number - 1) for number in numbers.tolist()):
+            return None
+        groups = [self._messages.groups[number - 1] for number in numbers.tolist()]
+        return folded(groups, indices.reshape(-1), changes - self._messages.first[owners], codes)
+
+    def _folds(self, group: int) -> bool:
+        answer = self._answers.get(group)
+        if answer is None:
+            answer = self._answers[group] = self._may_fold(self._messages.groups[group])
+        return answer
 
 
 def _rounds(messages: Messages, changes: NDArray[np.int64], codes: NDArray[np.int64]) -> tuple[Rows, ...]:

@@ -32,6 +32,7 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
+from subscriber.apply.execute import DriverCursor
 from subscriber.apply.statements import ComparedColumn, Row, Rows, Search, Statement, bind_column
 from subscriber.errors import TargetRelationError
 from subscriber.protocol.changes import ChangeGroup
@@ -51,9 +52,10 @@ are executed one by one.
 class RowSearch:
     """Changes rows, and searches again for rows that the statement did not find."""
 
-    def __init__(self, target: Target, connection: sa.Connection) -> None:
+    def __init__(self, target: Target, connection: sa.Connection, cursor: DriverCursor) -> None:
         self._target = target
         self._connection = connection
+        self._cursor = cursor
 
     def change_rows(self, statement: Statement, search: Search, rows: Rows, changes: ChangeGroup) -> int:
         """Execute ``statement`` for each change in order; returns how many of the rows were found.
@@ -96,7 +98,7 @@ class RowSearch:
             return False
         savepoint = self._connection.begin_nested()
         try:
-            found = self._connection.exec_driver_sql(statement.sql, rows).rowcount
+            found = self._cursor.execute(statement.sql, rows)
         except sa.exc.SQLAlchemyError:
             # After a deadlock or a lost connection the savepoint no longer exists. The error of the
             # rollback must not hide the first error.
@@ -110,7 +112,7 @@ class RowSearch:
         return False
 
     def _change_row(self, statement: Statement, search: Search, row: Row, change: ChangeGroup) -> int:
-        run = self._connection.exec_driver_sql
+        run = self._cursor.execute_row
         without = next(
             (c for c in search.columns if not c.equality.exists and self._value(c, change) is not None), None
         )
@@ -118,7 +120,7 @@ class RowSearch:
             self._refuse_to_compare(search, without, {one.name: self._value(one, change) for one in search.columns})
             return 0
         for _ in range(2 if self._target.capabilities.statement_snapshots else 1):
-            found = run(statement.sql, row).rowcount
+            found = run(statement.sql, row)
             if found:
                 return found
         if all(column.equality == EXACT for column in search.columns):
@@ -127,7 +129,7 @@ class RowSearch:
         if not search.whole_row and None in bound.values():
             return 0
         alike = self._first_alike(search, search.columns, bound)
-        return 0 if alike is None else run(statement.sql, _with_values(statement, row, alike)).rowcount
+        return 0 if alike is None else run(statement.sql, _with_values(statement, row, alike))
 
     def _value(self, column: ComparedColumn, change: ChangeGroup) -> Any:
         return None if column.parameter is None else bind_column(self._target, column.parameter, change)[0]

@@ -189,6 +189,33 @@ def build_statement(
     )
 
 
+def build_probe(
+    target: Target,
+    local: LocalRelation,
+    group: ChangeGroup,
+    identity: RowIdentity,
+    condition: sa.ColumnElement[bool],
+    count: int,
+) -> Statement:
+    """A query that returns a row if one of the rows of ``count`` changes fulfils a condition.
+
+    Its parameters are those that find the row of one change, ``count`` times.
+
+    Args:
+        target: the target that executes it.
+        local: the relation of the changes.
+        group: UPDATEs or DELETEs of one shape.
+        identity: how their rows are found; not by comparing whole rows.
+        condition: a condition without parameters.
+        count: the number of changes.
+    """
+    builder = _Builder(target, local)
+    compiled = builder.probe(group, identity, condition, count).compile(dialect=target.engine.dialect)
+    names = tuple(compiled.positiontup or builder.parameters)
+    parameters = tuple(builder.parameters[name] for name in names)
+    return Statement(str(compiled), parameters, None if compiled.positiontup is not None else names)
+
+
 def bind_rows(target: Target, statement: Statement, group: ChangeGroup) -> Rows:
     """The parameters of ``statement`` for each change of ``group``, converted column by column.
 
@@ -294,6 +321,13 @@ class _Builder:
 
     def delete(self, group: ChangeGroup, identity: RowIdentity) -> sa.Delete:
         return self._limited(self._own(sa.delete(self.table).where(*self._search(group, identity))), identity)
+
+    def probe(
+        self, group: ChangeGroup, identity: RowIdentity, condition: sa.ColumnElement[bool], count: int
+    ) -> sa.Select[Any]:
+        searches = [sa.and_(*self._search(group, identity)) for _ in range(count)]
+        query: sa.Select[Any] = sa.select(sa.literal_column("1")).select_from(self.table)
+        return self.target.matching.own_rows(self.local.table, query, self.table).where(sa.or_(*searches), condition)
 
     def _own(self, statement: _Change) -> _Change:
         return self.target.matching.own_rows(self.local.table, statement, self.table)

@@ -23,7 +23,11 @@ place::
     magic 8s │ counts: relations, controls, groups │ relations │ controls │ (header, Arrow IPC stream)*
 
 Each relation is written once, as the pgoutput message that announced it, for all groups and
-truncates that name it.
+truncates that name it. A process has one object for each relation message, so that dictionaries
+need not compare its columns. The controls are written field by field, because most frames of
+small transactions have thousands of them::
+
+    positions i32* │ message lengths u32* │ relation counts u32* │ finish LSNs u64* │ relation numbers u32* │ messages
 
 *Rejected:* pickle, because frames cross process boundaries and may be stored. *Rejected:* one Arrow
 stream for the whole frame, because groups have different schemas.
@@ -32,9 +36,10 @@ stream for the whole frame, because groups have different schemas.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal, Self
+from functools import lru_cache
+from typing import Any, Final, Literal, NamedTuple, Self
 
 import numpy as np
 import pyarrow as pa
@@ -49,13 +54,14 @@ from subscriber.protocol.messages import Relation
 Action = Literal["I", "U", "D"]
 OldKind = Literal["K", "O"]
 
-_MAGIC: Final = b"SUBFRM\x00\x03"
+_MAGIC: Final = b"SUBFRM\x00\x04"
 _COUNTS: Final = struct.Struct("<8sIIII")
 _RELATION: Final = struct.Struct("<I?")
-_CONTROL: Final = struct.Struct("<iIIQ")
 _GROUP: Final = struct.Struct("<IccxxQ")
 _ALIGNMENT: Final = 8
 
+_MOST_RELATIONS: Final = 10_000
+"""The greatest number of relation messages to remember: far more than a publisher has tables."""
 _POSITION_FIELD: Final = "#"
 _OLD_PREFIX: Final = "<"
 _NEW_PREFIX: Final = ">"
@@ -119,8 +125,7 @@ class ChangeGroup:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Control:
+class Control(NamedTuple):
     """A message that is not a change of one row, with its position among the changes.
 
     Attributes:
@@ -150,7 +155,7 @@ class Frame:
         relations = _distinct_relations(self)
         parts = [_COUNTS.pack(_MAGIC, len(relations), len(self.controls), len(self.groups), 0)]
         parts.extend(_encode_relation(relation) for relation in relations)
-        parts.extend(_encode_control(control, relations) for control in self.controls)
+        parts.extend(_encode_controls(self.controls, relations))
         head = b"".join(parts)
         chunks: list[bytes | memoryview] = [head, _padding(len(head))]
         for group in self.groups:
@@ -166,7 +171,7 @@ class Frame:
         """
         try:
             return cls(*_decode(data))
-        except (struct.error, pa.ArrowException, IndexError, UnicodeDecodeError) as error:
+        except (struct.error, pa.ArrowException, IndexError, ValueError) as error:
             raise JournalCorrupt("a frame of decoded changes is damaged") from error
 
 
@@ -185,10 +190,14 @@ def _encode_relation(relation: Relation) -> bytes:
     return _RELATION.pack(len(message), relation.xid is not None) + message
 
 
-def _encode_control(control: Control, relations: dict[Relation, int]) -> bytes:
-    indexes = np.array([relations[relation] for relation in control.relations], dtype="<u4").tobytes()
-    head = _CONTROL.pack(control.position, len(control.message), len(control.relations), control.finish_lsn)
-    return head + indexes + control.message
+def _encode_controls(controls: Sequence[Control], relations: dict[Relation, int]) -> Iterator[bytes]:
+    yield np.array([control.position for control in controls], "<i4").tobytes()
+    yield np.array([len(control.message) for control in controls], "<u4").tobytes()
+    yield np.array([len(control.relations) for control in controls], "<u4").tobytes()
+    yield np.array([control.finish_lsn for control in controls], "<u8").tobytes()
+    named = [relations[relation] for control in controls for relation in control.relations]
+    yield np.array(named, "<u4").tobytes()
+    yield from (control.message for control in controls)
 
 
 def _encode_group(group: ChangeGroup, relation: int) -> Iterator[bytes | memoryview]:
@@ -230,10 +239,7 @@ def _decode(data: bytes | memoryview) -> tuple[tuple[ChangeGroup, ...], tuple[Co
         offset += _RELATION.size
         relations.append(_decode_relation(_slice(data, offset, length), in_stream=in_stream))
         offset += length
-    controls = []
-    for _ in range(n_controls):
-        control, offset = _decode_control(data, offset, relations)
-        controls.append(control)
+    controls, offset = _decode_controls(data, offset, n_controls, relations)
     offset += -offset % _ALIGNMENT
     groups = []
     buffer = pa.py_buffer(data)
@@ -243,7 +249,7 @@ def _decode(data: bytes | memoryview) -> tuple[tuple[ChangeGroup, ...], tuple[Co
         batch = pa.ipc.open_stream(buffer.slice(offset, size)).read_next_batch()
         groups.append(_decode_group(relations[relation], action.decode(), old_kind.decode().strip() or None, batch))
         offset += size + -size % _ALIGNMENT
-    return tuple(groups), tuple(controls)
+    return tuple(groups), controls
 
 
 def _slice(data: bytes | memoryview, offset: int, length: int) -> bytes:
@@ -252,6 +258,7 @@ def _slice(data: bytes | memoryview, offset: int, length: int) -> bytes:
     return bytes(data[offset : offset + length])
 
 
+@lru_cache(maxsize=_MOST_RELATIONS)
 def _decode_relation(message: bytes, *, in_stream: bool) -> Relation:
     relation = decode_message(message, in_stream=in_stream)
     if not isinstance(relation, Relation):
@@ -259,13 +266,33 @@ def _decode_relation(message: bytes, *, in_stream: bool) -> Relation:
     return relation
 
 
-def _decode_control(data: bytes | memoryview, offset: int, relations: list[Relation]) -> tuple[Control, int]:
-    position, length, named, finish_lsn = _CONTROL.unpack_from(data, offset)
-    offset += _CONTROL.size
-    indexes = struct.unpack_from(f"<{named}I", data, offset)
-    offset += 4 * named
-    message = _slice(data, offset, length)
-    return Control(position, message, tuple(relations[index] for index in indexes), LSN(finish_lsn)), offset + length
+def _decode_controls(
+    data: bytes | memoryview, offset: int, count: int, relations: Sequence[Relation]
+) -> tuple[tuple[Control, ...], int]:
+    def column(kind: str, size: int) -> NDArray[Any]:
+        nonlocal offset
+        values = np.frombuffer(data, kind, size, offset)
+        offset += values.nbytes
+        return values
+
+    positions, lengths = column("<i4", count), column("<u4", count)
+    named, finishes = column("<u4", count), column("<u8", count)
+    numbers = column("<u4", int(named.sum()))
+    ends = np.cumsum(lengths, dtype=np.int64)
+    messages = _slice(data, offset, int(ends[-1]) if count else 0)
+    offset += len(messages)
+    names = _relations_of(named, [relations[number] for number in numbers.tolist()])
+    finish_lsns = [LSN(finish) for finish in finishes.tolist()] if finishes.any() else [INVALID_LSN] * count
+    raw = [messages[end - length : end] for end, length in zip(ends.tolist(), lengths.tolist(), strict=True)]
+    return tuple(map(Control, positions.tolist(), raw, names, finish_lsns)), offset
+
+
+def _relations_of(named: NDArray[Any], relations: Sequence[Relation]) -> list[tuple[Relation, ...]]:
+    """The relations of each control; most controls have none."""
+    if not relations:
+        return [()] * len(named)
+    ends = np.cumsum(named).tolist()
+    return [tuple(relations[end - size : end]) for end, size in zip(ends, named.tolist(), strict=True)]
 
 
 def _decode_group(relation: Relation, action: Action, old_kind: OldKind | None, batch: pa.RecordBatch) -> ChangeGroup:

@@ -38,6 +38,7 @@ GID_SIZE: Final = 200
 
 _BEGIN: Final = Struct(">QqI")
 _COMMIT: Final = Struct(">BQQq")
+_BEGIN_SIZE, _COMMIT_SIZE = 1 + _BEGIN.size, 1 + _COMMIT.size
 _STREAM_COMMIT: Final = Struct(">IBQQq")
 _ABORT_INFO: Final = Struct(">Qq")
 _PREPARE: Final = Struct(">QQqI")
@@ -50,7 +51,7 @@ _RELATION_ID_SIZE: Final = 4
 _KNOWN_TRUNCATE_FLAGS: Final = 3
 _REPLICA_IDENTITIES: Final = b"dnfi"
 
-_N, _K, _O = ord("N"), ord("K"), ord("O")
+_B, _C, _N, _K, _O = ord("B"), ord("C"), ord("N"), ord("K"), ord("O")
 _TEXT, _BINARY, _NULL, _UNCHANGED = ord("t"), ord("b"), ord("n"), ord("u")
 
 
@@ -70,6 +71,15 @@ def decode(data: bytes | memoryview, *, in_stream: bool = False, write_abort_inf
     >>> decode(bytes.fromhex("4200000000016b374800000000000f4240000002db"))
     Begin(final_lsn=23803720, commit_timestamp=1000000, xid=731)
     """
+    if len(data) == _BEGIN_SIZE and data[0] == _B:
+        # Begin and Commit are most messages of a stream of small transactions.
+        final_lsn, commit_timestamp, xid = _BEGIN.unpack_from(data, 1)
+        if final_lsn:
+            return messages.Begin(final_lsn, commit_timestamp, xid)
+    elif len(data) == _COMMIT_SIZE and data[0] == _C:
+        flags, commit_lsn, end_lsn, commit_timestamp = _COMMIT.unpack_from(data, 1)
+        if not flags:
+            return messages.Commit(commit_lsn, end_lsn, commit_timestamp)
     reader = Reader(bytes(data))
     type_byte = reader.type_byte()
     plain = _PLAIN.get(type_byte)

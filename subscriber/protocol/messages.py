@@ -147,6 +147,10 @@ class Relation:
     columns: tuple[RelationColumn, ...]
     xid: int | None = None
 
+    def __hash__(self) -> int:
+        """The hash of the number and the name: those of the columns would take long."""
+        return hash((self.relation_id, self.namespace, self.name))
+
     @property
     def qualified_name(self) -> str:
         """``schema.table`` without quotes, as in PostgreSQL's messages. Not for use in SQL."""

@@ -20,6 +20,8 @@ class Capabilities:
         standbys: a commit can wait for standbys (``synchronous_commit = remote_apply``).
         empty_tables: a table may have no columns.
         multi_rowcount: the row count of an ``executemany`` is the sum over its rows.
+        driver_cursor: the driver's cursor reports the row count of its last statement, so a
+            statement can be executed without SQLAlchemy's context.
         single_writer: only one connection can write at a time, so loading through several
             connections is not faster.
         unenforced_foreign_keys: a new table declares its foreign keys. The referenced table may be
@@ -43,6 +45,7 @@ class Capabilities:
     standbys: bool = False
     empty_tables: bool = False
     multi_rowcount: bool = False
+    driver_cursor: bool = False
     single_writer: bool = False
     unenforced_foreign_keys: bool = False
     stored_columns: bool = True

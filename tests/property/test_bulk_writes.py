@@ -40,6 +40,7 @@ TABLES = {
     "uniq": "k BIGINT PRIMARY KEY, v TEXT UNIQUE",
     "watched": "own TEXT DEFAULT 'mine', k INTEGER PRIMARY KEY, v TEXT",
     "log": "v TEXT",
+    "free": "k INTEGER PRIMARY KEY, v TEXT, big TEXT",
 }
 TEXTS = {"mariadb": "VARCHAR(200) CHARACTER SET utf8mb4 COLLATE utf8mb4_nopad_bin"}
 """What TEXT is called where the texts of a key have a length."""

@@ -11,7 +11,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from subscriber.apply import regroup
+from subscriber.apply import fold, regroup
 from subscriber.apply.apply_batch import apply_batch
 from subscriber.apply.bulk import BulkApplier
 from subscriber.apply.exact import ExactApplier
@@ -37,7 +37,10 @@ PAIR = relation("public.pair", {"a": "int4", "b": "text", "v": "text"}, ["a", "b
 UNIQUE = relation("public.uniq", {"k": "int4", "v": "text"}, ["k"], oid=3)
 WATCHED = relation("public.watched", {"k": "int4", "v": "text"}, ["k"], oid=4)
 LOG = relation("public.log", {"v": "text"}, oid=5)
-SHAPES = [PLAIN, PAIR, UNIQUE, WATCHED, LOG]
+FREE = relation("public.free", {"k": "int4", "v": "text", "big": "text"}, ["k"], oid=6)
+ALTERED = relation("public.free", {"k": "int4", "v": "varchar", "big": "text"}, ["k"], oid=6)
+"""The table ``free`` after ALTER TABLE at the publisher."""
+SHAPES = [PLAIN, PAIR, UNIQUE, WATCHED, LOG, FREE]
 FIRST = LSN(500)
 TABLES = (
     "CREATE TABLE plain (k INTEGER PRIMARY KEY, v TEXT NOT NULL CHECK (v <> 'never'), big TEXT)",
@@ -47,6 +50,7 @@ TABLES = (
     "CREATE TABLE seen (k INTEGER, v TEXT)",
     "CREATE TRIGGER watch AFTER UPDATE ON watched BEGIN INSERT INTO seen VALUES (new.k, new.v); END",
     "CREATE TABLE log (v TEXT)",
+    "CREATE TABLE free (k INTEGER PRIMARY KEY, v TEXT NOT NULL, big TEXT)",
 )
 SEEN = (
     "SELECT * FROM plain ORDER BY k",
@@ -55,6 +59,7 @@ SEEN = (
     "SELECT * FROM watched ORDER BY k",
     "SELECT * FROM seen ORDER BY rowid",
     "SELECT * FROM log ORDER BY v",
+    "SELECT * FROM free ORDER BY k",
     "SELECT remote_lsn FROM subscriber_replication_origin_status",
     (
         "SELECT relation, conflict_type, remote_commit_lsn, remote_xid, index_name, key_columns"
@@ -73,20 +78,25 @@ class Step:
     key: int
     other: int
     text: str | None
+    table: int = 1
 
     def message(self) -> m.Message:
         key, other, text = str(self.key), str(self.other), self.text
         match self.what:
             case "insert":
-                return m.Insert(1, values(key, text, text))
+                return m.Insert(self.table, values(key, text, text))
             case "update":
-                return m.Update(1, None, None, values(key, text, text))
+                return m.Update(self.table, None, None, values(key, text, text))
             case "touch":
-                return m.Update(1, None, None, values(key, text, m.UNCHANGED))
+                return m.Update(self.table, None, None, values(key, text, m.UNCHANGED))
+            case "only big":
+                return m.Update(self.table, None, None, values(key, m.UNCHANGED, text))
+            case "whole":
+                return m.Update(self.table, "O", values(key, "old", "old"), values(key, text, m.UNCHANGED))
             case "delete":
-                return m.Delete(1, "K", values(key, None, None))
+                return m.Delete(self.table, "K", values(key, None, None))
             case "move":
-                return m.Update(1, "K", values(key, None, None), values(other, text, m.UNCHANGED))
+                return m.Update(self.table, "K", values(key, None, None), values(other, text, m.UNCHANGED))
             case "pair+":
                 return m.Insert(2, values(key, other, text))
             case "pair~":
@@ -104,7 +114,22 @@ class Step:
             case "log":
                 return m.Insert(5, values(text))
             case _:
-                return m.Truncate((1,), cascade=False, restart_identity=False)
+                return m.Truncate((self.table,), cascade=False, restart_identity=False)
+
+    def possible(self, there: set[int]) -> Step:
+        """The step, or one that is possible in its place."""
+        what = self.what
+        if what == "truncate":
+            there.clear()
+        elif self.key not in there:
+            what = "insert"
+        elif what == "insert" or (what == "move" and self.other in there):
+            what = "update"
+        if what in ("delete", "move"):
+            there.remove(self.key)
+        if what in ("insert", "move"):
+            there.add(self.key if what == "insert" else self.other)
+        return replace(self, what=what)
 
 
 USUAL = ("insert", "update", "touch", "delete", "pair+", "pair~", "pair-", "log")
@@ -135,7 +160,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
         frames = _cut(transaction(FIRST, *inserts), (), SHAPES)
         ExactApplier(target, subscription="s", subid=1).apply(frames, start=LSN(0), end=FIRST)
         with target.begin() as connection:
-            for table in ("plain", "pair", "uniq", "watched", "log"):
+            for table in ("plain", "pair", "uniq", "watched", "log", "free"):
                 connection.exec_driver_sql(f"DELETE FROM {table}")
     return file
 
@@ -149,6 +174,7 @@ def target_with(template: Path, plain: dict[int, str], pairs: set[tuple[int, str
             with target.begin() as connection:
                 for key, text in plain.items():
                     connection.exec_driver_sql("INSERT INTO plain VALUES (?, ?, ?)", (key, text, "big"))
+                    connection.exec_driver_sql("INSERT INTO free VALUES (?, ?, ?)", (key, text, "big"))
                     connection.exec_driver_sql("INSERT INTO watched VALUES (?, ?)", (key, text))
                 for pair in sorted(pairs):
                     connection.exec_driver_sql("INSERT INTO pair VALUES (?, ?, '')", pair)
@@ -161,12 +187,15 @@ def applied(
     batches: Sequence[Any],
     seen: Sequence[str] = SEEN,
     start: LSN = FIRST,
+    restarts: bool = False,
 ) -> list[object]:
     """What remains after the batches: their results, then all that can be seen in the target."""
     applier = applier_type(target, subscription="s", subid=1)
     left: list[object] = []
     done = start
     for frames, end in batches:
+        if restarts:
+            applier, done = applier_type(target, subscription="s", subid=1), start
         try:
             result = apply_batch(applier, partial(iter, frames), done, end)
             done = result.progress
@@ -198,10 +227,75 @@ def test_the_bulk_path_leaves_what_the_exact_path_leaves(template, history, plai
     assert fast == exact
 
 
+actions = ("update", "touch", "only big", "whole", "insert", "delete", "delete")
+changes = st.builds(Step, st.sampled_from(actions), keys, keys, texts, st.sampled_from([6, 6, 6, 1]))
+fences = st.builds(Step, st.sampled_from(["move", "truncate"]), keys, keys, texts, st.just(6))
+conflicts = st.builds(Step, st.sampled_from(actions), keys, keys, st.none() | texts, st.just(6))
+
+
+@settings(max_examples=60)
+@given(
+    st.lists(st.lists(changes, max_size=8), min_size=1, max_size=10),
+    st.lists(st.tuples(st.integers(0, 9), fences), max_size=2),
+    st.lists(st.tuples(st.integers(0, 9), conflicts), max_size=1),
+    rows,
+    st.lists(st.integers(0, 200), max_size=2),
+    st.lists(st.integers(1, 9), max_size=2),
+    st.none() | st.integers(0, 10),
+)
+def test_folded_changes_leave_what_the_exact_path_leaves(
+    template, folds, history, fences, conflicts, plain, cuts, ends, altered
+):
+    """Most changes are possible. A batch may begin before the progress, as after a crash; the
+    publisher may alter the table.
+    """
+    for number, step in fences:
+        history[number % len(history)].append(step)
+    there = {1: set(plain), 6: set(plain)}
+    transactions = []
+    for number, steps in enumerate(history, start=1):
+        possible = [step.possible(there[step.table]).message() for step in steps]
+        possible += [step.message() for place, step in conflicts if place % len(history) == number - 1]
+        transactions.append(transaction(1000 * number, *possible, xid=number))
+    until = len(transactions) if altered is None else altered
+    batches = []
+    for end in sorted({min(end, len(transactions)) for end in ends} | {len(transactions)}):
+        before, after = transactions[: min(end, until)], transactions[min(end, until) : end]
+        frames = _cut([message for one in before for message in one], cuts, SHAPES)
+        frames += _cut([message for one in after for message in one], cuts, [*SHAPES, ALTERED])
+        batches.append((frames, LSN(1000 * end)))
+    with target_with(template, plain, set()) as one, target_with(template, plain, set()) as two:
+        exact = applied(ExactApplier, one, batches, restarts=True)
+        folds.clear()
+        fast = applied(BulkApplier, two, batches, restarts=True)
+    event("stopped" if any(isinstance(one, tuple) for one in exact) else "applied")
+    event("folded" if any(folds) else "not folded")
+    assert fast == exact
+
+
+@pytest.fixture(scope="module")
+def folds() -> Iterator[list[bool]]:
+    """For each table of each stretch of an example, whether it was folded."""
+    made: list[bool] = []
+    ever: list[bool] = []
+
+    def recorded(*arguments: Any) -> Any:
+        result = fold.folded(*arguments)
+        made.append(result is not None)
+        ever.append(result is not None)
+        return result
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(regroup, "folded", recorded)
+        yield made
+    assert any(ever)
+
+
 @pytest.fixture(autouse=True, scope="module")
 def _always_regroup() -> Iterator[None]:
-    """Regroups short pieces too, and however little that saves."""
+    """Regroups and folds short pieces too, and however little that saves."""
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(regroup, "_LEAST_FOLDED", 1)
         patch.setattr(regroup, "_LEAST_RUNS", 0)
         patch.setattr(regroup, "_LEAST_SAVED", 0)
         patch.setattr(regroup, "_LEAST_MESSAGES", 1)

@@ -10,7 +10,7 @@ from typing import Final
 import pytest
 import sqlalchemy as sa
 
-from subscriber.schema.shape import UniqueKey
+from subscriber.schema.shape import TableShape, UniqueKey
 from subscriber.targets import Target, TargetTable
 from subscriber.targets.ddl import add_column, drop_table, rename_column
 from tests.targets.tables import OIDS, created, insert, is_unknown, qualified, reflected, run, shape_of, stored
@@ -160,6 +160,80 @@ def test_the_order_of_rows_matters_where_a_foreign_key_is_enforced(target):
     run(target, f"CREATE TABLE other (a integer PRIMARY KEY REFERENCES {qualified(target, shape)} (a))")
     assert order_matters(target, reflected(target, shape))
     assert order_matters(target, reflected(target, other))
+
+
+def refuses_rows(target: Target, shape: TableShape) -> bool:
+    table = reflected(target, shape)
+    with target.begin() as connection:
+        return target.shapes.refuses_rows(connection, table)
+
+
+_FOLDED: Final = ("sqlite", "duckdb", "postgresql")
+"""The dialects of which it is known when they refuse a row."""
+_WIDE: Final = shape_of({"a": "integer", "b": "text", "n": "integer"}, ["a"])
+
+
+def test_a_plain_table_refuses_no_row(target):
+    """fast_equals_exact: unless it is not known what the target refuses."""
+    created(target, _WIDE)
+    known = target.engine.dialect.name in _FOLDED and not is_unknown(target) and target.url.drivername != "example"
+    assert refuses_rows(target, _WIDE) is not known
+
+
+@pytest.mark.parametrize(
+    "columns",
+    ["b TEXT CHECK (b <> 'x')", "b TEXT, CHECK (a > 0)", "b INTEGER, c INTEGER GENERATED ALWAYS AS (a + b)"],
+    ids=["column", "table", "generated"],
+)
+def test_a_table_that_computes_may_refuse_a_row(target, columns):
+    if target.engine.dialect.name == "postgresql":
+        columns = columns.replace("(a + b)", "(a + b) STORED")
+    run(target, f"CREATE TABLE {qualified(target, _WIDE)} (a INTEGER PRIMARY KEY, {columns})")
+    assert refuses_rows(target, _WIDE)
+
+
+@pytest.mark.parametrize("index", ["((a / n))", "(n) WHERE a / n > 1", "(b)"])
+def test_an_index_may_refuse_a_row(target, index):
+    """An expression may raise an error, and the length of keys is limited; not so in SQLite."""
+    name = target.engine.dialect.name
+    if ("WHERE" in index and name not in ("sqlite", "postgresql")) or name in ("mysql", "mariadb"):
+        pytest.skip("it has no such indexes")
+    created(target, _WIDE)
+    run(target, f"CREATE INDEX i ON {qualified(target, _WIDE)} {index}")
+    assert refuses_rows(target, _WIDE) or (name == "sqlite" and index == "(b)")
+
+
+_ALTERATIONS: Final = (
+    "CREATE PUBLICATION p",
+    "ALTER TABLE t ALTER b SET STORAGE plain",
+    "ALTER TABLE t ADD CONSTRAINT c EXCLUDE USING hash (b WITH =)",
+    f"ALTER TABLE t {', '.join(f'ADD n{number} name' for number in range(110))}",
+)
+
+
+@pytest.mark.parametrize("statement", _ALTERATIONS, ids=["publication", "storage", "exclusion", "long row"])
+def test_what_else_may_refuse_a_row_in_postgresql(target, statement):
+    if target.engine.dialect.name != "postgresql":
+        pytest.skip("only PostgreSQL has it")
+    created(target, _WIDE)
+    run(target, statement)
+    assert refuses_rows(target, _WIDE)
+
+
+@pytest.mark.parametrize("index", ["(n)", "USING brin (n)"])
+def test_an_index_of_short_values_refuses_no_row(target, index):
+    if target.engine.dialect.name != "postgresql":
+        pytest.skip("only PostgreSQL has such types of indexes")
+    created(target, _WIDE)
+    run(target, f"CREATE INDEX i ON {qualified(target, _WIDE)} {index}")
+    assert not refuses_rows(target, _WIDE)
+
+
+def test_a_strict_table_may_refuse_a_row(target):
+    if target.engine.dialect.name != "sqlite":
+        pytest.skip("only SQLite has them")
+    run(target, f"CREATE TABLE {qualified(target, _WIDE)} (a INTEGER PRIMARY KEY, b INTEGER) STRICT")
+    assert refuses_rows(target, _WIDE)
 
 
 @pytest.mark.parametrize(

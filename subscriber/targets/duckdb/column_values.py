@@ -21,6 +21,11 @@ class DuckDBValues(GenericValues):
         """See :func:`subscriber.targets.duckdb.values.check_column`."""
         duckdb_values.check_column(type_oid, column)
 
+    def accepts(self, type_oid: int, type_modifier: int, column: TargetColumn, values: pa.Array) -> bool:
+        """See :func:`subscriber.targets.duckdb.values.accepts`."""
+        del type_modifier  # the values are checked
+        return duckdb_values.accepts(type_oid, column, values)
+
     def bind_values(self, type_oid: int, column: TargetColumn, values: pa.Array) -> list[Any]:
         """See :func:`subscriber.targets.duckdb.values.bind_values`."""
         return duckdb_values.bind_values(type_oid, column, values)

@@ -46,6 +46,12 @@ _CONNECTED: Final = sa.text(
     " OR EXISTS (SELECT 1 FROM duckdb_indexes() WHERE database_name = current_database()"
     "  AND schema_name = :schema AND table_name = :table AND is_unique)"
 )
+_CHECKED: Final = sa.text(
+    "SELECT EXISTS (SELECT 1 FROM duckdb_constraints() WHERE database_name = current_database() AND schema_name = :schema"
+    "  AND table_name = :table AND constraint_type NOT IN ('PRIMARY KEY', 'NOT NULL'))"
+    " OR EXISTS (SELECT 1 FROM duckdb_indexes() WHERE database_name = current_database()"
+    "  AND schema_name = :schema AND table_name = :table)"
+)
 
 
 class DuckDBShapes(GenericShapes):
@@ -87,6 +93,14 @@ class DuckDBShapes(GenericShapes):
         place = {"schema": table.schema, "table": table.name}
         with self._errors.reporting():
             return bool(connection.execute(_CONNECTED, place).scalar_one())
+
+    def refuses_rows(self, connection: sa.Connection, table: TargetTable) -> bool:
+        """See :meth:`Shapes.refuses_rows`; an index limits the length of keys."""
+        if any(column.generated for column in table.columns):
+            return True
+        place = {"schema": table.schema, "table": table.name}
+        with self._errors.reporting():
+            return bool(connection.execute(_CHECKED, place).scalar_one())
 
     def unique_indexes(self, connection: sa.Connection, table: TargetTable) -> Sequence[UniqueIndex]:
         """See :meth:`Shapes.unique_indexes`; indexes of expressions are left out."""

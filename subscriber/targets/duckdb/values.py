@@ -35,7 +35,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from subscriber.errors import TargetRelationError
+from subscriber.errors import TargetRelationError, UnsupportedValue
 from subscriber.targets import conversion
 from subscriber.targets.conversion import converted, converts
 from subscriber.targets.declared_columns import check_moment, check_number, check_range
@@ -64,6 +64,8 @@ _NATIVE: Final = {
     1700: DECIMAL,
 }
 """Types that are text in Arrow and have a separate type in DuckDB."""
+_READS_ALL: Final = STORED_ALIKE | {FLOAT, DOUBLE}
+"""Types of which DuckDB reads every value that PostgreSQL has, if it is in their range."""
 _FLOAT4, _BIGINT, _NUMERIC, _JSON = 700, 20, 1700, (114, 3802)
 _LARGEST_PRECISION: Final = 38
 _LAST_MOMENT: Final = "294247-01-10 04:00:54.775806"
@@ -203,6 +205,21 @@ def as_stored(type_oid: int, column: TargetColumn, values: pa.Array) -> pa.Array
     if column.storage in (DATE, TIMESTAMP, TIMESTAMPTZ) and pc.any(pc.ends_with(values, " BC")).as_py():
         return pc.replace_substring_regex(values, _BC, r"\1 (BC)\2")
     return values
+
+
+def accepts(type_oid: int, column: TargetColumn, values: pa.Array) -> bool:
+    """Whether a column is known to accept these values.
+
+    They are not converted to another type of PostgreSQL, and DuckDB reads every text that
+    :func:`as_stored` gives it for the column. JSON is left out, because DuckDB parses it.
+    """
+    if column.storage not in _allowed(type_oid) or column.storage not in _READS_ALL:
+        return False
+    try:
+        as_stored(type_oid, column, values)
+    except UnsupportedValue:
+        return False
+    return True
 
 
 def _check(column: TargetColumn, values: pa.Array) -> None:

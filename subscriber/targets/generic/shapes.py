@@ -62,6 +62,13 @@ class GenericShapes:
         del connection, table
         return True
 
+    def refuses_rows(self, connection: sa.Connection, table: TargetTable) -> bool:
+        """See :meth:`Shapes.refuses_rows`; not known, because databases differ in what an index
+        or a constraint refuses.
+        """
+        del connection, table
+        return True
+
     def unique_indexes(self, connection: sa.Connection, table: TargetTable) -> Sequence[UniqueIndex]:
         """See :meth:`Shapes.unique_indexes`; partial indexes and indexes of expressions are left
         out.

@@ -20,6 +20,11 @@ class GenericValues:
         :func:`~subscriber.targets.generic.target.open_generic` logs a warning about this.
         """
 
+    def accepts(self, type_oid: int, type_modifier: int, column: TargetColumn, values: pa.Array) -> bool:
+        """See :meth:`Values.accepts`; not known."""
+        del type_oid, type_modifier, column, values
+        return False
+
     def bind_values(self, type_oid: int, column: TargetColumn, values: pa.Array) -> list[Any]:
         """The values as Python values."""
         del type_oid, column  # the requirements of the column's type are not known

@@ -64,7 +64,9 @@ changed or not checked.
 """
 
 
-CAPABILITIES: Final = Capabilities(database="MariaDB", multi_rowcount=True, signed_zero=False, stored_columns=False)
+CAPABILITIES: Final = Capabilities(
+    database="MariaDB", multi_rowcount=True, driver_cursor=True, signed_zero=False, stored_columns=False
+)
 
 
 def open_mariadb(url: sa.URL) -> Target:

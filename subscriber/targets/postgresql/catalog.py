@@ -152,6 +152,29 @@ _ONE_BY_ONE: Final = sa.text(
     "  SELECT FROM d JOIN pg_type t ON t.oid = d.oid WHERE t.typnotnull) AS requires"
     " FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = :schema AND c.relname = :table"
 )
+_REFUSES: Final = sa.text(
+    # Constraints other than the key and NOT NULL, which may be a constraint from 18 on.
+    "SELECT EXISTS (SELECT FROM pg_constraint k WHERE k.conrelid = c.oid AND k.contype NOT IN ('p', 'u', 'n'))"
+    # An index computes something, or limits the length of a value.
+    " OR EXISTS (SELECT FROM pg_index i WHERE i.indrelid = c.oid AND (i.indpred IS NOT NULL OR i.indexprs IS NOT NULL))"
+    " OR EXISTS (SELECT FROM pg_index i JOIN pg_class x ON x.oid = i.indexrelid JOIN pg_am m ON m.oid = x.relam"
+    "  CROSS JOIN unnest(i.indkey) AS u (attnum) JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = u.attnum"
+    "  WHERE i.indrelid = c.oid AND NOT i.indisunique AND (a.attlen < 0 OR m.amname NOT IN ('btree', 'hash', 'brin')))"
+    # A long value is stored outside of the row, which keeps a pointer of 18 bytes to it.
+    " OR EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped"
+    "  AND (a.attgenerated <> '' OR a.attlen < 0 AND a.attstorage = 'p'))"
+    " OR (SELECT sum(CASE WHEN a.attlen < 0 THEN 18 ELSE a.attlen + 8 END) FROM pg_attribute a"
+    "  WHERE a.attrelid = c.oid AND a.attnum > 0) > 7000"
+    # Each action needs its privilege. A publication may refuse to pass on UPDATE and DELETE.
+    " OR NOT (has_table_privilege(c.oid, 'INSERT') AND has_table_privilege(c.oid, 'UPDATE') AND has_table_privilege(c.oid, 'DELETE'))"
+    " OR EXISTS (SELECT FROM pg_publication)"
+    # Another encoding lacks characters, and servers before 14 lack infinite numerics.
+    " OR pg_encoding_to_char((SELECT encoding FROM pg_database WHERE datname = current_database())) <> 'UTF8'"
+    " OR CAST(current_setting('server_version_num') AS int) < 140000"
+    # A partition has its own constraints.
+    " OR c.relkind <> 'r'"
+    " FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = :schema AND c.relname = :table"
+)
 _ROW_VERSION: Final = sa.text(
     # CASE: the function raises an error if commit times are not recorded.
     "SELECT v.timestamp::text AS at, CASE WHEN v.roident <> 0 THEN coalesce(o.roname, '') END AS origin, n.nspname, c.relname"
@@ -318,6 +341,11 @@ def takes_many_rows(connection: sa.Connection, table: TargetTable, *, fires: str
     place = {"schema": table.schema, "table": table.name, "firing": fires}
     found = connection.execute(_ONE_BY_ONE, place).one()
     return not (found.fires or (as_rows and found.requires))
+
+
+def refuses_rows(connection: sa.Connection, table: TargetTable) -> bool:
+    """See :meth:`Shapes.refuses_rows`; also true if the subscriber's role lacks a privilege."""
+    return bool(connection.execute(_REFUSES, {"schema": table.schema, "table": table.name}).scalar_one())
 
 
 def read_unique_indexes(connection: sa.Connection, table: TargetTable) -> Sequence[UniqueIndex]:

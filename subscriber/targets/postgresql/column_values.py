@@ -22,8 +22,17 @@ from subscriber.targets.postgresql.catalog import (
 from subscriber.targets.target_table import (
     TargetColumn,
 )
+from subscriber.types import declared_type
 
 _SIZED_TEXTS: Final = frozenset({"character varying", "character"})
+
+_SAME_VALUES: Final = frozenset(
+    {16, 17, 20, 21, 23, 25, 26, 700, 701, 1042, 1043, 1082, 1083, 1114, 1184, 1266, 1700, 2950}
+)
+"""Types that have the same values in every server from version 14 on: boolean, bytea, the integer
+types, text, oid, the floating-point types, character, varchar, date, time, timestamp, timestamptz,
+timetz, numeric and uuid.
+"""
 
 
 class PostgreSQLValues(GenericValues):
@@ -31,6 +40,13 @@ class PostgreSQLValues(GenericValues):
 
     def check_column(self, type_oid: int, column: TargetColumn) -> None:
         """Accept every column: its input function accepts the text or raises an error (rule C5)."""
+
+    def accepts(self, type_oid: int, type_modifier: int, column: TargetColumn, values: pa.Array) -> bool:
+        """See :meth:`Values.accepts`; true for a column that is declared as the publisher's, with a
+        type that has the same values in every server.
+        """
+        del values  # the publisher's column accepted them
+        return type_oid in _SAME_VALUES and column.declared_type == declared_type(type_oid, type_modifier)
 
     def bind_values(self, type_oid: int, column: TargetColumn, values: pa.Array) -> list[Any]:
         """The text of the values, for the column's input function.

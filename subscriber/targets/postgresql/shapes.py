@@ -12,6 +12,7 @@ from subscriber.targets.postgresql.catalog import (
     is_connected,
     read_table,
     read_unique_indexes,
+    refuses_rows,
 )
 from subscriber.targets.postgresql.transactions import PostgreSQLTransactions
 from subscriber.targets.roles.errors import Errors
@@ -39,6 +40,11 @@ class PostgreSQLShapes(GenericShapes):
             return True
         with self._errors.reporting():
             return is_connected(connection, table, fires=self._transactions.fires)
+
+    def refuses_rows(self, connection: sa.Connection, table: TargetTable) -> bool:
+        """See :meth:`Shapes.refuses_rows`."""
+        with self._errors.reporting():
+            return refuses_rows(connection, table)
 
     def unique_indexes(self, connection: sa.Connection, table: TargetTable) -> Sequence[UniqueIndex]:
         """See :meth:`Shapes.unique_indexes`; includes expressions and predicates."""

@@ -36,6 +36,7 @@ CAPABILITIES: Final = Capabilities(
     standbys=True,
     empty_tables=True,
     multi_rowcount=True,
+    driver_cursor=True,
     transactional_ddl=True,
     statement_snapshots=True,
     column_case=True,

@@ -31,6 +31,18 @@ class Shapes(Protocol):
         """
         ...
 
+    def refuses_rows(self, connection: sa.Connection, table: TargetTable) -> bool:
+        """Whether the target may refuse to write a row although each of its columns accepts its
+        value (:meth:`Values.accepts`), no value is NULL where it must not be, and the row's key is
+        free.
+
+        True for a table with a CHECK or exclusion constraint, a generated column, an index of an
+        expression or with a predicate, or an index that limits the length of values; or if this
+        user may not insert, update and delete. Also true if this is not known. A table for which
+        the order of changes matters is not asked about.
+        """
+        ...
+
     def unique_indexes(self, connection: sa.Connection, table: TargetTable) -> Sequence[UniqueIndex]:
         """The unique indexes of ``table``, in PostgreSQL's order (rule C22).
 

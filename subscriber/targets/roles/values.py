@@ -27,6 +27,20 @@ class Values(Protocol):
         """
         ...
 
+    def accepts(self, type_oid: int, type_modifier: int, column: TargetColumn, values: pa.Array) -> bool:
+        """Whether the column is known to accept all these values, so that neither
+        :meth:`bind_values` nor the database would refuse one of them.
+
+        NULL is not considered. The answer may be False although the column accepts the values.
+
+        Args:
+            type_oid: the publisher's type.
+            type_modifier: the modifier of the publisher's type; -1 for none.
+            column: the target's column, which :meth:`check_column` has accepted.
+            values: values of the publisher's column.
+        """
+        ...
+
     def bind_values(self, type_oid: int, column: TargetColumn, values: pa.Array) -> list[Any]:
         """The Python values to bind for ``values`` of a PostgreSQL type in ``column``; None for
         NULL.

@@ -18,6 +18,11 @@ class SQLiteValues(GenericValues):
         """See :func:`subscriber.targets.sqlite.values.check_column`."""
         sqlite_values.check_column(type_oid, column)
 
+    def accepts(self, type_oid: int, type_modifier: int, column: TargetColumn, values: pa.Array) -> bool:
+        """See :func:`subscriber.targets.sqlite.values.accepts_all`."""
+        del values  # SQLite has no type that stores only some of the values
+        return sqlite_values.accepts_all(type_oid, type_modifier, column)
+
     def bind_values(self, type_oid: int, column: TargetColumn, values: pa.Array) -> list[Any]:
         """See :func:`subscriber.targets.sqlite.values.bind_values`."""
         return sqlite_values.bind_values(type_oid, column, values)

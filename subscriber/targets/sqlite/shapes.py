@@ -6,17 +6,27 @@ database.
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 import sqlalchemy as sa
 
 from subscriber.targets.generic.shapes import GenericShapes
-from subscriber.targets.sqlite.catalog import SQLiteTable, places, read_table, table_list
+from subscriber.targets.sqlite.catalog import SQLiteTable, places, read_table, sql_of, table_list
 from subscriber.targets.target_table import TargetTable
 
 _OTHER_UNIQUE_INDEXES: Final = sa.text(
     "SELECT count(*) FROM pragma_index_list(:name, :database) WHERE \"unique\" AND origin <> 'pk'"
 )
+_INDEXES_OF_VALUES: Final = sa.text(
+    # Indexes with a predicate, or of an expression.
+    "SELECT count(*) FROM pragma_index_list(:name, :database) AS i"
+    " WHERE i.partial OR EXISTS (SELECT 1 FROM pragma_index_info(i.name, :database) AS c WHERE c.cid = -2)"
+)
+_REFUSING: Final = re.compile(r"\b(CHECK|STRICT|COLLATE)\b", re.IGNORECASE)
+"""Words without which a CREATE TABLE statement has no CHECK constraint, no column that refuses
+values of another type, and no collation that may be unknown here.
+"""
 
 
 class SQLiteShapes(GenericShapes):
@@ -41,3 +51,14 @@ class SQLiteShapes(GenericShapes):
         with self._errors.reporting():
             place = {"name": table.name, "database": table.schema}
             return bool(connection.execute(_OTHER_UNIQUE_INDEXES, place).scalar_one())
+
+    def refuses_rows(self, connection: sa.Connection, table: TargetTable) -> bool:
+        """See :meth:`Shapes.refuses_rows`; a word of the CREATE TABLE statement may be a name."""
+        if any(column.generated for column in table.columns):
+            return True
+        with self._errors.reporting():
+            statement = sql_of(connection, table.schema, table.name)
+            place = {"name": table.name, "database": table.schema}
+            return _REFUSING.search(statement) is not None or bool(
+                connection.execute(_INDEXES_OF_VALUES, place).scalar_one()
+            )

@@ -40,6 +40,7 @@ BUSY_TIMEOUT: Final = 5.0
 CAPABILITIES: Final = Capabilities(
     database="SQLite",
     multi_rowcount=True,
+    driver_cursor=True,
     signed_zero=False,
     single_writer=True,
     unenforced_foreign_keys=True,

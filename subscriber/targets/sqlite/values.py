@@ -45,7 +45,7 @@ from subscriber.targets import conversion
 from subscriber.targets.conversion import converted, converts
 from subscriber.targets.declared_columns import check_digits, check_text_length, declared_length
 from subscriber.targets.target_table import TargetColumn
-from subscriber.types import BUILT_IN_TYPES, family_of, type_name
+from subscriber.types import BUILT_IN_TYPES, declared_type, family_of, type_name
 
 INTEGER, TEXT, BLOB, REAL, NUMERIC = "INTEGER", "TEXT", "BLOB", "REAL", "NUMERIC"
 _ALL: Final = frozenset({INTEGER, TEXT, BLOB, REAL, NUMERIC})
@@ -216,6 +216,16 @@ def bind_values(type_oid: int, column: TargetColumn, values: pa.Array) -> list[A
         values = _sized(column, values)
     bound: list[Any] = values.to_pylist()
     return bound
+
+
+def accepts_all(type_oid: int, type_modifier: int, column: TargetColumn) -> bool:
+    """Whether a column accepts every value of a type: values are not read as another type, and the
+    declaration has no size, or that of the publisher's type.
+    """
+    if column.storage not in _allowed(type_oid) or _conversion(type_oid, column) is not None:
+        return False
+    is_sized = "(" in column.declared_type
+    return not is_sized or column.declared_type == declaration(type_oid, declared_type(type_oid, type_modifier))
 
 
 def _sized(column: TargetColumn, values: pa.Array) -> pa.Array:

@@ -8,7 +8,6 @@ from dataclasses import replace
 from itertools import count
 from typing import Any
 
-import numpy as np
 import pytest
 import sqlalchemy as sa
 
@@ -17,7 +16,6 @@ from subscriber.apply.change_writer import ROWS_AT_A_TIME, ChangeWriter, Stateme
 from subscriber.apply.conflict import SearchKey
 from subscriber.apply.exact import ExactApplier
 from subscriber.apply.regroup import OrderMatters
-from subscriber.apply.regroup import Rows as FreeRows
 from subscriber.apply.walk import Run, steps
 from subscriber.catalog import CATALOG, OriginProgress
 from subscriber.errors import (
@@ -339,8 +337,9 @@ def written_together(target: Target, bulk: RecordedBulk, *changes: m.Message, ch
     target.bulk = bulk
     with target.begin() as connection:
         using = writer(target, connection, {}, check=check)
-        using.open_frame(frame([T], changes))
-        return using.write_together(FreeRows(0, np.arange(len(changes))))
+        made = frame([T], changes)
+        using.open_frame(made)
+        return using.write_together(made.groups[0])
 
 
 @pytest.mark.parametrize(
@@ -461,7 +460,7 @@ def test_rows_of_other_origins_are_left_to_the_publishers_order(target, rows, ex
 
     class Origins:
         def others(self, connection: sa.Connection) -> sa.ColumnElement[bool]:
-            return sa.column("b") == "theirs"
+            return sa.column("b") == sa.literal_column("'theirs'")
 
     target.origins = Origins()
     execute("INSERT INTO t (a, b) VALUES (1, 'own'), (2, 'theirs')")

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from subscriber.apply.conflict import Conflict, SearchKey
 from subscriber.apply.identity import row_identity
 from subscriber.apply.local_relations import RelationMap
-from subscriber.apply.origins import find_rows_of_others, without_values
+from subscriber.apply.origins import OriginProbe, find_rows_of_others, without_values
 from subscriber.catalog import ConflictKind
 from subscriber.protocol import messages as m
 from subscriber.targets import Target
@@ -34,11 +34,15 @@ def tables(execute) -> None:
 def found(
     target: Target, shape: m.Relation, *changes: Any, differs: sa.ColumnElement[bool] = BY_OTHERS
 ) -> list[Conflict]:
+    """The conflicts; a probe agrees with them."""
     (group,) = frame([shape], changes).groups
     with target.begin() as connection:
         local = RelationMap(target, connection).open(shape)
         identity = row_identity(local)
-        return list(find_rows_of_others(target, connection, local, group, identity, AT, differs))
+        conflicts = list(find_rows_of_others(target, connection, local, group, identity, AT, differs))
+        probe = OriginProbe(target, connection, {}, differs)
+        assert probe.finds(local, group, identity) == bool(conflicts)
+        return conflicts
 
 
 def test_a_row_of_another_origin_is_reported_before_it_is_updated(target, execute):
@@ -63,6 +67,22 @@ def test_a_row_of_another_origin_is_reported_before_it_is_deleted(target, execut
     (conflict,) = found(target, T, delete("1", None))
     assert (conflict.kind, conflict.remote_row) == (ConflictKind.DELETE_ORIGIN_DIFFERS, None)
     assert conflict.local_row == ("1", "there", "other")
+
+
+@pytest.mark.parametrize("at", [0, 1, 10, 11, 100, 249])
+def test_one_row_among_many_is_found(target, execute, at):
+    """Probes of different sizes share the cached statements."""
+    execute("INSERT INTO t VALUES " + ", ".join(f"({n}, 'x', '{'other' if n == at else 'me'}')" for n in range(250)))
+    statements: dict[Any, Any] = {}
+    for size in (at + 1, 250):
+        group = frame([T], [delete(str(number), None) for number in range(size)]).groups[0]
+        with target.begin() as connection:
+            local = RelationMap(target, connection).open(T)
+            probe = OriginProbe(target, connection, statements, BY_OTHERS)
+            assert probe.finds(local, group, row_identity(local))
+            if at:
+                assert not probe.finds(local, group.slice(0, at), row_identity(local))
+    assert len(statements) <= 3
 
 
 def test_more_changes_than_one_query_searches_are_all_searched(target, execute):

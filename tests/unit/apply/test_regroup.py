@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 
-import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from subscriber.apply import regroup
-from subscriber.apply.regroup import FreeKey, Stretch, may_regroup, regrouped
+from subscriber.apply.regroup import FreeKey, MayFold, Stretch, may_regroup, regrouped
 from subscriber.protocol import messages as m
-from subscriber.protocol.changes import Control, Frame
+from subscriber.protocol.changes import ChangeGroup, Control, Frame
 from subscriber.protocol.encode import encode
 from tests.changes import T, delete, insert, update
 from tests.frames import frame, prepared, relation, transaction, values
@@ -38,26 +37,29 @@ def free(group) -> tuple[str, ...]:
     return KEYS[group.relation.name]
 
 
-def written(*messages: m.Message, free_key: FreeKey = free) -> list[str]:
+def never(_group: ChangeGroup) -> bool:
+    return False
+
+
+def written(*messages: m.Message, free_key: FreeKey = free, may_fold: MayFold = never) -> list[str]:
     """What is written, in order: a control as its letter, a statement as its action and its rows'
     keys (``U1,2``). The statements of a stretch come after its controls, in brackets.
     """
     made = frame(SHAPES, messages)
     found: list[str] = []
-    for step in regrouped(made, free_key):
+    for step in regrouped(made, free_key, may_fold):
         if isinstance(step, Control):
             found.append(chr(step.message[0]))
         elif isinstance(step, Stretch):
-            found += ["[", *(chr(control.message[0]) for _, control in step.controls)]
-            found += [_shown(made, rows.group, rows.rows.tolist()) for rows in step.rows]
+            found += ["[", *(chr(control.message[0]) for control in step.controls)]
+            found += [_shown(one if isinstance(one, ChangeGroup) else one.of(made)) for one in step.writes]
             found.append("]")
         else:
-            found.append(_shown(made, step.group, list(range(step.start, step.stop))))
+            found.append(_shown(made.groups[step.group].slice(step.start, step.stop)))
     return found
 
 
-def _shown(made: Frame, group: int, rows: Sequence[int]) -> str:
-    changes = made.groups[group].take(pa.array(rows, pa.int64()).to_numpy())
+def _shown(changes: ChangeGroup) -> str:
     batch = changes.new if changes.old is None else changes.old
     assert batch is not None
     return changes.action + ",".join(str(value) for value in batch.column(0).to_pylist())
@@ -190,10 +192,64 @@ def test_the_changes_between_two_controls_are_counted():
         *transaction(1000, set_to("1", "x"), insert("5", "x", "x"), set_to("2", "x")),
         *transaction(2000, insert("6", "x", "x"), set_to("3", "x")),
     ]
-    (stretch,) = regrouped(frame(SHAPES, messages[:-1]), free)
+    (stretch,) = regrouped(frame(SHAPES, messages[:-1]), free, never)
     assert isinstance(stretch, Stretch)
-    assert [count for count, _ in stretch.controls] == [0, 3, 0]
+    assert stretch.counts.tolist() == [0, 3, 0]
     assert stretch.rest == 2
+
+
+@pytest.fixture
+def _stretches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pieces are regrouped however little that saves."""
+    monkeypatch.setattr(regroup, "_LEAST_SAVED", 0)
+
+
+@pytest.mark.usefixtures("_stretches")
+def test_changes_of_a_row_are_folded_table_by_table():
+    """A table that may not be folded is written in rounds."""
+    pairs = [m.Update(PAIR.relation_id, None, None, values(n, "b", "x")) for n in "1212"]
+    found = written(
+        *transaction(1000, set_to("2", "x"), *(set_to("1", "x") for _ in range(9)), *pairs),
+        may_fold=lambda group: group.relation == T,
+    )
+    assert found == ["[", "B", "C", "U2,1", "U1,2", "U1,2", "]"]
+
+
+@pytest.mark.usefixtures("_stretches")
+def test_few_changes_are_not_folded():
+    """To ask the target whether it accepts all values would cost more."""
+    found = written(*transaction(1000, *(set_to("1", "x") for _ in range(8))), may_fold=lambda _: True)
+    assert found == ["[", "B", "C", *["U1"] * 8, "]"]
+
+
+@pytest.mark.usefixtures("_stretches")
+def test_changes_of_which_few_have_the_same_row_are_not_folded():
+    """Folding would cost more than it saves."""
+    repeated = [set_to("1", "x") for _ in range(9)]
+    found = [
+        len(
+            written(
+                *transaction(1000, *repeated, *(set_to(str(n), "x") for n in range(2, rows))), may_fold=lambda _: True
+            )
+        )
+        for rows in (121, 122)
+    ]
+    assert found == [5, 5 + 8]
+
+
+@pytest.mark.usefixtures("_stretches")
+def test_a_group_is_asked_about_once_and_a_conflict_is_not_folded():
+    asked: list[str] = []
+
+    def may_fold(group: ChangeGroup) -> bool:
+        asked.append(group.action)
+        return True
+
+    twice = [insert("1", "x", "x")] * 9
+    fence = m.Truncate((LOG.relation_id,), cascade=False, restart_identity=False)
+    found = written(*transaction(1000, *twice, fence, *twice), may_fold=may_fold)
+    assert found.count("I1") == 18
+    assert asked == ["I"]
 
 
 def test_frames_with_prepared_transactions_are_not_regrouped():
@@ -204,7 +260,7 @@ def test_frames_with_prepared_transactions_are_not_regrouped():
 
 
 def test_an_empty_frame_has_no_steps():
-    assert list(regrouped(Frame((), ()), free)) == []
+    assert list(regrouped(Frame((), ()), free, never)) == []
 
 
 one_change = st.tuples(st.sampled_from("UID"), st.integers(0, 3).map(str))

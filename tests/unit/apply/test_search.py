@@ -10,6 +10,7 @@ import pytest
 import sqlalchemy as sa
 
 from subscriber.apply.exact import ExactApplier
+from subscriber.apply.execute import DriverCursor
 from subscriber.apply.identity import row_identity
 from subscriber.apply.local_relations import RelationMap
 from subscriber.apply.search import RowSearch
@@ -36,7 +37,8 @@ def changed(target: Target, shape: m.Relation, *changes: Any) -> int:
         statement = build_statement(target, local, group, row_identity(local))
         assert statement.search is not None
         rows = bind_rows(target, statement, group)
-        return RowSearch(target, connection).change_rows(statement, statement.search, rows, group)
+        search = RowSearch(target, connection, DriverCursor(target, connection))
+        return search.change_rows(statement, statement.search, rows, group)
 
 
 def whole_row(*texts: str | None) -> m.Delete:

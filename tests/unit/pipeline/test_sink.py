@@ -363,6 +363,7 @@ def test_a_batch_that_is_to_end_is_rolled_back_with_the_transactions_before(appl
 def test_a_batch_ends_between_a_few_rows_of_one_run_too(applier, target, monkeypatch):
     """A frame has thousands of rows, and some targets take a minute for them."""
     monkeypatch.setattr("subscriber.apply.change_writer.ROWS_AT_A_TIME", 2)
+    monkeypatch.setattr("subscriber.apply.change_writer.BULK_ROWS_AT_A_TIME", 2)
     checks = iter(range(100))
     check = applier.interruption.check
 

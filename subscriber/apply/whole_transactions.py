@@ -1,0 +1,83 @@
+"""Many small transactions, of which Begin and Commit are read as columns.
+
+The changes between them are written in another order (:mod:`subscriber.apply.regroup`). So of each
+transaction only its bounds are left to read, and for thousands of transactions that would take
+longer than to write their changes. The checks are those of
+:mod:`subscriber.apply.transaction_bounds`. If one of them fails, nothing is read here, and the same
+messages are then read one by one, with their errors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from subscriber.lsn import LSN
+from subscriber.protocol.changes import Control
+
+_BEGIN: Final = np.dtype([("type", "S1"), ("final_lsn", ">u8"), ("timestamp", ">i8"), ("xid", ">u4")])
+_COMMIT: Final = np.dtype(
+    [("type", "S1"), ("flags", "u1"), ("commit_lsn", ">u8"), ("end_lsn", ">u8"), ("timestamp", ">i8")]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class WholeTransactions:
+    """Consecutive transactions that are to be applied.
+
+    Attributes:
+        size: how many there are.
+        changes: how many changes they have.
+        end_lsn: the end LSN of the last one.
+        timestamp: the commit time of the last one (microseconds since 2000-01-01 UTC).
+    """
+
+    size: int
+    changes: int
+    end_lsn: LSN
+    timestamp: int
+
+
+def read_whole(
+    controls: Sequence[Control], counts: NDArray[np.int64], applied: LSN, end: LSN
+) -> WholeTransactions | None:
+    """The transactions of which these are the messages besides the changes.
+
+    None if the messages are not Begin and Commit in turn, if one of the transactions is not to be
+    applied, or if a message is wrong.
+
+    Args:
+        controls: the messages, after a Commit or at the beginning.
+        counts: for each of them the number of changes between it and the control before it.
+        applied: the applied LSN before the first transaction.
+        end: no transaction may finish after this LSN.
+    """
+    begins = _fields([control.message for control in controls[0::2]], _BEGIN, b"B")
+    commits = _fields([control.message for control in controls[1::2]], _COMMIT, b"C")
+    if begins is None or commits is None or len(begins) != len(commits) or np.any(counts[0::2]):
+        return None
+    final_lsns, end_lsns = begins["final_lsn"], commits["end_lsn"]
+    before = np.concatenate((np.array([applied], np.uint64), end_lsns[:-1].astype(np.uint64)))
+    fits = (
+        (final_lsns != 0)
+        & (commits["flags"] == 0)
+        & (commits["commit_lsn"] == final_lsns)
+        & (final_lsns >= before)
+        & (end_lsns > before)
+        & (end_lsns <= end)
+    )
+    if not np.all(fits):
+        return None
+    return WholeTransactions(len(begins), int(counts.sum()), LSN(int(end_lsns[-1])), int(commits["timestamp"][-1]))
+
+
+def _fields(messages: Sequence[bytes], layout: np.dtype[Any], type_byte: bytes) -> NDArray[Any] | None:
+    """The fields of messages of one type; None if there is another message, or no message."""
+    if set(map(len, messages)) != {layout.itemsize}:
+        return None
+    fields = np.frombuffer(b"".join(messages), layout)
+    return fields if np.all(fields["type"] == type_byte) else None
