@@ -10,29 +10,37 @@ import sys
 from collections.abc import Callable, Collection
 from pathlib import Path
 
+from benchmarks import apply, decoder, filters, receive, transform
 from benchmarks.measure import bench
-from benchmarks.results import Json, circumstances, describe, fallen, table
-from benchmarks.workloads import BY_NAME
+from benchmarks.page import rates, usage
+from benchmarks.peers import PEERS
+from benchmarks.results import Json, circumstances, describe, fallen, growth
+from benchmarks.workloads import BY_NAME, LARGER, SMOKE
 from subscriber.scenario.servers.fresh_targets import TARGET_KINDS
 
 
 def main() -> int:
-    """Run the benchmarks, and print the results as a table.
+    """Run the benchmarks, and print the results as tables.
 
     Returns:
         The exit code: 1 if a ratio has fallen, see ``--compare``.
     """
     options = _options()
-    results: Json = {**circumstances(), "size": options.size, "runs": options.runs, "workloads": {}}
+    if options.parts:
+        return _parts()
+    size, runs = (0.1, 1) if options.smoke else (options.size, options.runs)
+    results: Json = {**circumstances(), "size": size, "runs": runs, "workloads": {}}
     with bench(options.limit, _say) as servers:
-        for name in options.only:
-            workload = BY_NAME[name].scaled(options.size)
-            results["workloads"][name] = describe(workload, servers.measure(workload, options.targets, options.runs))
-            if options.json:
-                # After each workload, so that an interrupted run has results.
-                options.json.parent.mkdir(parents=True, exist_ok=True)
-                options.json.write_text(json.dumps(results, indent=1) + "\n")
-    print(table(results))
+        for name, targets in SMOKE.items() if options.smoke else ((name, options.targets) for name in options.only):
+            for times in (1, LARGER) if options.large else (1,):
+                workload = BY_NAME[name].scaled(size * times)
+                label = name if times == 1 else f"{name} x {times}"
+                results["workloads"][label] = describe(workload, servers.measure(workload, targets, runs))
+                if options.json:
+                    # After each workload, so that an interrupted run has results.
+                    options.json.parent.mkdir(parents=True, exist_ok=True)
+                    options.json.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n")
+    print(rates(results), usage(results), *growth(results), sep="\n\n")
     sentences = fallen(results, json.loads(options.compare.read_text())) if options.compare else []
     for sentence in sentences:
         print(sentence, file=sys.stderr)
@@ -41,25 +49,28 @@ def main() -> int:
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument(
-        "--only", type=_among(BY_NAME), default=[*BY_NAME], metavar="W1,W2", help="workloads (default: all)"
-    )
+    known = [*TARGET_KINDS, *PEERS]
+    parser.add_argument("--only", type=_among(BY_NAME), default=[*BY_NAME], metavar="W1,W2", help="default: all")
     parser.add_argument(
         "--targets",
-        type=_among(TARGET_KINDS),
+        type=_among(known),
         default=[*TARGET_KINDS],
         metavar="NAMES",
-        help="kinds of targets (default: all)",
+        help=f"of {', '.join(known)}; the peers {' and '.join(PEERS)} are installed when they are first used"
+        " (default: all targets, no peers)",
     )
     parser.add_argument("--runs", type=int, default=3, help="runs that the median is taken of (default: 3)")
     parser.add_argument("--size", type=float, default=1.0, help="the part of the changes and rows (default: 1)")
     parser.add_argument("--limit", type=float, default=300.0, help="seconds that a measurement may take (default: 300)")
+    parser.add_argument("--large", action="store_true", help=f"measure each workload with {LARGER} times the size, too")
+    parser.add_argument("--smoke", action="store_true", help="a few workloads and targets of a tenth of the size, once")
+    parser.add_argument("--parts", action="store_true", help="measure the parts of the program alone instead")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the results there")
     parser.add_argument(
         "--compare",
         type=Path,
         metavar="FILE",
-        help="results of the same size: exit with 1 if a ratio fell by more than a third",
+        help="earlier results of the same size: exit with 1 if a ratio fell by more than a third",
     )
     return parser.parse_args()
 
@@ -73,6 +84,13 @@ def _among(known: Collection[str]) -> Callable[[str], list[str]]:
         return names
 
     return read
+
+
+def _parts() -> int:
+    for measure in (receive.measure, decoder.measure, apply.measure, filters.measure, transform.measure_transform):
+        for name, value in measure().items():
+            print(f"{measure.__module__.rpartition('.')[2]:10} {name:32} {value:14,.0f}", flush=True)
+    return 0
 
 
 def _say(line: str) -> None:

@@ -6,9 +6,9 @@
                      one backlog            ├─ slot ours_sqlite ──▶ …
                                             └─ …                          enabled one at a time
 
-Every subscriber has a slot of its own and applies the same backlog. In each run the next one begins,
-so that a machine that becomes slower is not always slow for the same subscriber. A ratio is the
-native subscriber's time of the run divided by the other's.
+Every subscriber has a slot of its own and applies the same backlog. In each run the next one
+begins, so that a machine that becomes slower is not always slow for the same subscriber. A ratio is
+the native subscriber's time of the run divided by the other's.
 
 A subscriber that fails or does not finish is reported, and takes no further part in the workload.
 The content of every table is compared with the publisher's after each run.
@@ -28,6 +28,7 @@ from typing import Final
 import psycopg
 from sqlalchemy import make_url
 
+from benchmarks.peers import PEERS, Peer
 from benchmarks.process_watch import ProcessWatch, Usage, process_with
 from benchmarks.subscribers import Native, Remote, Subscriber
 from benchmarks.workloads import MARKER, MARKER_TABLE, Workload
@@ -104,13 +105,13 @@ class Bench:
             members: dict[str, _Member] = {}
             for number, name in enumerate(outcomes):
                 with self._noting(outcomes, name, members):
-                    members[name] = self._member(stack, name)
+                    members[name] = self._member(stack, name, workload)
                     self._warm(members[name].subscriber, workload, -len(outcomes) + number)
             for statement in workload.filling():
                 self._publisher.execute(statement, _DATABASE)
             for run in range(1, runs + 1):
                 expected = self._produce(workload, run)
-                for name in _rotated([name for name in members if outcomes[name].failure is None], run - 1):
+                for name in rotated([name for name in members if outcomes[name].failure is None], run - 1):
                     with self._noting(outcomes, name, members):
                         sample = self._sample(workload, members[name], run, expected)
                         outcomes[name].samples.append(sample)
@@ -157,13 +158,18 @@ class Bench:
 
     # Subscribers ----------------------------------------------------------------------------------
 
-    def _member(self, stack: contextlib.ExitStack, name: str) -> _Member:
+    def _member(self, stack: contextlib.ExitStack, name: str, workload: Workload) -> _Member:
         roots = _server_process(self._publisher, "publisher")
         if name == NATIVE:
             native = Native(self._subscriber_server, "native")
             stack.callback(self._subscriber_server.drop_database, "native")
             stack.callback(native.close)
             return _Member(native, roots | _server_process(self._subscriber_server, "target"))
+        if name in PEERS:
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="subscriber-bench-")))
+            peer = Peer(name, folder, copies=workload.kind == "copy")
+            stack.callback(peer.abandon)
+            return _Member(peer, roots)
         servers = TargetServers(lambda: self._subscriber_server, self._open_mariadb)
         fresh = stack.enter_context(fresh_target(name, _DATABASE, self._folder, servers))
         remote = Remote(fresh.url, self._limit)
@@ -172,7 +178,7 @@ class Bench:
             roots |= _server_process(self._subscriber_server, "target")
         elif name == "mariadb" and self._mariadb is not None:
             roots |= _server_process(self._mariadb, "target")
-        return _Member(remote, roots | {remote.pid: "driver"})
+        return _Member(remote, roots)
 
     def _open_mariadb(self) -> MariaDB:
         if self._mariadb is None:
@@ -184,8 +190,9 @@ class Bench:
         subscriber.subscribe(self._publisher.conninfo(_DATABASE), workload.table)
         subscriber.enable()
         subscriber.await_ready(self._limit)
-        self._mark(number)
-        subscriber.await_value(f"SELECT count(*) FROM {MARKER_TABLE} WHERE run = {number}", 1, self._limit)
+        if workload.kind != "copy":
+            self._mark(number)
+            subscriber.await_value(f"SELECT count(*) FROM {MARKER_TABLE} WHERE run = {number}", 1, self._limit)
         subscriber.disable()
         if workload.kind == "copy":
             subscriber.unsubscribe()
@@ -198,7 +205,7 @@ class Bench:
             return self._latency(workload, member, run)
         if workload.kind == "copy":
             subscriber.subscribe(self._publisher.conninfo(_DATABASE), workload.table)
-        with ProcessWatch(member.roots) as watch:
+        with ProcessWatch(member.processes()) as watch:
             began = subscriber.enable()
             if workload.kind == "copy":
                 ended = subscriber.await_ready(self._limit)
@@ -219,13 +226,13 @@ class Bench:
         self._commit(first, 1)
         subscriber.await_value(keys, first, self._limit)
         count = workload.amount
-        with ProcessWatch(member.roots) as watch, ThreadPoolExecutor(1) as pool:
+        with ProcessWatch(member.processes()) as watch, ThreadPoolExecutor(1) as pool:
             seen = pool.submit(subscriber.arrivals, keys, first + count, self._limit)
             committed = self._commit(first + 1, count)
             arrived = seen.result()
         expected = self._check(workload)
         time.sleep(_QUIET_SECONDS / 4)
-        with ProcessWatch(member.roots) as quiet:
+        with ProcessWatch(member.processes()) as quiet:
             time.sleep(_QUIET_SECONDS)
         subscriber.disable()
         _compare(subscriber.row(workload.check), expected)
@@ -246,10 +253,15 @@ class Bench:
 
 @dataclass(frozen=True, slots=True)
 class _Member:
-    """A subscriber and the roots of its processes."""
+    """A subscriber, and the root processes of its publisher and its target's server."""
 
     subscriber: Subscriber
-    roots: Mapping[int, str]
+    servers: Mapping[int, str]
+
+    def processes(self) -> dict[int, str]:
+        """All its root processes, with their parts."""
+        pid = self.subscriber.pid()
+        return {**self.servers, **({} if pid is None else {pid: "driver"})}
 
 
 @contextlib.contextmanager
@@ -285,7 +297,8 @@ def _compare(found: tuple[object, ...], expected: tuple[object, ...]) -> None:
         raise AssertionError(f"the target differs from the publisher: {found} is not {expected}")
 
 
-def _rotated(names: Sequence[str], by: int) -> list[str]:
+def rotated(names: Sequence[str], by: int) -> list[str]:
+    """The names, from the one at ``by`` on and around."""
     start = by % len(names) if names else 0
     return [*names[start:], *names[:start]]
 

@@ -1,4 +1,4 @@
-"""The results of a run of the benchmarks: as JSON, as a table, and compared with earlier ones.
+"""The results of a run of the benchmarks, as JSON, and their comparison with earlier ones.
 
 ::
 
@@ -66,7 +66,7 @@ def _figures(workload: Workload, name: str, outcome: Outcome, native: Mapping[in
         pairs = [(native[one.run], one) for one in samples if one.run in native]
         ratios = [round(_cost(theirs) / _cost(ours), 4) for theirs, ours in pairs]
         if ratios:
-            figures |= {"ratio": round(statistics.median(ratios), 3), "ratios": ratios}
+            figures |= {"ratio": round(statistics.median(ratios), 4), "ratios": ratios}
         figures["python_mib"] = round(max(one.usage.python_mib for one in samples))
         figures["jvm_mib"] = round(max(one.usage.jvm_mib for one in samples))
     figures["cpu_seconds"] = _processor_times(samples)
@@ -91,6 +91,11 @@ def _median(samples: Sequence[Sample], value: Callable[[Sample], float], digits:
 def percentile(values: Sequence[float], percent: float) -> float:
     """The least of the sorted values that is at least as great as ``percent`` % of them."""
     return values[max(0, -int(-len(values) * percent // 100) - 1)]
+
+
+def short(ratio: float) -> str:
+    """A ratio with two digits after the point, or two that count if it is small."""
+    return f"{ratio:.2f}" if ratio >= 0.1 else f"{ratio:.2g}"
 
 
 # Comparison ---------------------------------------------------------------------------------------
@@ -126,30 +131,24 @@ def fallen(now: Json, before: Json) -> list[str]:
     return sentences
 
 
-# Table --------------------------------------------------------------------------------------------
-
-
-def table(results: Json) -> str:
-    """The results as a Markdown table: a line for each workload, a column for each subscriber."""
-    names = list(dict.fromkeys(name for one in results["workloads"].values() for name in one["subscribers"]))
-    lines = ["| | Workload | " + " | ".join(names) + " |", "|---" * (len(names) + 2) + "|"]
-    for workload, figures in results["workloads"].items():
-        cells = [_cell(name, figures["subscribers"].get(name, {})) for name in names]
-        lines.append(f"| {workload} | {figures['what']} | " + " | ".join(cells) + " |")
-    return "\n".join(lines)
-
-
-def _cell(name: str, figures: Json) -> str:
-    if "p50_ms" in figures:
-        return f"{_milliseconds(figures['p50_ms'])} and {_milliseconds(figures['p99_ms'])} ms"
-    if "per_second" in figures:
-        ratio = "" if name == NATIVE or "ratio" not in figures else f" (**{figures['ratio']:.2f}**)"
-        return f"{figures['per_second']:,.0f}/s{ratio}"
-    return str(figures.get("failure", ""))
-
-
-def _milliseconds(value: float) -> str:
-    return f"{value:,.0f}" if value >= 10 else f"{value:.1f}"
+def growth(results: Json) -> list[str]:
+    """For each workload that was also measured with a larger size, a sentence for each subscriber:
+    the time and the memory of the larger one.
+    """
+    sentences = []
+    for label, large in results["workloads"].items():
+        name, _, times = label.partition(" x ")
+        for subscriber, after in large["subscribers"].items() if times else ():
+            before = results["workloads"][name]["subscribers"][subscriber]
+            if "seconds" in before and "seconds" in after:
+                longer = statistics.median(after["seconds"]) / statistics.median(before["seconds"])
+                memory = "".join(
+                    f", {what} {after[key]:,} MiB instead of {before[key]:,}"
+                    for key, what in (("python_mib", "Python"), ("jvm_mib", "JVM"))
+                    if key in after
+                )
+                sentences.append(f"{name} {subscriber}: {times} times the size in {longer:.1f} times the time{memory}")
+    return sentences
 
 
 # Machine ------------------------------------------------------------------------------------------

@@ -5,9 +5,9 @@
     measure ──▶ Subscriber ─┬─ Native                    PostgreSQL's own subscription
                             └─ Remote ══pipe══▶ Ours     a process of its own: supervisor, warm Spark
 
-Every target has a process of its own, so that its memory and processor time are its own, and so that
-a target that hangs can be ended without an effect on the others. The process lives as long as one
-workload is measured.
+Every target has a process of its own, so that its memory and processor time are its own, and so
+that a target that hangs can be ended without an effect on the others. The process lives as long as
+one workload is measured.
 
 All moments are values of the monotonic clock, which is the same in all processes of a machine. They
 are taken by the subscriber, so that the pipe takes no part in them.
@@ -44,12 +44,14 @@ from subscriber.targets import Target, open_target
 
 Row = tuple[Any, ...]
 
-_POLL: Final = 0.05
 _END_SECONDS: Final = 30.0
 
 
 class Subscriber(Protocol):
     """A subscriber with at most one subscription, which is named ``bench``."""
+
+    def pid(self) -> int | None:
+        """Its main process; None if that is the target's server."""
 
     def subscribe(self, conninfo: str, table: str) -> None:
         """Create the tables ``t``, with these columns, and ``runs``, and a disabled subscription to
@@ -100,6 +102,9 @@ class Native:
         server.create_database(database)
         self._connection = psycopg.connect(server.conninfo(database), autocommit=True)
 
+    def pid(self) -> None:
+        """See :meth:`Subscriber.pid`."""
+
     def subscribe(self, conninfo: str, table: str) -> None:
         """See :meth:`Subscriber.subscribe`."""
         self._execute(f"CREATE TABLE t ({table})")
@@ -127,19 +132,19 @@ class Native:
 
     def await_value(self, query: str, value: int, limit: float) -> float:
         """See :meth:`Subscriber.await_value`."""
-        return _wait(lambda: int(self.row(query)[0]) >= value, limit)
+        return wait(lambda: int(self.row(query)[0]) >= value, limit, 0.005)
 
     def await_ready(self, limit: float) -> float:
         """See :meth:`Subscriber.await_ready`."""
-        return _wait(lambda: self.row("SELECT bool_and(srsubstate = 'r') FROM pg_subscription_rel") == (1,), limit)
+        return wait(lambda: self.row("SELECT bool_and(srsubstate = 'r') FROM pg_subscription_rel") == (1,), limit)
 
     def arrivals(self, query: str, value: int, limit: float) -> list[tuple[int, float]]:
         """See :meth:`Subscriber.arrivals`."""
-        return _arrivals(lambda: int(self.row(query)[0]), value, limit, 0.0005)
+        return seen_values(lambda: int(self.row(query)[0]), value, limit, 0.0005)
 
     def row(self, query: str) -> Row:
         """See :meth:`Subscriber.row`."""
-        return _integers(self._connection.execute(query.encode()).fetchone())
+        return integers(self._connection.execute(query.encode()).fetchone())
 
     def abandon(self) -> None:
         """See :meth:`Subscriber.abandon`."""
@@ -154,12 +159,18 @@ class Native:
 
 
 class Ours:
-    """This program: the commands of ``subscriber sql``, and a supervisor as in ``subscriber run``."""
+    """This program: commands as in ``subscriber sql``, a supervisor as in ``subscriber run``."""
 
     def __init__(self, target: Target, settings: Settings, supervisor: Supervisor) -> None:
         self._target = target
         self._settings = settings
         self._supervisor = supervisor
+        # Every look at DuckDB opens a connection.
+        self._poll = 0.02 if target.engine.dialect.name == "duckdb" else 0.005
+
+    def pid(self) -> int:
+        """See :meth:`Subscriber.pid`."""
+        return os.getpid()
 
     def subscribe(self, conninfo: str, table: str) -> None:  # noqa: ARG002 - it creates the publisher's columns
         """See :meth:`Subscriber.subscribe`."""
@@ -184,27 +195,25 @@ class Ours:
     def disable(self) -> None:
         """See :meth:`Subscriber.disable`."""
         self._run("ALTER SUBSCRIPTION bench DISABLE")
-        _wait(lambda: not self._supervisor.workers, _END_SECONDS)
+        wait(lambda: not self._supervisor.workers, _END_SECONDS)
 
     def await_value(self, query: str, value: int, limit: float) -> float:
         """See :meth:`Subscriber.await_value`."""
-        return _wait(lambda: self.row(query)[0] >= value, limit)
+        return wait(lambda: self.row(query)[0] >= value, limit, self._poll)
 
     def await_ready(self, limit: float) -> float:
         """See :meth:`Subscriber.await_ready`."""
         unready = "SELECT count(*) FROM subscriber_subscription_rel WHERE srsubstate <> 'r'"
-        return _wait(lambda: self.row(unready) == (0,), limit)
+        return wait(lambda: self.row(unready) == (0,), limit)
 
     def arrivals(self, query: str, value: int, limit: float) -> list[tuple[int, float]]:
         """See :meth:`Subscriber.arrivals`."""
-        # Every look at DuckDB opens a connection.
-        poll = 0.02 if self._target.engine.dialect.name == "duckdb" else 0.005
-        return _arrivals(lambda: int(self.row(query)[0]), value, limit, poll)
+        return seen_values(lambda: int(self.row(query)[0]), value, limit, self._poll)
 
     def row(self, query: str) -> Row:
         """See :meth:`Subscriber.row`."""
         with self._target.engine.connect() as connection:
-            return _integers(connection.execution_options(no_parameters=True).exec_driver_sql(query).one())
+            return integers(connection.execution_options(no_parameters=True).exec_driver_sql(query).one())
 
     def _run(self, sql: str) -> None:
         command = parse(sql)
@@ -233,9 +242,6 @@ class Remote:
     """A subscriber in another process. Its methods are those of :class:`Subscriber`; an error of
     theirs is raised here. A method that takes longer than ``limit`` seconds, although it has a
     limit of its own, ends the process and raises TimeoutError.
-
-    Attributes:
-        pid: the process.
     """
 
     def __init__(self, url: str, limit: float) -> None:
@@ -245,8 +251,6 @@ class Remote:
         self._process = context.Process(target=_serve, args=(there, url))
         self._process.start()
         there.close()
-        assert self._process.pid is not None
-        self.pid = self._process.pid
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         return lambda *arguments: self._ask(name, *arguments)
@@ -260,7 +264,7 @@ class Remote:
 
     def abandon(self) -> None:
         """End the process and its descendants at once."""
-        for pid in descendants({self.pid: ""}) if self._process.is_alive() else ():
+        for pid in descendants({self._process.pid or 0: ""}) if self._process.is_alive() else ():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         self._process.join()
@@ -294,16 +298,26 @@ def _serve(pipe: Connection, url: str) -> None:
     os._exit(0)
 
 
-def _wait(condition: Callable[[], bool], limit: float) -> float:
+def wait(condition: Callable[[], bool], limit: float, poll: float = 0.05) -> float:
+    """Wait until a condition holds; returns the moment when it did.
+
+    Raises:
+        TimeoutError: it did not within ``limit`` seconds.
+    """
     deadline = time.monotonic() + limit
     while not condition():
         if time.monotonic() > deadline:
             raise TimeoutError(f"did not finish within {limit:.0f} s")
-        time.sleep(_POLL)
+        time.sleep(poll)
     return time.monotonic()
 
 
-def _arrivals(look: Callable[[], int], value: int, limit: float, poll: float) -> list[tuple[int, float]]:
+def seen_values(look: Callable[[], int], value: int, limit: float, poll: float) -> list[tuple[int, float]]:
+    """The values that ``look`` returned until one was ``value``, and when each was first seen.
+
+    Raises:
+        TimeoutError: it was not ``value`` within ``limit`` seconds.
+    """
     deadline = time.monotonic() + limit
     seen: list[tuple[int, float]] = []
     while not seen or seen[-1][0] < value:
@@ -316,6 +330,6 @@ def _arrivals(look: Callable[[], int], value: int, limit: float, poll: float) ->
     return seen
 
 
-def _integers(row: Any) -> Row:
-    """A row whose numbers are integers: sums are decimals in some databases."""
+def integers(row: Any) -> Row:
+    """A row with integers: sums are decimals in some databases."""
     return tuple(None if value is None else int(value) for value in row)

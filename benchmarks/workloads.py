@@ -210,3 +210,18 @@ WORKLOADS: Final = (
 )
 
 BY_NAME: Final = {workload.name: workload for workload in WORKLOADS}
+"""The workloads by name."""
+
+SMOKE: Final = {
+    "W1": ("sqlite",),
+    "W2": ("sqlite", "postgresql"),
+    "W3": ("duckdb",),
+    "W5": ("postgresql",),
+    "W7": ("sqlite",),
+}
+"""The workloads and targets of ``make bench-smoke``. At a tenth of the size they take about two
+minutes, and each part of the way has a workload that depends on it.
+"""
+
+LARGER: Final = 10
+"""How much larger ``--large`` makes a workload."""
