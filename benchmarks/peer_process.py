@@ -8,8 +8,9 @@
 
 ``peers`` starts this file as a script with one argument, a JSON object. It imports nothing of this
 project. Each line of standard input is a request, and is answered by one line of JSON: ``go`` starts
-the replication, and everything else is a query of the target. The queries are answered here because
-a DuckDB file that another process has open cannot be written.
+the replication, the end of standard input ends it in order, and everything else is a query of the
+target. The queries are answered here because a DuckDB file that another process has open cannot be
+written.
 
 Both peers are set up for speed: large batches, a short poll interval, and no schemas in the events.
 """
@@ -19,16 +20,18 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
+import os
 import sqlite3
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 Row = dict[str, Any]
 Change = tuple[str, bool, Row]
 """A table, whether the row is deleted, and the row."""
 
+_engines: Final[list[Any]] = []
 _BATCH: Final = {"debezium": 16_384, "dlt": 131_072}
 """dlt takes a second or more for each batch, so its batches are larger."""
 
@@ -45,6 +48,9 @@ def main() -> None:
         else:
             answer = ask(line)
         print(json.dumps(answer, default=int), flush=True)
+    for one in _engines:
+        one.close()  # stores the offsets: without them the next start would copy the tables again
+    os._exit(0)  # the JVM would wait for its threads
 
 
 def debezium(options: Row) -> tuple[Callable[[], None], Callable[[str], object]]:
@@ -58,21 +64,30 @@ def debezium(options: Row) -> tuple[Callable[[], None], Callable[[str], object]]
 
     def write(changes: Iterator[Change]) -> None:
         with lock:
-            connection.execute("BEGIN")
-            for (table, deleted), run in itertools.groupby(changes, lambda change: change[:2]):
-                columns = options["tables"][table]
-                if deleted:
-                    connection.executemany(
-                        f"DELETE FROM {table} WHERE {columns[0]} = ?", [(row[columns[0]],) for _, _, row in run]
-                    )
-                else:
-                    places = ", ".join("?" * len(columns))
-                    rows = [[row[name] for name in columns] for _, _, row in run]
-                    connection.executemany(f"INSERT OR REPLACE INTO {table} VALUES ({places})", rows)
-            connection.execute("COMMIT")
+            write_rows(connection, options["tables"], changes)
 
     reading = sqlite3.connect(options["file"], check_same_thread=False)
     return lambda: engine(options, write), lambda query: reading.execute(query).fetchone()
+
+
+def write_rows(connection: sqlite3.Connection, tables: Mapping[str, Sequence[str]], changes: Iterator[Change]) -> None:
+    """Write changes in one transaction.
+
+    Args:
+        connection: a connection in autocommit mode.
+        tables: the columns of each table; the first is the key.
+        changes: the changes in their order.
+    """
+    connection.execute("BEGIN")
+    for (table, deleted), run in itertools.groupby(changes, lambda change: change[:2]):
+        columns = tables[table]
+        if deleted:
+            keys = [(row[columns[0]],) for _, _, row in run]
+            connection.executemany(f"DELETE FROM {table} WHERE {columns[0]} = ?", keys)
+        else:
+            rows = [[row[name] for name in columns] for _, _, row in run]
+            connection.executemany(f"INSERT OR REPLACE INTO {table} VALUES ({', '.join('?' * len(columns))})", rows)
+    connection.execute("COMMIT")
 
 
 def dlt_pipeline(options: Row) -> tuple[Callable[[], None], Callable[[str], object]]:
@@ -153,7 +168,8 @@ def engine(options: Row, write: Callable[[Iterator[Change]], None]) -> None:
         "key.converter.schemas.enable": "false",
         "value.converter.schemas.enable": "false",
     }
-    DebeziumJsonEngine(properties, Handler(), jvm_opts=["-Xmx1g"]).run()
+    _engines.append(DebeziumJsonEngine(properties, Handler(), jvm_opts=["-Xmx1g"]))
+    _engines[-1].run()
 
 
 def changes_of(values: Iterator[Any]) -> Iterator[Change]:

@@ -7,6 +7,7 @@ Their packages are installed from the package registry into an environment of th
 
 from __future__ import annotations
 
+import contextlib
 import json
 import subprocess
 import sys
@@ -20,7 +21,14 @@ from psycopg.conninfo import conninfo_to_dict
 from benchmarks.subscribers import Row, integers, seen_values, wait
 
 PEERS: Final = ("debezium", "dlt")
-PACKAGES: Final = ("pydbzengine>=3.6,<4", "dlt[duckdb,sql_database]>=1.31,<2", "psycopg2-binary>=2.9")
+PACKAGES: Final = (
+    "pydbzengine>=3.6,<4",
+    "dlt[duckdb]>=1.31,<2",
+    "sqlalchemy>=2,<2.1",
+    "pyarrow",
+    "numpy",
+    "psycopg2-binary",
+)
 ENVIRONMENT: Final = Path(__file__).resolve().parent.parent / "build" / "peers"
 _END_SECONDS: Final = 30.0
 
@@ -102,6 +110,9 @@ class Peer:
 
     def disable(self) -> None:
         """See :meth:`Subscriber.disable`. Another process waits for the next ENABLE."""
+        assert self._process is not None
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.communicate(timeout=_END_SECONDS)
         self.abandon()
         self._start()
 
@@ -128,7 +139,7 @@ class Peer:
         """See :meth:`Subscriber.abandon`."""
         if self._process is not None:
             self._process.kill()
-            self._process.communicate()
+            self._process.wait()
             self._process = None
             wait(self._slot_is_free, _END_SECONDS)
 
