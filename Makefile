@@ -13,7 +13,7 @@ JAVA = $$(cat .venv/java-home 2>/dev/null || echo "$$JAVA_HOME")
 WITH_JAVA = tools/bootstrap.sh java && export JAVA_HOME="$(JAVA)" && { [ -n "$$JAVA_HOME" ] || unset JAVA_HOME; } &&
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 venv: .venv/.installed ## the virtual environment, with this package in it
 
@@ -48,12 +48,11 @@ demo: .venv/.installed ## a real PostgreSQL replicates into SQLite through Spark
 
 bench: .venv/.installed .venv/.servers ## the workloads beside PostgreSQL's own subscriber, about two hours; writes the figures into the documents
 	@$(WITH_JAVA) $(BIN)/python -m benchmarks --json benchmarks/results/full.json $(ARGS)
+	@$(WITH_JAVA) $(BIN)/python -m benchmarks --smoke --json benchmarks/results/smoke.json
 	@$(BIN)/python -m benchmarks.page
 
-SMOKE := benchmarks/results/smoke.json
-
-bench-smoke: .venv/.installed .venv/.servers ## a tenth of the size, under three minutes: what fell by more than a third since results/smoke.json
-	@$(WITH_JAVA) $(BIN)/python -m benchmarks --smoke --compare $(SMOKE) $(ARGS)
+bench-smoke: .venv/.installed ## a tenth of the size, under three minutes: what fell by more than a third since `make bench`
+	@$(WITH_JAVA) $(BIN)/python -m benchmarks --smoke --compare benchmarks/results/smoke.json $(ARGS)
 
 bench-peers: .venv/.installed ## the same workloads with Debezium's engine and dlt, which it installs in build/peers
 	@$(WITH_JAVA) $(BIN)/python -m benchmarks --targets sqlite,duckdb,debezium,dlt --json benchmarks/results/peers.json $(ARGS)

@@ -72,7 +72,10 @@ def _options() -> argparse.Namespace:
         metavar="FILE",
         help="earlier results of the same size: exit with 1 if a ratio fell by more than a third",
     )
-    return parser.parse_args()
+    options = parser.parse_args()
+    if options.compare and not options.compare.exists():
+        parser.error(f"there are no results in {options.compare}; measure with --json {options.compare} first")
+    return options
 
 
 def _among(known: Collection[str]) -> Callable[[str], list[str]]:

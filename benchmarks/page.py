@@ -19,17 +19,24 @@ from benchmarks.picture import THEMES, picture
 from benchmarks.results import Json, short
 
 ROOT: Final = Path(__file__).resolve().parent.parent
+_PICTURE: Final = """\
+<picture>
+  <source media="(prefers-color-scheme: dark)" srcset="{folder}ratios-dark.svg">
+  <img alt="Speed of each workload and target, as a ratio to native" src="{folder}ratios-light.svg">
+</picture>"""
+_USAGE: Final = "### Memory and processor time"
 RESULTS: Final = ROOT / "benchmarks" / "results" / "full.json"
 
 
 def documents(results: Json) -> dict[Path, str]:
     """The documents and pictures with these results, by path."""
-    performance, readme = ROOT / "docs" / "performance.md", ROOT / "README.md"
-    pictures = {ROOT / "docs" / f"ratios-{name}.svg": picture(results, theme) for name, theme in THEMES.items()}
-    measured = "\n\n".join([circumstances(results), rates(results), "### Memory and processor time", usage(results)])
-    return pictures | {
-        performance: between(performance.read_text(), "results", measured),
-        readme: between(readme.read_text(), "results", ratios(results)),
+    docs, readme = ROOT / "docs", ROOT / "README.md"
+    performance = docs / "performance.md"
+    measured = [_PICTURE.format(folder=""), circumstances(results), rates(results), _USAGE, usage(results)]
+    return {
+        **{docs / f"ratios-{name}.svg": picture(results, theme) for name, theme in THEMES.items()},
+        performance: between(performance.read_text(), "results", "\n\n".join(measured)),
+        readme: between(readme.read_text(), "results", "\n\n".join([_PICTURE.format(folder="docs/"), ratios(results)])),
     }
 
 

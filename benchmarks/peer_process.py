@@ -1,16 +1,16 @@
-"""A peer of this program: Debezium's engine or dlt, in the environment that ``peers`` has installed.
+"""A peer of this program: Debezium's engine or dlt, in the environment of :mod:`benchmarks.peers`.
 
 ::
 
-    debezium   publisher ──▶ Debezium's engine (snapshot, then stream) ──▶ upserts and deletes ──▶ SQLite
+    debezium   publisher ──▶ Debezium's engine (snapshot, then stream) ──▶ upserts, deletes ──▶ SQLite
     dlt        publisher ──▶ Debezium's engine ──▶ dlt, merge on the key ──▶ DuckDB
                         └──▶ dlt's sql_database with Arrow (a copy that is measured) ──▶ DuckDB
 
 ``peers`` starts this file as a script with one argument, a JSON object. It imports nothing of this
-project. Each line of standard input is a request, and is answered by one line of JSON: ``go`` starts
-the replication, the end of standard input ends it in order, and everything else is a query of the
-target. The queries are answered here because a DuckDB file that another process has open cannot be
-written.
+project. Each line of standard input is a request, and is answered by one line of JSON: ``go``
+starts the replication, the end of standard input ends it in order, and everything else is a query
+of the target. The queries are answered here because a DuckDB file that another process has open
+cannot be written.
 
 Both peers are set up for speed: large batches, a short poll interval, and no schemas in the events.
 """
@@ -39,15 +39,17 @@ _BATCH: Final = {"debezium": 16_384, "dlt": 131_072}
 def main() -> None:
     """Serve requests until standard input ends."""
     options = json.loads(sys.argv[1])
+    answers = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)  # what Debezium and dlt print is no answer
     start, ask = {"debezium": debezium, "dlt": dlt_pipeline}[options["peer"]](options)
-    print(json.dumps("ready"), flush=True)
+    print(json.dumps("ready"), file=answers)
     for line in sys.stdin:
         if line.strip() == "go":
             threading.Thread(target=start, daemon=True).start()
             answer: object = "started"
         else:
             answer = ask(line)
-        print(json.dumps(answer, default=int), flush=True)
+        print(json.dumps(answer, default=int), file=answers)
     for one in _engines:
         one.close()  # stores the offsets: without them the next start would copy the tables again
     os._exit(0)  # the JVM would wait for its threads

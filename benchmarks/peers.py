@@ -171,10 +171,8 @@ class Peer:
     def _read(self) -> Any:
         assert self._process is not None
         assert self._process.stdout is not None
-        while True:
-            line = self._process.stdout.readline()
-            if not line:
-                end = (self._folder / "log").read_text(errors="replace").strip().splitlines()[-1:]
-                raise RuntimeError(f"the process of {self._name} has ended: {' '.join(end)}")
-            if line[0] in '["n':  # an answer: a row, a text or null; dlt may print lines of its own
-                return json.loads(line)
+        line = self._process.stdout.readline()
+        if not line:
+            end = (self._folder / "log").read_text(errors="replace").strip().splitlines()[-1:]
+            raise RuntimeError(f"the process of {self._name} has ended: {' '.join(end)}")
+        return json.loads(line)

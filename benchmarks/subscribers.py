@@ -44,7 +44,8 @@ from subscriber.targets import Target, open_target
 
 Row = tuple[Any, ...]
 
-_END_SECONDS: Final = 30.0
+_START_SECONDS: Final = 120.0
+_END_SECONDS: Final = 60.0
 
 
 class Subscriber(Protocol):
@@ -245,7 +246,7 @@ class Remote:
     """
 
     def __init__(self, url: str, limit: float) -> None:
-        self._limit = limit + _END_SECONDS
+        self._limit = limit + _START_SECONDS
         context = multiprocessing.get_context("spawn")
         self._pipe, there = context.Pipe()
         self._process = context.Process(target=_serve, args=(there, url))

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from benchmarks.page import RESULTS, between, documents, rates, ratios, usage
+from benchmarks.page import RESULTS, between, circumstances, documents, rates, ratios, usage
 
 FIGURES = {
     "workloads": {
@@ -28,10 +28,36 @@ FIGURES = {
     }
 }
 
+EVERYTHING = {
+    **FIGURES,
+    "machine": {"processor": "a processor", "cores": 2, "memory_gib": 23.5},
+    "versions": {"postgresql": "postgres (PostgreSQL) 18.4", "pyspark": "4.3.0", "python": "3.11.7"},
+    "commit": "0123456789ab",
+    "date": "2026-11-23",
+    "runs": 3,
+    "size": 0.1,
+}
 
+
+def test_the_circumstances_say_when_the_workloads_were_smaller():
+    assert circumstances(EVERYTHING) == (
+        "Measured at commit 0123456789ab on 2026-11-23: a processor, 2 cores, 23.5 GiB, PostgreSQL 18.4, Spark 4.3.0,"
+        " Python 3.11.7; medians of 3. The workloads had 0.1 of their full size."
+    )
+    assert circumstances({**EVERYTHING, "size": 1.0}).endswith("; medians of 3.")
+
+
+@pytest.mark.skipif(not RESULTS.exists(), reason="make bench writes the results")
 def test_the_documents_have_the_committed_results():
     for path, text in documents(json.loads(RESULTS.read_text())).items():
         assert path.read_text() == text, f"{path}: run python -m benchmarks.page"
+
+
+def test_every_document_has_a_place_for_results():
+    after = documents(EVERYTHING)
+    assert sorted(path.name for path in after) == ["README.md", "performance.md", "ratios-dark.svg", "ratios-light.svg"]
+    for path, text in after.items():
+        assert "many rows" in text, path
 
 
 def test_rates_have_the_ratio_in_brackets():
