@@ -85,7 +85,7 @@ def usage(results: Json) -> str:
             [
                 workload,
                 name,
-                *(f"{found[key]:,}" if key in found else "" for key in ("python_mib", "jvm_mib")),
+                *(f"{found[key]:,}" if found.get(key) else "" for key in ("python_mib", "jvm_mib")),
                 *(f"{found['cpu_seconds'][part]:.1f}" if part in found["cpu_seconds"] else "" for part in parts),
             ]
             for workload, figures in results["workloads"].items()

@@ -6,7 +6,7 @@ import json
 import sqlite3
 from contextlib import closing
 
-from benchmarks.peer_process import changes_of, write_rows
+from benchmarks.peer_process import Change, changes_of, write_rows
 
 
 def event(operation, before, after):
@@ -21,7 +21,7 @@ def test_an_event_has_its_new_row_and_a_delete_its_old_one():
 def test_changes_are_written_in_their_order():
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
         connection.execute("CREATE TABLE t (a INTEGER PRIMARY KEY, b)")
-        changes = [
+        changes: list[Change] = [
             ("t", False, {"b": "x", "a": 1}),
             ("t", False, {"b": "y", "a": 2}),
             ("t", True, {"a": 1, "b": None}),
