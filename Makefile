@@ -54,8 +54,8 @@ bench: .venv/.installed .venv/.servers ## the workloads beside PostgreSQL's own 
 bench-smoke: .venv/.installed ## a tenth of the size, under three minutes: what fell by more than a third since `make bench`
 	@$(WITH_JAVA) $(BIN)/python -m benchmarks --smoke --compare benchmarks/results/smoke.json $(ARGS)
 
-bench-peers: .venv/.installed ## the same workloads with Debezium's engine and dlt, which it installs in build/peers
-	@$(WITH_JAVA) $(BIN)/python -m benchmarks --targets sqlite,duckdb,debezium,dlt --json benchmarks/results/peers.json $(ARGS)
+bench-peers: .venv/.installed ## a tenth of the size beside Debezium's engine and dlt, which it installs in build/peers
+	@$(WITH_JAVA) $(BIN)/python -m benchmarks --targets sqlite,duckdb,debezium,dlt --size 0.1 --json benchmarks/results/peers.json $(ARGS)
 
 # mkdocs is for this target only, so `venv` does not install it.
 .venv/.docs: pyproject.toml | .venv/.installed

@@ -45,7 +45,7 @@ def main() -> None:
     print(json.dumps("ready"), file=answers)
     for line in sys.stdin:
         if line.strip() == "go":
-            threading.Thread(target=start, daemon=True).start()
+            threading.Thread(target=replicate, args=(start,), daemon=True).start()
             answer: object = "started"
         else:
             answer = ask(line)
@@ -53,6 +53,15 @@ def main() -> None:
     for one in _engines:
         one.close()  # stores the offsets: without them the next start would copy the tables again
     os._exit(0)  # the JVM would wait for its threads
+
+
+def replicate(start: Callable[[], None]) -> None:
+    """Run until it ends. An error ends the process; its text is the last line that is printed."""
+    try:
+        start()
+    except Exception as error:  # whatever it is, the measurement has failed
+        print(f"{type(error).__name__}: {error}".partition("\n")[0], file=sys.stderr, flush=True)
+        os._exit(1)
 
 
 def debezium(options: Row) -> tuple[Callable[[], None], Callable[[str], object]]:

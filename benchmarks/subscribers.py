@@ -16,6 +16,7 @@ are taken by the subscriber, so that the pipe takes no part in them.
 from __future__ import annotations
 
 import contextlib
+import logging
 import multiprocessing
 import os
 import signal
@@ -283,6 +284,7 @@ class Remote:
 
 def _serve(pipe: Connection, url: str) -> None:
     """What the process of a :class:`Remote` does."""
+    logging.basicConfig(level=logging.ERROR)
     with (
         tempfile.TemporaryDirectory(prefix="subscriber-bench-", ignore_cleanup_errors=True) as folder,
         ours(url, Path(folder)) as subscriber,
