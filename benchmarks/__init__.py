@@ -8,6 +8,9 @@
     subscribers     PostgreSQL's own subscription, and this program in a process for each target
     process_watch   processor time by part, and memory
     results         figures, ratios, comparison with committed results
+    page, picture   results ──▶ the documents
+    peers           Debezium's engine and dlt as subscribers; peer_process runs in their environment
+    receive         the stream → the journal
     decoder         tuples → Arrow columns, on one core
     filters         row filters, on one core
     transform       decoding, filtering and rewriting of changes, on one core

@@ -3,7 +3,7 @@
 ::
 
     results/full.json ──▶ tables   ──▶ docs/performance.md, README.md   between the lines that begin with <!--
-                     └──▶ pictures ──▶ docs/ratios-light.svg, docs/ratios-dark.svg
+                     └──▶ pictures ──▶ results/ratios-light.svg, results/ratios-dark.svg   shown by README.md
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from benchmarks.results import Json, short
 ROOT: Final = Path(__file__).resolve().parent.parent
 _PICTURE: Final = """\
 <picture>
-  <source media="(prefers-color-scheme: dark)" srcset="{folder}ratios-dark.svg">
-  <img alt="Speed of each workload and target, as a ratio to native" src="{folder}ratios-light.svg">
+  <source media="(prefers-color-scheme: dark)" srcset="benchmarks/results/ratios-dark.svg">
+  <img alt="Speed of each workload and target, as a ratio to native" src="benchmarks/results/ratios-light.svg">
 </picture>"""
 _USAGE: Final = "### Memory and processor time"
 RESULTS: Final = ROOT / "benchmarks" / "results" / "full.json"
@@ -30,13 +30,12 @@ RESULTS: Final = ROOT / "benchmarks" / "results" / "full.json"
 
 def documents(results: Json) -> dict[Path, str]:
     """The documents and pictures with these results, by path."""
-    docs, readme = ROOT / "docs", ROOT / "README.md"
-    performance = docs / "performance.md"
-    measured = [_PICTURE.format(folder=""), circumstances(results), rates(results), _USAGE, usage(results)]
+    performance, readme = ROOT / "docs" / "performance.md", ROOT / "README.md"
+    measured = [circumstances(results), rates(results), _USAGE, usage(results)]
     return {
-        **{docs / f"ratios-{name}.svg": picture(results, theme) for name, theme in THEMES.items()},
+        **{RESULTS.with_name(f"ratios-{name}.svg"): picture(results, theme) for name, theme in THEMES.items()},
         performance: between(performance.read_text(), "results", "\n\n".join(measured)),
-        readme: between(readme.read_text(), "results", "\n\n".join([_PICTURE.format(folder="docs/"), ratios(results)])),
+        readme: between(readme.read_text(), "results", f"{_PICTURE}\n\n{ratios(results)}"),
     }
 
 
