@@ -184,9 +184,11 @@ class Ours:
     def unsubscribe(self) -> None:
         """See :meth:`Subscriber.unsubscribe`."""
         self._run("DROP SUBSCRIPTION bench")
+        # A write transaction of a PostgreSQL target has an empty search path.
+        schema = "public." if self._target.capabilities.postgresql_text else ""
         with self._target.begin() as connection:
             for name in ("t", MARKER_TABLE):
-                connection.exec_driver_sql(f"DROP TABLE {name}")
+                connection.exec_driver_sql(f"DROP TABLE {schema}{name}")
 
     def enable(self) -> float:
         """See :meth:`Subscriber.enable`."""

@@ -214,10 +214,10 @@ BY_NAME: Final = {workload.name: workload for workload in WORKLOADS}
 
 SMOKE: Final = {
     "W1": ("sqlite",),
-    "W2": ("sqlite", "postgresql"),
+    "W2": ("sqlite",),
     "W3": ("duckdb",),
     "W5": ("postgresql",),
-    "W7": ("sqlite",),
+    "W7": ("sqlite", "postgresql"),
 }
 """The workloads and targets of ``make bench-smoke``. At a tenth of the size they take about two
 minutes, and each part of the way has a workload that depends on it.
