@@ -1,7 +1,7 @@
-# `make` lists the targets. Each of them sets up what it needs, once (.venv is the only trace in the tree).
+# `make` lists the targets. Each of them sets up what it needs, once (.venv is the only trace in the tree; bench-peers also leaves build/peers).
 
 .DEFAULT_GOAL := help
-.PHONY: help venv check test soak scenarios demo bench docs secrets clean
+.PHONY: help venv check test soak scenarios demo bench bench-smoke bench-peers docs secrets clean
 
 BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest
@@ -13,7 +13,7 @@ JAVA = $$(cat .venv/java-home 2>/dev/null || echo "$$JAVA_HOME")
 WITH_JAVA = tools/bootstrap.sh java && export JAVA_HOME="$(JAVA)" && { [ -n "$$JAVA_HOME" ] || unset JAVA_HOME; } &&
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 venv: .venv/.installed ## the virtual environment, with this package in it
 
@@ -46,8 +46,16 @@ scenarios: .venv/.installed .venv/.servers ## the library on PostgreSQL's own su
 demo: .venv/.installed ## a real PostgreSQL replicates into SQLite through Spark, on this machine
 	@$(WITH_JAVA) $(BIN)/subscriber demo
 
-bench: .venv/.installed ## the figures of docs/performance.md (ARGS="..." goes to the benchmarks)
-	@$(WITH_JAVA) $(BIN)/python -m benchmarks $(ARGS)
+bench: .venv/.installed .venv/.servers ## the workloads beside PostgreSQL's own subscriber, about two hours; writes the figures into the documents
+	@$(WITH_JAVA) $(BIN)/python -m benchmarks --json benchmarks/results/full.json $(ARGS)
+	@$(WITH_JAVA) $(BIN)/python -m benchmarks --smoke --json benchmarks/results/smoke.json
+	@$(BIN)/python -m benchmarks.page
+
+bench-smoke: .venv/.installed ## a tenth of the size, under three minutes: what fell by more than a third since `make bench`
+	@$(WITH_JAVA) $(BIN)/python -m benchmarks --smoke --compare benchmarks/results/smoke.json $(ARGS)
+
+bench-peers: .venv/.installed ## a tenth of the size beside Debezium's engine and dlt, which it installs in build/peers
+	@$(WITH_JAVA) $(BIN)/python -m benchmarks --targets sqlite,duckdb,debezium,dlt --size 0.1 --json benchmarks/results/peers.json $(ARGS)
 
 # mkdocs is for this target only, so `venv` does not install it.
 .venv/.docs: pyproject.toml | .venv/.installed

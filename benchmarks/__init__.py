@@ -2,14 +2,19 @@
 
 ::
 
-    __main__     runs the benchmarks and prints the figures
-    end_to_end   the stream: throughput, memory, latency, idle load, and PostgreSQL's own subscriber
-    copy         the initial copy into every kind of target, and PostgreSQL's own
-    decoder      tuples → Arrow columns, on one core
-    filters      row filters, on one core
-    transform    decoding, filtering and rewriting of changes, on one core
-    apply        decoded frames → SQLite, by the exact path
-    harness      the publisher, the target and the supervisor of the stream, and measured processes
+    __main__        options ──▶ measure ──▶ results as JSON and as a table
+    workloads       W1 to W7, as data
+    measure         alternates the subscribers over one backlog, and compares the content
+    subscribers     PostgreSQL's own subscription, and this program in a process for each target
+    process_watch   processor time by part, and memory
+    results         figures, ratios, comparison with committed results
+    page, picture   results ──▶ the documents
+    peers           Debezium's engine and dlt as subscribers; peer_process runs in their environment
+    receive         the stream → the journal
+    decoder         tuples → Arrow columns, on one core
+    filters         row filters, on one core
+    transform       decoding, filtering and rewriting of changes, on one core
+    apply           decoded frames → SQLite, by the exact path
 
 The tests of correctness are in ``tests/``, not here.
 """

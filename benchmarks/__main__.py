@@ -1,98 +1,104 @@
-"""``make bench``: measures every figure of ``docs/performance.md``, each as the median of three
-runs, and the native subscriber in the same run.
+"""``make bench``: measures the workloads W1 to W7 with every kind of target and with PostgreSQL's
+own subscriber, in the same run.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import statistics
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Collection
+from pathlib import Path
 
-from benchmarks import apply, copy, decoder, end_to_end, filters, transform
-from benchmarks.harness import rig
+from benchmarks import apply, decoder, filters, receive, transform
+from benchmarks.measure import bench
+from benchmarks.page import rates, usage
+from benchmarks.peers import PEERS
+from benchmarks.results import Json, circumstances, describe, fallen, growth
+from benchmarks.workloads import BY_NAME, LARGER, SMOKE
+from subscriber.scenario.servers.fresh_targets import TARGET_KINDS
 
-ROWS = 1_000_000
-LARGE_ROWS = 10_000_000
-COPY_ROWS = 3_000_000
-LARGE_COPY_ROWS = 30_000_000
 
+def main() -> int:
+    """Run the benchmarks, and print the results as tables.
 
-def main() -> None:
-    """Run the benchmarks and print a line for each figure. ``--json FILE`` also writes them to a
-    file.
+    Returns:
+        The exit code: 1 if a ratio has fallen, see ``--compare``.
     """
+    options = _options()
+    if options.parts:
+        return _parts()
+    size, runs = (0.1, 1) if options.smoke else (options.size, options.runs)
+    results: Json = {**circumstances(), "size": size, "runs": runs, "workloads": {}}
+    with bench(options.limit, _say) as servers:
+        for name, targets in SMOKE.items() if options.smoke else ((name, options.targets) for name in options.only):
+            for times in (1, LARGER) if options.large else (1,):
+                workload = BY_NAME[name].scaled(size * times)
+                label = name if times == 1 else f"{name} x {times}"
+                results["workloads"][label] = describe(workload, servers.measure(workload, targets, runs))
+                if options.json:
+                    # After each workload, so that an interrupted run has results.
+                    options.json.parent.mkdir(parents=True, exist_ok=True)
+                    options.json.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n")
+    print(rates(results), usage(results), *growth(results), sep="\n\n")
+    sentences = fallen(results, json.loads(options.compare.read_text())) if options.compare else []
+    for sentence in sentences:
+        print(sentence, file=sys.stderr)
+    return 1 if sentences else 0
+
+
+def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    known = [*TARGET_KINDS, *PEERS]
+    parser.add_argument("--only", type=_among(BY_NAME), default=[*BY_NAME], metavar="W1,W2", help="default: all")
     parser.add_argument(
-        "--only",
-        choices=["stream", "copy", "filters"],
-        help="the changes, the initial copy, or row filters (default: all)",
-    )
-    parser.add_argument("--rows", type=int, default=ROWS, help="rows of the backlog (default: a million)")
-    parser.add_argument(
-        "--copy-rows", type=int, default=COPY_ROWS, help="rows of the table that is copied (default: three million)"
+        "--targets",
+        type=_among(known),
+        default=[*TARGET_KINDS],
+        metavar="NAMES",
+        help=f"of {', '.join(known)}; the peers {' and '.join(PEERS)} are installed when they are first used"
+        " (default: all targets, no peers)",
     )
     parser.add_argument("--runs", type=int, default=3, help="runs that the median is taken of (default: 3)")
+    parser.add_argument("--size", type=float, default=1.0, help="the part of the changes and rows (default: 1)")
+    parser.add_argument("--limit", type=float, default=300.0, help="seconds that a measurement may take (default: 300)")
+    parser.add_argument("--large", action="store_true", help=f"measure each workload with {LARGER} times the size, too")
+    parser.add_argument("--smoke", action="store_true", help="a few workloads and targets of a tenth of the size, once")
+    parser.add_argument("--parts", action="store_true", help="measure the parts of the program alone instead")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the results there")
     parser.add_argument(
-        "--large", type=int, default=LARGE_ROWS, help="rows of the memory run (default: ten million; 0: none)"
+        "--compare",
+        type=Path,
+        metavar="FILE",
+        help="earlier results of the same size: exit with 1 if a ratio fell by more than a third",
     )
-    parser.add_argument(
-        "--large-copy",
-        type=int,
-        default=LARGE_COPY_ROWS,
-        help="rows of the copy that memory is measured with (default: thirty million; 0: none)",
-    )
-    parser.add_argument("--json", metavar="FILE", help="write the figures there too")
-    arguments = parser.parse_args()
-    figures: dict[str, float] = {}
-
-    def note(name: str, value: float) -> None:
-        figures[name] = value
-        print(f"{name:32} {value:14,.2f}", flush=True)
-
-    if arguments.only in {None, "stream"}:
-        _stream(arguments, note)
-    if arguments.only in {None, "copy"}:
-        copy.measure(arguments.copy_rows, arguments.runs, arguments.large_copy, note)
-    if arguments.only in {None, "filters"}:
-        for name, value in (filters.measure() | transform.measure_transform()).items():
-            note(name, value)
-    if arguments.json:
-        with open(arguments.json, "w", encoding="utf-8") as file:
-            json.dump(figures, file, indent=1)
+    options = parser.parse_args()
+    if options.compare and not options.compare.exists():
+        parser.error(f"there are no results in {options.compare}; measure with --json {options.compare} first")
+    return options
 
 
-def _stream(arguments: argparse.Namespace, note: Callable[[str, float], None]) -> None:
-    natives, drains, peaks = [], [], []
-    # This runs first, while this process is small: its memory is measured, since it is the Spark
-    # driver.
-    with rig() as bench:
-        median, ninety_fifth = end_to_end.latency(bench)
-        note("latency_p50_ms", median)
-        note("latency_p95_ms", ninety_fifth)
-        note("idle_cores", end_to_end.idle())
-        for _ in range(arguments.runs):
-            # The runs alternate, so that both are slower if the machine becomes slower.
-            natives.append(end_to_end.native(arguments.rows))
-            rate, peak = end_to_end.drain(bench, arguments.rows)
-            drains.append(rate)
-            peaks.append(peak)
-        note("drain_rows_per_second", statistics.median(drains))
-        note("native_rows_per_second", statistics.median(natives))
-        note("drain_ratio", statistics.median(ours / theirs for ours, theirs in zip(drains, natives, strict=True)))
-        note("memory_1m_mib", max(peaks))
-        if arguments.large:
-            rate, peak = end_to_end.drain(bench, arguments.large)
-            note("large_rows_per_second", rate)
-            note("memory_10m_mib", peak)
-    note("receive_rows_per_second", _median(arguments.runs, lambda: end_to_end.receive_alone(arguments.rows)))
-    note("decoder_rows_per_second", decoder.measure()["rows_per_second"])
-    note("apply_rows_per_second", apply.measure()["rows_per_second"])
+def _among(known: Collection[str]) -> Callable[[str], list[str]]:
+    def read(text: str) -> list[str]:
+        names = text.split(",")
+        unknown = [name for name in names if name not in known]
+        if unknown:
+            raise argparse.ArgumentTypeError(f"unknown: {', '.join(unknown)}")
+        return names
+
+    return read
 
 
-def _median(runs: int, measure: Callable[[], float]) -> float:
-    return statistics.median(measure() for _ in range(runs))
+def _parts() -> int:
+    for measure in (receive.measure, decoder.measure, apply.measure, filters.measure, transform.measure_transform):
+        for name, value in measure().items():
+            print(f"{measure.__module__.rpartition('.')[2]:10} {name:32} {value:14,.0f}", flush=True)
+    return 0
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -151,7 +151,21 @@ def test_the_image_gets_what_the_dockerfile_copies():
 
 
 @pytest.mark.parametrize(
-    "target", ["help", "venv", "check", "test", "soak", "scenarios", "demo", "bench", "secrets", "clean"]
+    "target",
+    [
+        "help",
+        "venv",
+        "check",
+        "test",
+        "soak",
+        "scenarios",
+        "demo",
+        "bench",
+        "bench-smoke",
+        "bench-peers",
+        "secrets",
+        "clean",
+    ],
 )
 def test_the_makefile_has_a_documented_target(target):
     listing = subprocess.run(

@@ -1,0 +1,69 @@
+"""The speed at which W1's transaction is received into a durable journal, in rows per second.
+
+Neither Spark nor a target takes part. Run it with ``python -m benchmarks.receive``.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+from benchmarks.measure import SERVER_SETTINGS
+from benchmarks.subscribers import wait
+from benchmarks.workloads import BY_NAME
+from subscriber.journal.segment import journal_entries
+from subscriber.journal.storage import LocalStorage
+from subscriber.publisher.publisher import Publisher, connect_publisher
+from subscriber.runtime.receiver_process import Assignment, receive
+from subscriber.scenario.servers.open_servers import open_postgresql
+from subscriber.settings import Settings
+
+_LIMIT = 300.0
+
+
+def measure(size: float = 1.0) -> dict[str, float]:
+    """Rows per second from the publisher into the journal, as ``rows_per_second``."""
+    workload = BY_NAME["W1"].scaled(size)
+    with (
+        tempfile.TemporaryDirectory(prefix="subscriber-bench-") as folder,
+        open_postgresql(18, SERVER_SETTINGS) as publisher,
+    ):
+        for statement in workload.preparation():
+            publisher.execute(statement)
+        publisher.execute("SELECT pg_create_logical_replication_slot('receive', 'pgoutput')")
+        with connect_publisher(publisher.conninfo(), "bench") as server:
+            slot = Publisher(server).check_slot("receive")
+            system = Publisher(server).system_identifier()
+        publisher.execute(workload.backlog(1))
+        assignment = Assignment(
+            subscription="receive",
+            conninfo=publisher.conninfo(),
+            slot="receive",
+            publications=("p",),
+            streaming="parallel",
+            two_phase=False,
+            binary=False,
+            origin="any",
+            system_identifier=system,
+            journal=folder,
+            applied_lsn=slot.confirmed_flush_lsn,
+        )
+        stop = threading.Event()
+        thread = threading.Thread(target=receive, args=(assignment, Settings.from_environment(), stop, _silent))
+        began = time.monotonic()
+        thread.start()
+        ended = wait(lambda: bool(journal_entries(LocalStorage(Path(folder)))), _LIMIT, 0.02)
+        stop.set()
+        thread.join()
+    return {"rows_per_second": workload.amount / (ended - began)}
+
+
+def _silent(_event: str, **_fields: str) -> None:
+    """Ignore the events of the receiver, which are meant for a supervisor."""
+
+
+if __name__ == "__main__":
+    for name, value in measure().items():
+        print(f"{name}: {value:,.0f}")

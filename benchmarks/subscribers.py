@@ -1,0 +1,340 @@
+"""The subscribers that are measured: PostgreSQL's own, and this program with each kind of target.
+
+::
+
+    measure ──▶ Subscriber ─┬─ Native                    PostgreSQL's own subscription
+                            └─ Remote ══pipe══▶ Ours     a process of its own: supervisor, warm Spark
+
+Every target has a process of its own, so that its memory and processor time are its own, and so
+that a target that hangs can be ended without an effect on the others. The process lives as long as
+one workload is measured.
+
+All moments are values of the monotonic clock, which is the same in all processes of a machine. They
+are taken by the subscriber, so that the pipe takes no part in them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import multiprocessing
+import os
+import signal
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+import psycopg
+
+from benchmarks.process_watch import descendants
+from benchmarks.workloads import MARKER_TABLE
+from subscriber import catalog
+from subscriber.commands import run_command
+from subscriber.commands.subscription_grammar import parse
+from subscriber.commands.subscription_statements import Query
+from subscriber.pipeline.on_spark import spark_pipeline
+from subscriber.pipeline.session import spark_session
+from subscriber.runtime.supervisor import Supervisor
+from subscriber.scenario.servers.open_servers import PostgreSQL
+from subscriber.settings import Settings
+from subscriber.targets import Target, open_target
+
+Row = tuple[Any, ...]
+
+_START_SECONDS: Final = 120.0
+_END_SECONDS: Final = 60.0
+
+
+class Subscriber(Protocol):
+    """A subscriber with at most one subscription, which is named ``bench``."""
+
+    def pid(self) -> int | None:
+        """Its main process; None if that is the target's server."""
+
+    def subscribe(self, conninfo: str, table: str) -> None:
+        """Create the tables ``t``, with these columns, and ``runs``, and a disabled subscription to
+        the publication ``p``.
+        """
+
+    def unsubscribe(self) -> None:
+        """Drop the disabled subscription and its tables."""
+
+    def enable(self) -> float:
+        """ENABLE. Returns the moment before the command."""
+
+    def disable(self) -> None:
+        """DISABLE, and wait until nothing is applied any more."""
+
+    def await_value(self, query: str, value: int, limit: float) -> float:
+        """Wait until a query's value is at least ``value``; returns the moment when it was.
+
+        Raises:
+            TimeoutError: it was not within ``limit`` seconds.
+        """
+
+    def await_ready(self, limit: float) -> float:
+        """Wait until every table is ready (state ``r``); returns the moment when it was.
+
+        Raises:
+            TimeoutError: it was not within ``limit`` seconds.
+        """
+
+    def arrivals(self, query: str, value: int, limit: float) -> list[tuple[int, float]]:
+        """The values that a growing query had until it was ``value``, and when each was first seen.
+
+        Raises:
+            TimeoutError: it was not ``value`` within ``limit`` seconds.
+        """
+
+    def row(self, query: str) -> Row:
+        """The only row of a query. Its numbers are integers."""
+
+    def abandon(self) -> None:
+        """Let it use no more processor time, whatever it is doing."""
+
+
+class Native:
+    """PostgreSQL's own subscription, in a database of a server."""
+
+    def __init__(self, server: PostgreSQL, database: str) -> None:
+        server.create_database(database)
+        self._connection = psycopg.connect(server.conninfo(database), autocommit=True)
+
+    def pid(self) -> None:
+        """See :meth:`Subscriber.pid`."""
+
+    def subscribe(self, conninfo: str, table: str) -> None:
+        """See :meth:`Subscriber.subscribe`."""
+        self._execute(f"CREATE TABLE t ({table})")
+        self._execute(f"CREATE TABLE {MARKER_TABLE} (run int PRIMARY KEY)")
+        self._execute(
+            f"CREATE SUBSCRIPTION bench CONNECTION '{conninfo}' PUBLICATION p WITH (enabled = false, slot_name = native)"
+        )
+
+    def unsubscribe(self) -> None:
+        """See :meth:`Subscriber.unsubscribe`."""
+        self._execute("DROP SUBSCRIPTION bench")
+        self._execute(f"DROP TABLE t, {MARKER_TABLE}")
+
+    def enable(self) -> float:
+        """See :meth:`Subscriber.enable`."""
+        began = time.monotonic()
+        self._execute("ALTER SUBSCRIPTION bench ENABLE")
+        return began
+
+    def disable(self) -> None:
+        """See :meth:`Subscriber.disable`."""
+        self._execute("ALTER SUBSCRIPTION bench DISABLE")
+        workers = "SELECT 1 - sign(count(*)) FROM pg_stat_subscription WHERE pid IS NOT NULL"
+        self.await_value(workers, 1, _END_SECONDS)
+
+    def await_value(self, query: str, value: int, limit: float) -> float:
+        """See :meth:`Subscriber.await_value`."""
+        return wait(lambda: int(self.row(query)[0]) >= value, limit, 0.005)
+
+    def await_ready(self, limit: float) -> float:
+        """See :meth:`Subscriber.await_ready`."""
+        return wait(lambda: self.row("SELECT bool_and(srsubstate = 'r') FROM pg_subscription_rel") == (1,), limit)
+
+    def arrivals(self, query: str, value: int, limit: float) -> list[tuple[int, float]]:
+        """See :meth:`Subscriber.arrivals`."""
+        return seen_values(lambda: int(self.row(query)[0]), value, limit, 0.0005)
+
+    def row(self, query: str) -> Row:
+        """See :meth:`Subscriber.row`."""
+        return integers(self._connection.execute(query.encode()).fetchone())
+
+    def abandon(self) -> None:
+        """See :meth:`Subscriber.abandon`."""
+        self._execute("ALTER SUBSCRIPTION bench DISABLE")
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._connection.close()
+
+    def _execute(self, sql: str) -> None:
+        self._connection.execute(sql.encode())
+
+
+class Ours:
+    """This program: commands as in ``subscriber sql``, a supervisor as in ``subscriber run``."""
+
+    def __init__(self, target: Target, settings: Settings, supervisor: Supervisor) -> None:
+        self._target = target
+        self._settings = settings
+        self._supervisor = supervisor
+        # Every look at DuckDB opens a connection.
+        self._poll = 0.02 if target.engine.dialect.name == "duckdb" else 0.005
+
+    def pid(self) -> int:
+        """See :meth:`Subscriber.pid`."""
+        return os.getpid()
+
+    def subscribe(self, conninfo: str, table: str) -> None:  # noqa: ARG002 - it creates the publisher's columns
+        """See :meth:`Subscriber.subscribe`."""
+        self._run(
+            f"CREATE SUBSCRIPTION bench CONNECTION '{conninfo}' PUBLICATION p"
+            f" WITH (enabled = false, create_tables = true, slot_name = ours_{self._target.engine.dialect.name})"
+        )
+
+    def unsubscribe(self) -> None:
+        """See :meth:`Subscriber.unsubscribe`."""
+        self._run("DROP SUBSCRIPTION bench")
+        # A write transaction of a PostgreSQL target has an empty search path.
+        schema = "public." if self._target.capabilities.postgresql_text else ""
+        with self._target.begin() as connection:
+            for name in ("t", MARKER_TABLE):
+                connection.exec_driver_sql(f"DROP TABLE {schema}{name}")
+
+    def enable(self) -> float:
+        """See :meth:`Subscriber.enable`."""
+        began = time.monotonic()
+        self._run("ALTER SUBSCRIPTION bench ENABLE")
+        return began
+
+    def disable(self) -> None:
+        """See :meth:`Subscriber.disable`."""
+        self._run("ALTER SUBSCRIPTION bench DISABLE")
+        wait(lambda: not self._supervisor.workers, _END_SECONDS)
+
+    def await_value(self, query: str, value: int, limit: float) -> float:
+        """See :meth:`Subscriber.await_value`."""
+        return wait(lambda: self.row(query)[0] >= value, limit, self._poll)
+
+    def await_ready(self, limit: float) -> float:
+        """See :meth:`Subscriber.await_ready`."""
+        unready = "SELECT count(*) FROM subscriber_subscription_rel WHERE srsubstate <> 'r'"
+        return wait(lambda: self.row(unready) == (0,), limit)
+
+    def arrivals(self, query: str, value: int, limit: float) -> list[tuple[int, float]]:
+        """See :meth:`Subscriber.arrivals`."""
+        return seen_values(lambda: int(self.row(query)[0]), value, limit, self._poll)
+
+    def row(self, query: str) -> Row:
+        """See :meth:`Subscriber.row`."""
+        with self._target.engine.connect() as connection:
+            return integers(connection.execution_options(no_parameters=True).exec_driver_sql(query).one())
+
+    def _run(self, sql: str) -> None:
+        command = parse(sql)
+        assert not isinstance(command, Query)
+        run_command(self._target, command, self._settings, lambda _: None)
+
+
+@contextlib.contextmanager
+def ours(url: str, folder: Path) -> Iterator[Ours]:
+    """This program with a target that is an empty database. The journal is in ``folder``."""
+    settings = Settings.from_environment({**os.environ, "SUBSCRIBER_JOURNAL": str(folder / "journal")})
+    stop = threading.Event()
+    with open_target(url) as target, target.running(), spark_session("local[*]", folder / "spark.log") as spark:
+        catalog.ensure_catalog(target.engine)
+        supervisor = Supervisor(target, spark_pipeline(spark), settings, once=False)
+        thread = threading.Thread(target=supervisor.run, args=(stop,), daemon=True)
+        thread.start()
+        try:
+            yield Ours(target, settings, supervisor)
+        finally:
+            stop.set()
+            thread.join(_END_SECONDS)
+
+
+class Remote:
+    """A subscriber in another process. Its methods are those of :class:`Subscriber`; an error of
+    theirs is raised here. A method that takes longer than ``limit`` seconds, although it has a
+    limit of its own, ends the process and raises TimeoutError.
+    """
+
+    def __init__(self, url: str, limit: float) -> None:
+        self._limit = limit + _START_SECONDS
+        context = multiprocessing.get_context("spawn")
+        self._pipe, there = context.Pipe()
+        self._process = context.Process(target=_serve, args=(there, url))
+        self._process.start()
+        there.close()
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        return lambda *arguments: self._ask(name, *arguments)
+
+    def close(self) -> None:
+        """End the process; in order, if it answers."""
+        with contextlib.suppress(OSError, EOFError):
+            self._pipe.send(None)
+        self._process.join(_END_SECONDS)
+        self.abandon()
+
+    def abandon(self) -> None:
+        """End the process and its descendants at once."""
+        for pid in descendants({self._process.pid or 0: ""}) if self._process.is_alive() else ():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        self._process.join()
+
+    def _ask(self, name: str, *arguments: object) -> Any:
+        self._pipe.send((name, arguments))
+        if not self._pipe.poll(self._limit):
+            self.abandon()
+            raise TimeoutError(f"{name} did not answer within {self._limit:.0f} s")
+        answer = self._pipe.recv()
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+def _serve(pipe: Connection, url: str) -> None:
+    """What the process of a :class:`Remote` does."""
+    logging.basicConfig(level=logging.ERROR)
+    with (
+        tempfile.TemporaryDirectory(prefix="subscriber-bench-", ignore_cleanup_errors=True) as folder,
+        ours(url, Path(folder)) as subscriber,
+    ):
+        while (request := pipe.recv()) is not None:
+            name, arguments = request
+            try:
+                pipe.send(getattr(subscriber, name)(*arguments))
+            except TimeoutError as error:
+                pipe.send(error)
+            except Exception as error:  # whatever a target raises is a result of the measurement
+                pipe.send(RuntimeError(f"{type(error).__name__}: {error}"))
+    # Everything is closed. DuckDB's module would print at the end what Python has not freed.
+    os._exit(0)
+
+
+def wait(condition: Callable[[], bool], limit: float, poll: float = 0.05) -> float:
+    """Wait until a condition holds; returns the moment when it did.
+
+    Raises:
+        TimeoutError: it did not within ``limit`` seconds.
+    """
+    deadline = time.monotonic() + limit
+    while not condition():
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"did not finish within {limit:.0f} s")
+        time.sleep(poll)
+    return time.monotonic()
+
+
+def seen_values(look: Callable[[], int], value: int, limit: float, poll: float) -> list[tuple[int, float]]:
+    """The values that ``look`` returned until one was ``value``, and when each was first seen.
+
+    Raises:
+        TimeoutError: it was not ``value`` within ``limit`` seconds.
+    """
+    deadline = time.monotonic() + limit
+    seen: list[tuple[int, float]] = []
+    while not seen or seen[-1][0] < value:
+        found, now = look(), time.monotonic()
+        if not seen or found > seen[-1][0]:
+            seen.append((found, now))
+        if now > deadline:
+            raise TimeoutError(f"did not finish within {limit:.0f} s")
+        time.sleep(poll)
+    return seen
+
+
+def integers(row: Any) -> Row:
+    """A row with integers: sums are decimals in some databases."""
+    return tuple(None if value is None else int(value) for value in row)
