@@ -49,6 +49,8 @@ KNOWN = transaction(
 )
 """After this transaction every table's shape is known, so that the following ones are regrouped."""
 
+_OWN = re.compile(r"in transaction \d+ at \S+ \S+|(?<=subscriber_)\d+(?=_)")
+
 KINDS = (
     "duckdb",
     "sqlite",
@@ -99,13 +101,11 @@ def left(target: Target) -> list[str]:
 
 
 def comparable(results: list[object]) -> list[object]:
-    """The results without the numbers and times of the target's transactions, and the rows of each
-    table in one order.
+    """The results without what differs between two databases: the numbers and times of their
+    transactions, the database's number in an origin's name, and the order of a table's rows.
     """
     *before, progress, conflicts, counters = [
-        tuple(re.sub(r"in transaction \d+ at \S+ \S+", "", part) if isinstance(part, str) else part for part in one)
-        if isinstance(one, tuple)
-        else one
+        tuple(_OWN.sub("", part) if isinstance(part, str) else part for part in one) if isinstance(one, tuple) else one
         for one in results
     ]
     tables = [sorted(one, key=repr) if isinstance(one, list) else one for one in before]
