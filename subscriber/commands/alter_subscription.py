@@ -3,7 +3,7 @@ C52, C54).
 
 Every form checks first and then changes the catalog in one transaction of the target. A change that
 cannot be rolled back - an option of the slot - comes last in this transaction, as in PostgreSQL. A
-running worker reads the catalog about once a second.
+running worker reads the catalog at least once a second.
 """
 
 from __future__ import annotations

@@ -22,6 +22,7 @@ from subscriber.runtime.attempts import Attempts
 from subscriber.runtime.background import Background
 from subscriber.runtime.receiver_handle import ReceiverProcess
 from subscriber.runtime.receiver_process import Assignment
+from subscriber.runtime.spare_receiver import SpareReceiver
 from subscriber.runtime.worker_state import WorkerState, needs_restart
 from subscriber.settings import Settings
 
@@ -37,6 +38,7 @@ class ReceiverHalf:
     Args:
         state: the state of the worker.
         settings: the timeouts, and the place of the journals.
+        spare: the processes for receivers.
         messages: whether the publisher is asked to send logical messages.
 
     Attributes:
@@ -45,7 +47,7 @@ class ReceiverHalf:
         adopting: finds out where the slot's changes begin.
     """
 
-    def __init__(self, state: WorkerState, settings: Settings, *, messages: bool) -> None:
+    def __init__(self, state: WorkerState, settings: Settings, spare: SpareReceiver, *, messages: bool) -> None:
         self.attempts = Attempts()
         self.process: ReceiverProcess | None = None
         self.adopting = Background(
@@ -53,6 +55,7 @@ class ReceiverHalf:
         )
         self._state = state
         self._settings = settings
+        self._spare = spare
         self._messages = messages
 
     @property
@@ -113,7 +116,8 @@ class ReceiverHalf:
                 journal=state.consumers.journal,
                 applied_lsn=state.applied,
                 messages=self._messages,
-            )
+            ),
+            self._spare.take(),
         )
 
     def let_receive(self) -> None:

@@ -6,15 +6,12 @@ import base64
 import contextlib
 import json
 import logging
-import os
 import pickle
 import subprocess
-import sys
 import threading
 from typing import Final
 
 from subscriber.errors import PublisherUnavailable, SubscriberError
-from subscriber.interpreter import search_path
 from subscriber.runtime.receiver_process import GO, Assignment
 
 logger = logging.getLogger(__name__)
@@ -30,27 +27,20 @@ class ReceiverProcess:
 
     Args:
         assignment: what the walreceiver is to do.
+        process: a process that waits for an assignment, see
+            :class:`~subscriber.runtime.spare_receiver.SpareReceiver`.
 
     Attributes:
         ready: whether it holds the slot, and waits for :meth:`go`.
         streaming: whether it receives and confirms.
     """
 
-    def __init__(self, assignment: Assignment) -> None:
+    def __init__(self, assignment: Assignment, process: subprocess.Popen[str]) -> None:
         self._name = assignment.subscription
         self._error: SubscriberError | None = None
         self.ready = False
         self.streaming = False
-        # The process has a separate session, so that the terminal's Ctrl-C reaches only the
-        # supervisor, which then ends the process in order.
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "subscriber.runtime.receiver_process"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-            env={**os.environ, **search_path(os.environ)},
-        )
+        self._process = process
         assert self._process.stdin is not None
         with contextlib.suppress(BrokenPipeError):
             self._process.stdin.write(assignment.to_json() + "\n")

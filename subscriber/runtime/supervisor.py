@@ -2,11 +2,11 @@
 
 ::
 
-    catalog ──read every second──▶ wanted ──▶ start, replace or end workers ──▶ tick each ──▶ done? ──▶ again, 0.1 s later
+    catalog ──read every 0.2 to 1 s──▶ wanted ──▶ start, replace or end workers ──▶ tick each ──▶ done? ──▶ again, 0.1 s later
 
-The catalog in the target defines which subscriptions exist. The supervisor reads it about once a
-second, so CREATE SUBSCRIPTION and DROP SUBSCRIPTION from another process take effect without a
-restart.
+The catalog in the target defines which subscriptions exist. The supervisor reads it at least
+once a second, so CREATE SUBSCRIPTION and DROP SUBSCRIPTION from another process take effect without
+a restart.
 
 A subscription that fails neither stops nor delays the others. An unexpected error stops only the
 worker in which it occurs. A worker ends in separate threads; the next worker for the same
@@ -28,6 +28,7 @@ from subscriber.runtime import once
 from subscriber.runtime.catalog_watch import CatalogWatch, Wanted
 from subscriber.runtime.consumer_collection import ConsumerCollection
 from subscriber.runtime.gate import Turn
+from subscriber.runtime.spare_receiver import SpareReceiver
 from subscriber.runtime.worker import SubscriptionWorker
 from subscriber.runtime.worker_snapshot import PATIENT_FAILURES, WorkerSnapshot
 from subscriber.settings import Settings
@@ -52,7 +53,7 @@ class Supervisor:
         on_message: called with every logical message of the publishers; with None the publishers
             are not asked to send logical messages.
         tick_seconds: the interval between two ticks of the workers.
-        catalog_seconds: the interval between two reads of the catalog.
+        catalog_seconds: the longest pause between two reads of the catalog.
 
     Attributes:
         workers: the workers by the number of their subscription.
@@ -80,6 +81,7 @@ class Supervisor:
         self._on_message = on_message
         self._turn = turn or (threading.Lock() if target.capabilities.single_writer else contextlib.nullcontext())
         self._tick_seconds = tick_seconds
+        self._spare = SpareReceiver()
         self._collection = ConsumerCollection(target, settings)
         self._ending: dict[int, SubscriptionWorker] = {}
         self._seems_done_since: int | None = None
@@ -109,10 +111,13 @@ class Supervisor:
                 finished = self._finished()
                 if finished:
                     break
+                if not self._once:
+                    self._spare.keep()
                 stop.wait(self._tick_seconds)
             if self._once:
                 return once.has_done_everything(self._target, self._outcome(finished=finished))
         finally:
+            self._spare.end()
             workers = [*self.workers.values(), *self._ending.values()]
             for worker in workers:
                 worker.end()
@@ -213,7 +218,13 @@ class Supervisor:
                 continue
             if subid not in self.workers:
                 self.workers[subid] = SubscriptionWorker(
-                    subscription, self._target, self._pipeline, self._settings, self._turn, self._on_message
+                    subscription,
+                    self._target,
+                    self._pipeline,
+                    self._settings,
+                    self._turn,
+                    self._spare,
+                    self._on_message,
                 )
             self.workers[subid].take_up(subscription, relations)
 

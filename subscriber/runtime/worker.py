@@ -41,6 +41,7 @@ from subscriber.runtime.failures import FailureLog, is_tried_again
 from subscriber.runtime.gate import Gate, Turn
 from subscriber.runtime.mark import Mark
 from subscriber.runtime.receiver_half import ReceiverHalf
+from subscriber.runtime.spare_receiver import SpareReceiver
 from subscriber.runtime.sync_half import SyncHalf
 from subscriber.runtime.worker_snapshot import WorkerSnapshot
 from subscriber.runtime.worker_state import WorkerState, needs_restart
@@ -59,6 +60,7 @@ class SubscriptionWorker:
         pipeline: starts the query, and copies tables.
         settings: timeouts and sizes.
         turn: held while the target is written.
+        spare: the processes for receivers.
         on_message: called with every logical message of the publisher; with None the publisher is
             not asked to send logical messages.
     """
@@ -70,13 +72,14 @@ class SubscriptionWorker:
         pipeline: Pipeline,
         settings: Settings,
         turn: Turn,
+        spare: SpareReceiver,
         on_message: MessageListener | None = None,
     ) -> None:
         self._began = time.monotonic()
         self._state = state = WorkerState(target, subscription)
         self._gate = gate = Gate(turn)
         self._failures = failures = FailureLog(state, settings)
-        self._receiving = ReceiverHalf(state, settings, messages=on_message is not None)
+        self._receiving = ReceiverHalf(state, settings, spare, messages=on_message is not None)
         self._applying = ApplyHalf(state, pipeline, settings, gate, failures, on_message)
         self._synchronizing = SyncHalf(
             state, self._receiving, gate, turn, pipeline=pipeline, settings=settings, failures=failures

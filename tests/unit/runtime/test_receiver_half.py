@@ -11,6 +11,7 @@ from subscriber.errors import PublisherUnavailable, TargetUnavailable
 from subscriber.lsn import LSN
 from subscriber.runtime.background import Background
 from subscriber.runtime.receiver_half import ReceiverHalf
+from subscriber.runtime.spare_receiver import SpareReceiver
 from subscriber.runtime.worker_state import WorkerState
 from subscriber.settings import Settings
 from tests.subscriptions import NOWHERE
@@ -41,7 +42,7 @@ def half(worker_state, tmp_path) -> ReceiverHalf:
 
 def half_of(state: WorkerState, folder: Any) -> ReceiverHalf:
     settings = Settings(str(folder / "journals"), wal_retrieve_retry_interval=5.0)
-    return ReceiverHalf(state, settings, messages=False)
+    return ReceiverHalf(state, settings, SpareReceiver(), messages=False)
 
 
 def with_receiver(half: ReceiverHalf, **state: bool) -> Receiver:

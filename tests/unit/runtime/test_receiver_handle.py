@@ -9,6 +9,7 @@ import pytest
 from subscriber.errors import PublisherUnavailable
 from subscriber.runtime.receiver_handle import ReceiverProcess
 from subscriber.runtime.receiver_process import Assignment
+from subscriber.runtime.spare_receiver import SpareReceiver
 from tests.subscriptions import NOWHERE
 from tests.waits import wait_until
 
@@ -29,7 +30,7 @@ def receiver(tmp_path) -> Iterator[ReceiverProcess]:
         applied_lsn=1,
         messages=False,
     )
-    process = ReceiverProcess(assignment)
+    process = ReceiverProcess(assignment, SpareReceiver().take())
     yield process
     process.stop()
 

@@ -13,6 +13,7 @@ from subscriber.positions.consumers import JournalConsumers
 from subscriber.runtime.failures import FailureLog
 from subscriber.runtime.gate import Gate
 from subscriber.runtime.receiver_half import ReceiverHalf
+from subscriber.runtime.spare_receiver import SpareReceiver
 from subscriber.runtime.sync_half import SyncHalf, SyncPicture
 from subscriber.runtime.worker_state import WorkerState
 from subscriber.settings import Settings
@@ -41,7 +42,7 @@ def half_of(state: WorkerState) -> SyncHalf:
     settings, gate = Settings(""), Gate(contextlib.nullcontext())
     return SyncHalf(
         state,
-        ReceiverHalf(state, settings, messages=False),
+        ReceiverHalf(state, settings, SpareReceiver(), messages=False),
         gate,
         contextlib.nullcontext(),
         pipeline=unused_pipeline(),

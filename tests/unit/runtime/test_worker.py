@@ -26,6 +26,7 @@ from subscriber.errors import (
 from subscriber.runtime.apply_half import ApplyHalf
 from subscriber.runtime.attempts import Attempts, FailedAttempts
 from subscriber.runtime.receiver_half import ReceiverHalf
+from subscriber.runtime.spare_receiver import SpareReceiver
 from subscriber.runtime.worker import SubscriptionWorker
 from subscriber.settings import Settings
 from tests.frames import transaction
@@ -60,7 +61,7 @@ class NoTarget:
 
 @pytest.fixture
 def worker(monkeypatch):
-    worker = SubscriptionWorker(SUBSCRIPTION, NoTarget(), None, Settings(""), contextlib.nullcontext())  # type: ignore[arg-type]
+    worker = SubscriptionWorker(SUBSCRIPTION, NoTarget(), None, Settings(""), contextlib.nullcontext(), SpareReceiver())  # type: ignore[arg-type]
     monkeypatch.setattr(ReceiverHalf, "start", lambda self: starts.append("receiver"))
     monkeypatch.setattr(ApplyHalf, "start", lambda self: None)
     starts: list[str] = []
@@ -141,7 +142,7 @@ def stored(target) -> Callable[..., SubscriptionWorker]:
 
     def make(**options: object) -> SubscriptionWorker:
         subscription = create_subscription(target, **options)  # type: ignore[arg-type]
-        return SubscriptionWorker(subscription, target, None, Settings(""), contextlib.nullcontext())  # type: ignore[arg-type]
+        return SubscriptionWorker(subscription, target, None, Settings(""), contextlib.nullcontext(), SpareReceiver())  # type: ignore[arg-type]
 
     return make
 
