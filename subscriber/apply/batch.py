@@ -141,7 +141,7 @@ class Batch:
         first = self._first_lsn(frame) if self.scope.regroups else None
         if first is None or not may_regroup(frame):
             return steps(frame)
-        self._local.writer.write_later()
+        self._local.writer.attempt()
         should_apply = self._local.rules.should_apply
 
         def free_key(group: ChangeGroup) -> tuple[str, ...] | None:

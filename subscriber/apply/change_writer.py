@@ -127,7 +127,7 @@ class ChangeWriter:
         self._least_rows: dict[tuple[LocalRelation, bool], int | None] = {}
         self._frame = Frame((), ())
         self._prepared: dict[int, _Prepared] = {}
-        self._writes_later = False
+        self._attempts = self._writes_later = False
         self._waiting: list[tuple[str, Any]] = []
 
     @property
@@ -156,17 +156,18 @@ class ChangeWriter:
         self._check()
         self._frame = frame
         self._prepared = {}
-        self._writes_later = False
+        self._attempts = self._writes_later = False
 
-    def write_later(self) -> None:
-        """From now on changes of the open frame need not be executed before :meth:`flush`, if the
-        target can then execute them with one round trip.
+    def attempt(self) -> None:
+        """The changes of the open frame are an attempt: if one of them cannot be applied,
+        OrderMatters is raised, and the batch is applied again in the publisher's order.
 
-        So it is found out late that a row is missing or cannot be changed. This is for a batch that
-        is then applied again in the publisher's order.
+        So many rows can be inserted without a savepoint. Other changes need not be executed before
+        :meth:`flush`, if the target can then execute them with one round trip.
         """
         target = self._target
         others = None if target.origins is None else target.origins.others(self._connection)
+        self._attempts = True
         self._writes_later = target.pipeline is not None and others is None
 
     def flush(self) -> None:
@@ -282,27 +283,36 @@ class ChangeWriter:
 
         If that fails, nothing was inserted. The statements for one row then find the row that
         cannot be inserted.
+
+        Raises:
+            OrderMatters: it fails in an attempt.
         """
         local = self._open(changes.relation)
-        if not self._target.capabilities.savepoints or _has_own_columns(local):
+        if not (self._attempts or self._target.capabilities.savepoints) or _has_own_columns(local):
             return False
         statement = self._statement(changes)
         if not self._may_write_in_bulk(statement, changes):
             return False
         self.flush()
-        with self._target.reporting():
-            savepoint = self._connection.begin_nested()
+        savepoint = None
+        if not self._attempts:
+            with self._target.reporting():
+                savepoint = self._connection.begin_nested()
         try:
             self._write_in_bulk(statement, changes)
         except SubscriberError as error:
-            # After a lost connection the savepoint does not exist, which must not hide the error.
-            with suppress(SQLAlchemyError):
-                savepoint.rollback()
+            if savepoint is not None:
+                # After a lost connection the savepoint does not exist, which must not hide the error.
+                with suppress(SQLAlchemyError):
+                    savepoint.rollback()
             if error.transient or isinstance(error, Stopped):
                 raise
+            if savepoint is None:
+                raise OrderMatters from None
             return False
-        with self._target.reporting():
-            savepoint.commit()
+        if savepoint is not None:
+            with self._target.reporting():
+                savepoint.commit()
         return True
 
     def write(self, run: Run, place: ChangePlace = NOWHERE) -> Sequence[tuple[Conflict, int]]:

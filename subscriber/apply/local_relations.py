@@ -169,7 +169,7 @@ class RelationMap:
         None.
 
         Changes before the message of ``remote`` may still have to be written, so nothing is altered
-        or recorded here, and errors are left to :meth:`open`.
+        here, and errors are left to :meth:`open`.
         """
         local = self._open.get(remote)
         if local is not None:
@@ -184,11 +184,19 @@ class RelationMap:
         return local
 
     def _has_kept_shape(self, remote: Relation) -> bool:
-        """Whether the message has the shape that was last applied, or shapes are not followed."""
-        if self._following is None or self._following.changes.is_same(remote):
+        """Whether the message has the shape that was last applied, or the first shape, which is
+        then stored; also if shapes are not followed.
+        """
+        following = self._following
+        if following is None or following.changes.is_same(remote):
             return True
-        before = self._following.changes.before(self._connection, remote)
-        return before is not None and before.columns == columns_of(remote)
+        before = following.changes.before(self._connection, remote)
+        if before is not None:
+            return before.columns == columns_of(remote)
+        if not self._may_keep or following.changes.unfinished(self._connection, remote):
+            return False
+        following.changes.keep(self._connection, remote, None)
+        return True
 
     def has_other_shape(self, local: LocalRelation) -> bool:
         """Whether another relation message describes the same table in this transaction: a former

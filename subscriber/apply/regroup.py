@@ -63,9 +63,14 @@ _SEPARATES: Final = b"bPKr"
 """Controls of prepared transactions: a frame that has one is not regrouped."""
 _ORDER: Final = {"D": 0, "U": 1, "I": 2}
 _LEAST_RUNS: Final = 32
-"""A frame with fewer runs is walked at once: to ask the target whether the order matters would cost
-more than the statements. Such are the batches of a subscription that has caught up, and frames of
-one large transaction.
+"""A frame with fewer runs is walked at once, unless a run of UPDATEs or DELETEs may be long: to ask
+the target whether the order matters would cost more than the statements. Such are the batches of a
+subscription that has caught up, and frames of one large transaction of INSERTs, which are written
+together in any order.
+"""
+_LONG_RUN: Final = 64
+"""From about this many changes on, a target may have a quicker statement for changes of different
+rows.
 """
 _LEAST_MESSAGES: Final = 6
 """A stretch has at least this many messages: fewer cannot save enough statements."""
@@ -132,7 +137,8 @@ def regrouped(frame: Frame, free_key: FreeKey, may_fold: MayFold) -> Iterator[St
         may_fold: tells which of them may be folded.
     """
     messages = Messages.of(frame)
-    if messages.runs(0, len(messages)) < _LEAST_RUNS:
+    may_be_long = any(group.action != "I" and len(group) >= _LONG_RUN for group in messages.groups)
+    if messages.runs(0, len(messages)) < _LEAST_RUNS and not may_be_long:
         yield from messages.walk(0, len(messages))
         return
     free, codes = _free(messages, free_key)
@@ -205,7 +211,7 @@ def _stretch(messages: Messages, codes: NDArray[np.int64], folding: _Folding, st
     writes, left = folding.fold(changes, codes[changes])
     if len(left):
         writes += _rounds(messages, left, codes[left])
-    if len(writes) * _LEAST_SAVED > messages.runs(start, stop):
+    if len(writes) * _LEAST_SAVED > messages.runs(start, stop) and len(writes) * _LONG_RUN > len(changes):
         return None
     places = np.flatnonzero(owners == 0)
     between = np.diff(np.concatenate(([-1], places, [len(owners)]))) - 1

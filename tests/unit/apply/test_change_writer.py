@@ -385,12 +385,16 @@ class RefusingBulk(RecordedBulk):
         raise self.error
 
 
-def written_in_order(target: Target, bulk: RecordedBulk, *changes: m.Message, of: m.Relation) -> None:
+def written_in_order(
+    target: Target, bulk: RecordedBulk, *changes: m.Message, of: m.Relation, attempt: bool = False
+) -> None:
     target.bulk = bulk
     with target.begin() as connection:
         using = writer(target, connection, {}, check=lambda: None)
         made = frame([of], changes)
         using.open_frame(made)
+        if attempt:
+            using.attempt()
         for run in runs(made):
             using.write(run)
 
@@ -455,6 +459,17 @@ def test_without_savepoints_rows_are_inserted_one_by_one(target, rows, monkeypat
     assert len(rows("same")) == len(MANY)
 
 
+@pytest.mark.usefixtures("same")
+def test_an_attempt_needs_no_savepoint_for_a_long_run_of_inserts(target, rows, monkeypatch):
+    target.capabilities = replace(target.capabilities, savepoints=False)
+    bulk = RecordedBulk(1)
+    written_in_order(target, bulk, *MANY, of=SHARED, attempt=True)
+    assert len(bulk.written) == 1
+    with pytest.raises(OrderMatters):
+        written_in_order(target, RefusingBulk(ConflictError("refused")), *MANY, of=SHARED, attempt=True)
+    assert rows("same") == []
+
+
 def test_rows_of_other_origins_are_left_to_the_publishers_order(target, rows, execute):
     """C19: the conflict is recorded there"""
 
@@ -496,7 +511,7 @@ def write_later(target: Target, *changes: m.Message, flushes: bool = True) -> No
         using = writer(target, connection, {}, check=lambda: None)
         made = frame([T, U], changes)
         using.open_frame(made)
-        using.write_later()
+        using.attempt()
         for run in runs(made):
             assert using.write(run) == ()
         if flushes:
@@ -564,7 +579,7 @@ def test_changes_that_wait_are_executed_before_a_truncate(target, pipeline, rows
         using = writer(target, connection, {}, check=lambda: None)
         made = frame([T], [insert("1", "x", None)])
         using.open_frame(made)
-        using.write_later()
+        using.attempt()
         using.write(runs(made)[0])
         using.truncate([T], restart_identity=False)
     assert (pipeline.sent, rows()) == ([["INSERT"]], [])

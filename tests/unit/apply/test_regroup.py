@@ -104,6 +104,23 @@ def test_nothing_is_asked_for_a_frame_with_few_runs(monkeypatch):
     assert written(*transaction(1000, set_to("1", "x"), delete("1")), free_key=asked) == ["B", "U1", "D1", "C"]
 
 
+def test_a_long_run_of_updates_is_a_stretch_of_its_own(monkeypatch):
+    """Its rows are different, so that a target can write them with one statement."""
+    monkeypatch.setattr(regroup, "_LEAST_RUNS", 32)
+    monkeypatch.setattr(regroup, "_LONG_RUN", 6)
+    updates = [set_to(str(number), "x") for number in range(6)]
+    assert written(*transaction(1000, *updates)) == ["[", "B", "C", "U0,1,2,3,4,5", "]"]
+    assert written(*transaction(1000, *updates[:5])) == ["B", "U0,1,2,3,4", "C"]
+
+
+def test_a_long_run_of_inserts_keeps_its_place(monkeypatch):
+    """It is written in bulk there, too."""
+    monkeypatch.setattr(regroup, "_LEAST_RUNS", 32)
+    monkeypatch.setattr(regroup, "_LONG_RUN", 6)
+    inserts = [insert(str(number), "x", "x") for number in range(6)]
+    assert written(*transaction(1000, *inserts)) == ["B", "I0,1,2,3,4,5", "C"]
+
+
 def test_a_change_of_a_key_is_written_at_its_place():
     changes = [
         message for number in range(4) for message in (set_to(str(number), "x"), insert(str(10 + number), "x", "x"))
