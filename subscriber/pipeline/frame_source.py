@@ -27,7 +27,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
@@ -39,9 +39,12 @@ from subscriber.journal.storage import Storage, open_storage
 from subscriber.lsn import INVALID_LSN, LSN, format_lsn, parse_lsn
 from subscriber.pipeline.planning_error import leaving_error
 from subscriber.pipeline.source import JournalPartition, PgoutputSource, PgoutputStreamReader, is_true
-from subscriber.protocol.changes import Frame
-from subscriber.publication.publishing import Publishing
-from subscriber.stages.decode_frames import decode_frames
+
+if (
+    TYPE_CHECKING
+):  # the planner, which is another process, needs none of them, and importing them takes a fifth of a second
+    from subscriber.protocol.changes import Frame
+    from subscriber.publication.publishing import Publishing
 
 FRAME_SCHEMA: Final = pa.schema([pa.field(name, pa.binary()) for name in ("frame", "error", "rest")])
 """The columns of a row: ``frame`` is an encoded Frame; ``error`` is the pickled error that ended
@@ -174,6 +177,8 @@ class FrameStreamReader(PgoutputStreamReader):
         Raises:
             SubscriberError: the error that ends the partition.
         """
+        from subscriber.stages.decode_frames import decode_frames
+
         return decode_frames(_messages(partition), as_text=self._as_text, publishing=self._publishing)
 
     @property
@@ -265,6 +270,8 @@ def encode_frames(
         rest: returns what is sent instead of a frame that is too large, given the number of frames
             before it; this is the last row.
     """
+    from subscriber.stages.decode_frames import decode_frames
+
     try:
         for done, frame in enumerate(decode_frames(batches, as_text=as_text, publishing=publishing)):
             encoded = frame.encode()

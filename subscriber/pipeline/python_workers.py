@@ -21,6 +21,7 @@ for place in $PYTHONPATH; do
 done
 unset IFS
 export PYTHONPATH="$path"
+case "$1 $2" in "-m pyspark.daemon") shift 2; set -- -m subscriber.pipeline.worker_daemon "$@" ;; esac
 exec PYTHON "$@"
 """
 
@@ -34,7 +35,8 @@ def worker_python(scratch: Path, *, local: bool) -> Iterator[None]:
     library from this zip again. That takes half a second whenever a query starts, and about five
     processes are needed for the first query. The installed library is the same, and already
     compiled. Therefore, if the processes run on this machine, they are started by a script that
-    removes the zip from the path.
+    removes the zip from the path. The script also starts
+    :mod:`subscriber.pipeline.worker_daemon` instead of pyspark's daemon.
     """
     if "PYSPARK_PYTHON" in os.environ:
         yield

@@ -54,6 +54,9 @@ _SETTINGS: Final = {
     "spark.python.worker.reuse": "true",  # a Python task costs a few hundred milliseconds before its first row
     "spark.sql.adaptive.enabled": "false",  # nothing to adapt: the plan has no shuffle
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",
+    # The other manager runs programs (readlink) to write a file. The checkpoint is needed only while the query runs.
+    "spark.sql.streaming.checkpointFileManagerClass": "org.apache.spark.sql.execution.streaming.checkpointing"
+    ".FileSystemBasedCheckpointFileManager",
     "spark.sql.streaming.minBatchesToRetain": "2",
     "spark.sql.streaming.numRecentProgressUpdates": "2",
     "spark.sql.streaming.metricsEnabled": "false",

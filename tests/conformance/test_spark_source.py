@@ -176,3 +176,19 @@ def test_the_archive_for_executors_is_the_whole_package(tmp_path):
     )
     answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path)
     assert answer.stdout.startswith(str(archive))
+
+
+def test_python_workers_are_forked_with_their_modules(spark):
+    """Each worker would otherwise import them for most of a second."""
+
+    def look(_: object) -> tuple[bool, str]:
+        import os
+        import sys
+        from pathlib import Path
+
+        there = "subscriber.stages.decode_frames" in sys.modules
+        return there, Path(f"/proc/{os.getppid()}/cmdline").read_text()
+
+    ((there, parent),) = spark.sparkContext.parallelize([0], 1).map(look).collect()
+    assert there
+    assert "subscriber.pipeline.worker_daemon" in parent

@@ -66,7 +66,7 @@ def test_what_is_no_error_of_ours_is_not_hidden_in_a_row(monkeypatch):
     def broken(*_arguments: object, **_options: object) -> Iterator[Frame]:
         raise MemoryError
 
-    monkeypatch.setattr("subscriber.pipeline.frame_source.decode_frames", broken)
+    monkeypatch.setattr("subscriber.stages.decode_frames.decode_frames", broken)
     with pytest.raises(MemoryError):
         encoded(batch(T))
 

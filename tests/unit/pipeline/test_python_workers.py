@@ -55,6 +55,22 @@ def test_a_local_python_does_not_see_sparks_zip_and_gets_its_arguments(no_choice
     assert json.loads(answer.stdout) == ["/a place:/*", ["an argument", "*"]]
 
 
+def test_a_local_python_starts_our_daemon_instead_of_pysparks(no_choice, tmp_path, monkeypatch):
+    shown = tmp_path / "shown"
+    shown.write_text('#!/bin/sh\necho "$@"\n')
+    shown.chmod(0o700)
+    monkeypatch.setattr(sys, "executable", str(shown))
+    (tmp_path / "scratch").mkdir()
+    with worker_python(tmp_path / "scratch", local=True):
+        program = os.environ["PYSPARK_PYTHON"]
+    for arguments, expected in (
+        ("-m pyspark.daemon pyspark.worker", "-m subscriber.pipeline.worker_daemon pyspark.worker"),
+        ("-m pyspark.other 1", "-m pyspark.other 1"),
+    ):
+        printed = subprocess.run([program, *arguments.split()], capture_output=True, text=True, check=True).stdout
+        assert printed.strip() == expected
+
+
 def test_the_archive_has_the_modules_and_the_data_of_the_package(tmp_path):
     archive = package_archive(tmp_path)
     with zipfile.ZipFile(archive) as zipped:
