@@ -158,7 +158,7 @@ WORKLOADS: Final = (
         changes=4,
         # Before transaction i the table has the keys i to i + rows - 1, so each statement finds its
         # row.
-        transaction=f"{_UPDATE} i + 1 + i * 7919 % ({{rows}} - 1); {_UPDATE} i + 1 + i * 104729 % ({{rows}} - 1);"
+        transaction=f"{_UPDATE} i + 1 + i::bigint * 7919 % ({{rows}} - 1); {_UPDATE} i + 1 + i::bigint * 104729 % ({{rows}} - 1);"
         " INSERT INTO t SELECT {row} FROM (SELECT i + {rows} AS k) n; DELETE FROM t WHERE a = i",
     ),
     Workload(
@@ -183,7 +183,7 @@ WORKLOADS: Final = (
         rows=1_000,
         transactions=40_000,
         changes=10,
-        transaction=f"FOR n IN 1..{{changes}} LOOP {_UPDATE} 1 + (i * 7919 + n * 104729) % 1000; END LOOP",
+        transaction=f"FOR n IN 1..{{changes}} LOOP {_UPDATE} 1 + (i::bigint * 7919 + n * 104729) % 1000; END LOOP",
     ),
     Workload("W5", "initial copy of {rows:,} rows", "copy", _FIVE, _FIVE_CHECK, _FIVE_ROW, rows=3_000_000),
     Workload(
