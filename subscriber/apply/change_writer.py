@@ -302,7 +302,7 @@ class ChangeWriter:
             self._write_in_bulk(statement, changes)
         except SubscriberError as error:
             if savepoint is not None:
-                # After a lost connection the savepoint does not exist, which must not hide the error.
+                # After a lost connection it does not exist, which must not hide the error.
                 with suppress(SQLAlchemyError):
                     savepoint.rollback()
             if error.transient or isinstance(error, Stopped):

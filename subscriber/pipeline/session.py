@@ -39,6 +39,7 @@ from subscriber.interpreter import search_path
 from subscriber.journal.reader import BATCH_ROWS
 from subscriber.pipeline.java import find_java
 from subscriber.pipeline.python_workers import package_archive, worker_python
+from subscriber.without_pandas import use_arrow_without_pandas
 
 logger = logging.getLogger(__name__)
 
@@ -54,7 +55,8 @@ _SETTINGS: Final = {
     "spark.python.worker.reuse": "true",  # a Python task costs a few hundred milliseconds before its first row
     "spark.sql.adaptive.enabled": "false",  # nothing to adapt: the plan has no shuffle
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",
-    # The other manager runs programs (readlink) to write a file. The checkpoint is needed only while the query runs.
+    # The other manager runs programs (readlink) to write a file. The checkpoint is needed only
+    # while the query runs.
     "spark.sql.streaming.checkpointFileManagerClass": "org.apache.spark.sql.execution.streaming.checkpointing"
     ".FileSystemBasedCheckpointFileManager",
     "spark.sql.streaming.minBatchesToRetain": "2",
@@ -118,6 +120,8 @@ def starting_spark(master: str, log_file: Path) -> Iterator[Callable[[], SparkSe
         }
         jvm = _StartingJVM({"spark.master": master, **settings}, log_file)
         end.callback(jvm.end_unused)
+        # pyspark imports this module when it passes the first value to the JVM.
+        use_arrow_without_pandas("pyspark.testing.utils")
 
         def create() -> SparkSession:
             builder = SparkSession.builder.master(master)

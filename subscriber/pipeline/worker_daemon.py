@@ -22,10 +22,13 @@ import importlib
 import os
 import sys
 
+from subscriber.without_pandas import use_arrow_without_pandas
+
 
 def main() -> None:
     """Import the modules, and do what pyspark's daemon does."""
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    use_arrow_without_pandas()
     for name in (*sys.argv[1:2], "subscriber.pipeline.frame_source", "subscriber.stages.decode_frames"):
         importlib.import_module(name)
     # The collector would touch, and so copy, what all workers share.

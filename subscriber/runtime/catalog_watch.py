@@ -1,5 +1,5 @@
-"""Reads the subscriptions and the states of their tables from the catalog, a few times a second, for
-the supervisor.
+"""Reads the subscriptions and the states of their tables from the catalog, a few times a second,
+for the supervisor.
 """
 
 from __future__ import annotations

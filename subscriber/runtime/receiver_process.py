@@ -53,6 +53,7 @@ from subscriber.receive.walreceiver import WalReceiver
 from subscriber.schema.server_features import ServerFeatures
 from subscriber.settings import Settings
 from subscriber.signals import set_by_signals
+from subscriber.without_pandas import use_arrow_without_pandas
 
 Tell = Callable[..., None]
 
@@ -246,6 +247,7 @@ def main() -> int:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     stop, go = threading.Event(), threading.Event()
     set_by_signals(stop, [signal.SIGTERM])
+    use_arrow_without_pandas()
     line = sys.stdin.readline()
     if not line:
         return 0  # the supervisor was killed before it wrote the assignment

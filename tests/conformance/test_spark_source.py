@@ -179,16 +179,16 @@ def test_the_archive_for_executors_is_the_whole_package(tmp_path):
 
 
 def test_python_workers_are_forked_with_their_modules(spark):
-    """Each worker would otherwise import them for most of a second."""
+    """Each worker would otherwise import them for most of a second. Nothing imports pandas."""
 
-    def look(_: object) -> tuple[bool, str]:
+    def look(_: object) -> tuple[bool, bool, str]:
         import os
         import sys
         from pathlib import Path
 
         there = "subscriber.stages.decode_frames" in sys.modules
-        return there, Path(f"/proc/{os.getppid()}/cmdline").read_text()
+        return there, "pandas" in sys.modules, Path(f"/proc/{os.getppid()}/cmdline").read_text()
 
-    ((there, parent),) = spark.sparkContext.parallelize([0], 1).map(look).collect()
-    assert there
+    ((there, pandas, parent),) = spark.sparkContext.parallelize([0], 1).map(look).collect()
+    assert (there, pandas) == (True, False)
     assert "subscriber.pipeline.worker_daemon" in parent
