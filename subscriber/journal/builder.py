@@ -68,6 +68,7 @@ CHECKSUM_KEY: Final = b"subscriber.crc32"
 """Schema metadata: the :func:`checksum` of rows and metadata. Arrow files have no checksum."""
 
 _XID_SIZE: Final = 4
+_TRUNCATE: Final = ord("T")
 _PREFIXED_IN_STREAM: Final = np.frombuffer(b"RYIUDTM", np.uint8)
 _temporary_names = itertools.count(1)
 
@@ -364,13 +365,16 @@ def _truncated_relations(
     """The relations that Truncate messages (T) name: TRUNCATE needs their descriptions, as changes
     do.
     """
+    if not len(controls):
+        return frozenset()
+    _, offsets, data = messages.buffers()
+    starts = np.frombuffer(offsets, np.int32)[messages.offset :][controls]
+    is_truncate = np.frombuffer(data, np.uint8)[starts] == _TRUNCATE
     found: set[int] = set()
-    for row in controls:
-        message = messages[int(row)].as_buffer()
-        if bytes(message[:1]) == b"T":
-            truncate = decode(message.to_pybytes())
-            assert isinstance(truncate, Truncate)
-            found.update(truncate.relation_ids)
+    for row in controls[is_truncate].tolist():
+        truncate = decode(messages[row].as_py())
+        assert isinstance(truncate, Truncate)
+        found.update(truncate.relation_ids)
     return frozenset(found)
 
 
