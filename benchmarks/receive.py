@@ -9,10 +9,11 @@ import tempfile
 import threading
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 from benchmarks.measure import SERVER_SETTINGS
 from benchmarks.subscribers import wait
-from benchmarks.workloads import BY_NAME
+from benchmarks.workloads import BY_NAME, Workload
 from subscriber.journal.segment import journal_entries
 from subscriber.journal.storage import LocalStorage
 from subscriber.publisher.publisher import Publisher, connect_publisher
@@ -26,10 +27,20 @@ _LIMIT = 300.0
 def measure(size: float = 1.0) -> dict[str, float]:
     """Rows per second from the publisher into the journal, as ``rows_per_second``."""
     workload = BY_NAME["W1"].scaled(size)
-    with (
-        tempfile.TemporaryDirectory(prefix="subscriber-bench-") as folder,
-        open_postgresql(18, SERVER_SETTINGS) as publisher,
-    ):
+    with tempfile.TemporaryDirectory(prefix="subscriber-bench-") as folder:
+        return {"rows_per_second": workload.amount / fill_journal(workload, folder).seconds}
+
+
+class Received(NamedTuple):
+    """The seconds that it took to receive a run of a workload, and the OID of its table ``t``."""
+
+    seconds: float
+    table_oid: int
+
+
+def fill_journal(workload: Workload, folder: str) -> Received:
+    """Receive the first run of a workload into the journal in ``folder``."""
+    with open_postgresql(18, SERVER_SETTINGS) as publisher:
         for statement in workload.preparation():
             publisher.execute(statement)
         publisher.execute("SELECT pg_create_logical_replication_slot('receive', 'pgoutput')")
@@ -57,7 +68,8 @@ def measure(size: float = 1.0) -> dict[str, float]:
         ended = wait(lambda: bool(journal_entries(LocalStorage(Path(folder)))), _LIMIT, 0.02)
         stop.set()
         thread.join()
-    return {"rows_per_second": workload.amount / (ended - began)}
+        ((oid,),) = publisher.execute("SELECT 't'::regclass::oid::int")
+        return Received(ended - began, int(oid))
 
 
 def _silent(_event: str, **_fields: str) -> None:

@@ -69,6 +69,7 @@ def all_prose() -> dict[str, str]:
     return {str(path.relative_to(ROOT)): text for path in cited_files() if path.is_file() and (text := prose(path))}
 
 
+@cache
 def rules() -> dict[str, str]:
     """Every rule's text, by its number."""
     _, *parts = re.split(r"^(?=####? |## )", RULE_BOOK.read_text(), flags=re.MULTILINE)
