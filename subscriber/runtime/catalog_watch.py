@@ -7,6 +7,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Final
 
 from subscriber import catalog
@@ -25,11 +26,17 @@ _READS_IN_PAUSE: Final = 200.0
 """A command should take effect soon, but reads should take only half a percent of the time. In
 SQLite a read takes a third of a millisecond, in DuckDB, which opens its file for it, 20.
 """
+_SETTLED_SECONDS: Final = 2.0
+"""From this age on, the time of a file's last change is not that of a later change, too."""
+
+FileState = tuple[tuple[int, int] | None, ...]
+"""Size and time of the last change of each file; None for a file that does not exist."""
 
 
 class CatalogWatch:
     """Reads the catalog again and again, with a pause in between that depends on how long a read
-    takes.
+    takes. If the target has files that show whether something was committed, the catalog is read
+    only after that.
 
     Args:
         target: the target that contains the catalog.
@@ -48,12 +55,13 @@ class CatalogWatch:
         self._target = target
         self._seconds = seconds
         self._next_look = 0.0
+        self._unchanged: FileState = ()
         self._states = KeptStates()
         self._has_said_why_not = False
 
     def look(self) -> Wanted | None:
-        """Return the enabled subscriptions; None if the next read is not due yet, or if the catalog
-        cannot be read now.
+        """Return the enabled subscriptions; None if the next read is not due yet, if nothing has
+        changed since the last one, or if the catalog cannot be read now.
 
         Raises:
             SubscriberError: the very first read has failed.
@@ -61,6 +69,11 @@ class CatalogWatch:
         began = time.monotonic()
         if began < self._next_look:
             return None
+        state = _file_state(self._target.files)
+        if state and state == self._unchanged:
+            self._next_look = began + _LEAST_SECONDS
+            return None
+        self._unchanged = ()
         try:
             wanted = self._read()
         except SubscriberError as error:
@@ -73,6 +86,7 @@ class CatalogWatch:
             self.looks += 1
             self.failed_looks = 0
             self._has_said_why_not = False
+            self._unchanged = state if _is_settled(state) else ()
             return wanted
         finally:
             now = time.monotonic()
@@ -81,6 +95,7 @@ class CatalogWatch:
     def look_soon(self) -> None:
         """Make the next call of :meth:`look` read the catalog."""
         self._next_look = 0.0
+        self._unchanged = ()
 
     def _read(self) -> Wanted:
         with self._target.reporting(), self._target.engine.connect() as connection:
@@ -95,3 +110,24 @@ class CatalogWatch:
         quiet = self._has_said_why_not or isinstance(error, TargetUnavailable)
         logger.log(logging.DEBUG if quiet else logging.WARNING, "the catalog cannot be read now: %s", error.message)
         self._has_said_why_not = True
+
+
+def _file_state(files: Sequence[Path]) -> FileState:
+    """The state of files before a read: a change during the read gives another state."""
+    return tuple(map(_state_of, files))
+
+
+def _state_of(file: Path) -> tuple[int, int] | None:
+    try:
+        found = file.stat()
+    except OSError:
+        return None
+    return found.st_size, found.st_mtime_ns
+
+
+def _is_settled(state: FileState) -> bool:
+    """Whether a change after this moment gives another state. The clock of the file system may tick
+    only every few milliseconds.
+    """
+    newest = max((changed for _, changed in filter(None, state)), default=0)
+    return newest < (time.time() - _SETTLED_SECONDS) * 1e9

@@ -66,6 +66,8 @@ class Target:
         read_result: reads all rows of a result as text.
         status_file: the file in which a run stores its status while a batch prevents other
             processes from reading the target; None if the target can be read at any time.
+        files: the files of which one changes with every commit; none if that is not known, or if a
+            query costs no more than a look at them.
         is_throwaway: the target is temporary, so its commits need not survive a power failure.
     """
 
@@ -82,6 +84,7 @@ class Target:
     run_lock: RunLock | None = None
     cluster: Cluster | None = None
     status_file: Path | None = None
+    files: tuple[Path, ...] = ()
     is_throwaway: bool = False
 
     shapes = TableRole[Shapes]()

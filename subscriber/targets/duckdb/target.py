@@ -111,6 +111,7 @@ def open_duckdb(url: sa.URL) -> Target:
         # DuckDB's lock on the file is released between transactions.
         run_lock=FileRunLock(file),
         status_file=Path(f"{file}.subscriber-status"),
+        files=(Path(file), Path(f"{file}.wal")),
     )
 
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import logging
+import os
+import time
 from contextlib import AbstractContextManager
+from pathlib import Path
 
 import pytest
 
@@ -22,6 +25,7 @@ class FailingTarget:
     def __init__(self, target: Target) -> None:
         self.error: SubscriberError | None = None
         self.engine = target.engine
+        self.files: tuple[Path, ...] = ()
         self._target = target
 
     def reporting(self) -> AbstractContextManager[None]:
@@ -82,6 +86,53 @@ def test_the_pause_is_200_times_as_long_as_a_read_but_no_longer_than_the_limit(f
         assert watch.look() is None
         clock[0] += 0.002
         assert watch.look() == {}
+
+
+@pytest.fixture
+def file(failing, monkeypatch, tmp_path) -> Path:
+    """A file of the target that was changed a minute ago. Reads are always due."""
+    monkeypatch.setattr(catalog_watch, "_LEAST_SECONDS", 0.0)
+    monkeypatch.setattr(catalog_watch, "_READS_IN_PAUSE", 0.0)
+    file: Path = tmp_path / "file"
+    file.write_text("1")
+    changed(file, ago=60)
+    failing.files = (file, tmp_path / "missing")
+    return file
+
+
+def changed(file: Path, *, ago: float) -> None:
+    os.utime(file, times=(time.time() - ago,) * 2)
+
+
+def test_the_catalog_is_not_read_again_while_the_files_of_the_target_are_unchanged(failing, file):
+    watch = CatalogWatch(failing, 1.0)
+    assert watch.look() == {}
+    assert watch.look() is None
+    changed(file, ago=30)
+    assert watch.look() == {}
+    assert watch.look() is None
+    file.with_name("missing").write_text("")
+    assert watch.look() == {}
+    watch.look_soon()
+    assert watch.look() == {}
+    assert watch.looks == 4
+
+
+def test_the_catalog_is_read_again_after_a_change_that_is_not_old(failing, file):
+    """Another change may get the same time."""
+    changed(file, ago=0.5)
+    watch = CatalogWatch(failing, 1.0)
+    assert (watch.look(), watch.look()) == ({}, {})
+
+
+def test_the_catalog_is_read_again_after_a_read_that_failed(failing, file):
+    watch = CatalogWatch(failing, 1.0)
+    assert watch.look() == {}
+    changed(file, ago=30)
+    failing.error = TargetUnavailable("away")
+    assert watch.look() is None
+    failing.error = None
+    assert watch.look() == {}
 
 
 def test_the_first_read_must_succeed(watch, failing):

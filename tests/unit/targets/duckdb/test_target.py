@@ -60,3 +60,18 @@ def test_any_name_is_only_a_name(apply, target):
     batch = pa.record_batch([pa.array([2], pa.int32()), *([name] for name in names)], names=["id", *names])
     load(target, reflected(target, "t;--", "s.%(x)s"), {"id": 23, **dict.fromkeys(names, 25)}, batch)
     assert rows(target, 'SELECT * FROM "s.%(x)s"."t;--" ORDER BY id')[1] == {"id": 2} | {name: name for name in names}
+
+
+def test_one_of_the_files_changes_with_every_commit_and_none_with_a_query(target):
+    """``subscriber run`` reads the catalog only after a commit."""
+
+    def state() -> list[tuple[int, int] | None]:
+        return [(file.stat().st_size, file.stat().st_mtime_ns) if file.exists() else None for file in target.files]
+
+    execute(target, "CREATE TABLE t (a int PRIMARY KEY)")
+    before = state()
+    with target.engine.connect() as connection:
+        assert connection.exec_driver_sql("SELECT count(*) FROM t").scalar_one() == 0
+    assert state() == before
+    execute(target, "INSERT INTO t VALUES (1)")
+    assert state() != before
