@@ -62,6 +62,10 @@ _MANY_FRAMES: Final = 64
 """So many frames in the last reads mean that a backlog is coming; a single commit of a few rows has
 less.
 """
+_EARLY_BYTES: Final = 256 * 1024
+"""While data arrives without a pause, so much is published for a consumer that has nothing to do. A
+consumer that is behind gets full segments.
+"""
 _LINGERING_WAIT_SECONDS: Final = 0.05
 """While transactions linger, the consumer's position is looked at this often."""
 
@@ -174,10 +178,17 @@ class WalReceiver(Generic[B]):
                     self._dispatch(frame)  # raises an error with all details of the message
                 if self._filling.unwritten_bytes >= self._room:
                     self._relieve_memory()
+            if self._plain.has_finished and self._plain.builder.unwritten_bytes >= _EARLY_BYTES:
+                self._publish_early()
             if frames[-1][:1] == _XLOGDATA:
                 # Rule A34: relation messages are sent with LSN 0/0, which is no progress.
                 self._wal_end = LSN(max(self._wal_end, _start_lsn(frames[-1])))
         return taken
+
+    def _publish_early(self) -> None:
+        """Publish the finished transactions, if a consumer has reached the end of the journal."""
+        if self._journal.fastest() >= self._journal.end:
+            self._plain.publish_finished()
 
     def _located(self, error: ProtocolError) -> ProtocolError:
         """The error with the relation and the position of its message, in addition to offset and

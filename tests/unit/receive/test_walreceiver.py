@@ -17,6 +17,7 @@ from subscriber.lsn import INVALID_LSN, LSN, MAX_LSN
 from subscriber.protocol import messages as m
 from subscriber.protocol.decode import decode
 from subscriber.protocol.encode import encode
+from subscriber.receive import walreceiver
 from subscriber.receive.walreceiver import WalReceiver
 from subscriber.settings import Settings
 from tests.frames import relation, transaction, values
@@ -52,6 +53,18 @@ def keys_in(folder: Path) -> list[int]:
 
 def kinds_in(folder: Path) -> list[Kind]:
     return [entry.kind for entry in journal_entries(LocalStorage(folder))]
+
+
+@pytest.mark.parametrize(("consumer", "entries"), [(0x100, 2), (0x80, 1)])
+def test_a_consumer_that_has_nothing_to_do_does_not_wait_for_a_pause_of_the_stream(
+    tmp_path, monkeypatch, consumer, entries
+):
+    """A backlog has no pause until it has arrived."""
+    monkeypatch.setattr(walreceiver, "_EARLY_BYTES", 1)
+    passed(LocalStorage(tmp_path), consumer)
+    receive(tmp_path, [*transaction(0x200, T, insert(1)), *transaction(0x300, insert(2)), None])
+    assert len(kinds_in(tmp_path)) == entries
+    assert keys_in(tmp_path) == [1, 2]
 
 
 def test_small_transactions_that_arrive_together_share_one_segment(tmp_path):
