@@ -27,14 +27,19 @@ def descendants(pid: int) -> set[int]:
 
 def listening(pids: set[int]) -> set[str]:
     """The addresses on which these processes listen."""
-    inodes = set()
-    for pid in pids:
-        with contextlib.suppress(OSError):
-            for descriptor in Path(f"/proc/{pid}/fd").iterdir():
-                with contextlib.suppress(OSError):
-                    found = re.fullmatch(r"socket:\[(\d+)\]", os.readlink(descriptor))
-                    inodes.update([found[1]] if found else [])
+    inodes = set().union(*map(sockets, pids))
     return {str(address) for address, inode in _sockets() if inode in inodes}
+
+
+def sockets(pid: int) -> set[str]:
+    """The inodes of a process's sockets."""
+    inodes: set[str] = set()
+    with contextlib.suppress(OSError):
+        for descriptor in Path(f"/proc/{pid}/fd").iterdir():
+            with contextlib.suppress(OSError):
+                found = re.fullmatch(r"socket:\[(\d+)\]", os.readlink(descriptor))
+                inodes.update([found[1]] if found else [])
+    return inodes
 
 
 def _sockets() -> Iterator[tuple[ipaddress.IPv4Address | ipaddress.IPv6Address, str]]:

@@ -42,6 +42,7 @@ from subscriber.schema.published_table import PublishedTable
 from subscriber.targets import open_target
 from subscriber.verify.compare_tables import TableComparison, compare_tables
 from tests.commands import run_command
+from tests.sockets import sockets
 
 PATIENCE = 120.0
 """Seconds to wait for a condition on a busy machine."""
@@ -199,7 +200,9 @@ class Runner:
         return found
 
     def walreceivers(self) -> list[int]:
-        return [pid for pid, command in self.processes().items() if "subscriber.runtime.receiver_process" in command]
+        """The walreceivers that are connected to the publisher: one more may wait to be needed."""
+        named = [pid for pid, command in self.processes().items() if "subscriber.runtime.receiver_process" in command]
+        return [pid for pid in named if sockets(pid)]
 
     def close(self) -> None:
         """Stop all processes, by SIGTERM if possible."""

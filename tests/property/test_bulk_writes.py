@@ -49,7 +49,7 @@ KNOWN = transaction(
 )
 """After this transaction every table's shape is known, so that the following ones are regrouped."""
 
-_OWN = re.compile(r"in transaction \d+ at \S+ \S+|(?<=subscriber_)\d+(?=_)")
+_OWN = re.compile(r"in transaction \d+(?: at \S+ \S+)?|(?<=subscriber_)\d+(?=_)")
 
 KINDS = (
     "duckdb",
