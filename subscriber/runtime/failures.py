@@ -33,6 +33,10 @@ from subscriber.targets import Target
 logger = logging.getLogger(__name__)
 
 _RESOLVE_SECONDS: Final = 1.0
+_RECORD_ATTEMPTS: Final = 4
+_RECORD_SECONDS: Final = 0.05
+"""A failure is recorded at most so often, with a pause that grows by this time."""
+_COULD_NOT_SERIALIZE: Final = "40001"
 """The interval between two checks whether the last error is resolved."""
 
 
@@ -133,20 +137,37 @@ def record(
         relation: the table that was being copied.
         sync: True if the copy of a table failed, False if the apply worker failed.
     """
+    for attempt in range(1, _RECORD_ATTEMPTS + 1):
+        try:
+            _write(target, subscription, error, relation, sync=sync)
+        except SubscriberError as failure:
+            # In DuckDB another thread may have written the same row at the same moment.
+            if failure.sqlstate == _COULD_NOT_SERIALIZE and attempt < _RECORD_ATTEMPTS:
+                time.sleep(_RECORD_SECONDS * attempt)
+                continue
+            # The failure may be that the target cannot be reached. The log has the error.
+            logger.debug("could not record an error in the target: %s", failure.message)
+        return
+
+
+def _write(
+    target: Target,
+    subscription: Subscription,
+    error: SubscriberError,
+    relation: SubscriptionRelation | None,
+    *,
+    sync: bool,
+) -> None:
     subid, name = subscription.subid, subscription.name
-    try:
-        with target.begin() as connection:
-            catalog.record_error(connection, name, error.report(), worker="sync" if sync else "apply", lsn=error.lsn)
-            if relation is not None:
-                catalog.record_relation_error(connection, subid, relation.schema, relation.name, error.report())
-            conflict = ApplyFailure.of(error).conflict
-            if conflict is not None:
-                # A conflict is counted at every attempt, as PostgreSQL does.
-                catalog.count_conflicts(connection, subid, name, {conflict.kind: 1})
-                catalog.ConflictLog(connection, subid, name).write_stop(records_of(conflict))
-    except SubscriberError:
-        # The failure may be that the target cannot be reached. The log has the error.
-        logger.debug("could not record an error in the target")
+    with target.begin() as connection:
+        catalog.record_error(connection, name, error.report(), worker="sync" if sync else "apply", lsn=error.lsn)
+        if relation is not None:
+            catalog.record_relation_error(connection, subid, relation.schema, relation.name, error.report())
+        conflict = ApplyFailure.of(error).conflict
+        if conflict is not None:
+            # A conflict is counted at every attempt, as PostgreSQL does.
+            catalog.count_conflicts(connection, subid, name, {conflict.kind: 1})
+            catalog.ConflictLog(connection, subid, name).write_stop(records_of(conflict))
 
 
 def disable(target: Target, subscription: Subscription) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -26,6 +27,7 @@ from subscriber.errors import (
     UnsupportedValue,
 )
 from subscriber.lsn import LSN
+from subscriber.runtime import failures
 from subscriber.runtime.attempts import Attempts
 from subscriber.runtime.failures import FailureLog, disable, is_tried_again, record
 from subscriber.runtime.worker_state import WorkerState
@@ -135,6 +137,25 @@ def test_a_failure_that_cannot_be_recorded_is_still_logged_and_counted(worker_st
     assert failure_log(state).note(attempts, TargetUnavailable("the target is not available")) == 0.5
     assert attempts.failed.in_a_row == 1
     assert "the target is not available" in caplog.text
+
+
+@pytest.mark.parametrize(("sqlstate", "lost", "recorded"), [("40001", 3, 1), ("40001", 4, 0), ("58000", 1, 0)])
+def test_a_failure_is_recorded_again_if_another_transaction_was_in_the_way(
+    worker_state, target, monkeypatch, sqlstate, lost, recorded
+):
+    """DuckDB lets one of two transactions fail that write the same row."""
+    monkeypatch.setattr(failures, "_RECORD_SECONDS", 0.0)
+    in_the_way = iter([TargetUnavailable("another transaction", sqlstate=sqlstate)] * lost)
+    write = failures._write
+
+    def writing(*arguments: Any, **options: Any) -> None:
+        for error in in_the_way:
+            raise error
+        write(*arguments, **options)
+
+    monkeypatch.setattr(failures, "_write", writing)
+    record(target, worker_state().subscription, ConflictError("duplicate key"))
+    assert stored_statistics(target)["apply_error_count"] == recorded
 
 
 @pytest.mark.parametrize(
