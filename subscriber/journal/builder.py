@@ -68,7 +68,6 @@ CHECKSUM_KEY: Final = b"subscriber.crc32"
 """Schema metadata: the :func:`checksum` of rows and metadata. Arrow files have no checksum."""
 
 _XID_SIZE: Final = 4
-_TRUNCATE: Final = ord("T")
 _PREFIXED_IN_STREAM: Final = np.frombuffer(b"RYIUDTM", np.uint8)
 _temporary_names = itertools.count(1)
 
@@ -304,7 +303,7 @@ def described(
     """
     messages = table["message"].chunk(0)
     batch = group_changes(messages, relations, table["lsn"].chunk(0).to_numpy())
-    needed = batch.used_before | _truncated_relations(messages, batch.controls)
+    needed = batch.used_before | _truncated_relations(messages)
     before = [relations[key] for key in sorted(needed) if key in relations]
     return sealed(table, before, finish), batch.relations
 
@@ -348,30 +347,27 @@ def frames_table(frames: list[bytes], *, in_stream: bool) -> pa.Table:
     slices = pa.Array.from_buffers(
         pa.binary(), 2 * len(frames) - 1, [None, pa.py_buffer(offsets), pa.py_buffer(buffer)]
     )
-    messages = slices.take(_int64(np.arange(0, 2 * len(frames), 2)))
-    return pa.table([_int64(lsns), messages], schema=SEGMENT_SCHEMA)
+    messages = slices.take(pa.array(np.arange(0, 2 * len(frames), 2)))
+    return pa.table([pa.array(lsns), messages], schema=SEGMENT_SCHEMA)
 
 
-def _int64(values: np.ndarray[tuple[int], np.dtype[np.int64]]) -> pa.Int64Array:
-    """Like ``pa.array``, which imports pandas and would delay the start of a walreceiver by half a
-    second.
-    """
-    return pa.Array.from_buffers(pa.int64(), len(values), [None, pa.py_buffer(values)])
+def rows_of(messages: pa.BinaryArray, types: bytes) -> list[int]:
+    """The numbers of the messages that have one of these type bytes."""
+    if not len(messages):
+        return []
+    _, offsets, data = messages.buffers()
+    starts = np.frombuffer(offsets, np.int32)[messages.offset :][: len(messages)]
+    found = np.isin(np.frombuffer(data, np.uint8)[starts], np.frombuffer(types, np.uint8))
+    rows: list[int] = np.flatnonzero(found).tolist()
+    return rows
 
 
-def _truncated_relations(
-    messages: pa.BinaryArray, controls: np.ndarray[tuple[int], np.dtype[np.int64]]
-) -> frozenset[int]:
+def _truncated_relations(messages: pa.BinaryArray) -> frozenset[int]:
     """The relations that Truncate messages (T) name: TRUNCATE needs their descriptions, as changes
     do.
     """
-    if not len(controls):
-        return frozenset()
-    _, offsets, data = messages.buffers()
-    starts = np.frombuffer(offsets, np.int32)[messages.offset :][controls]
-    is_truncate = np.frombuffer(data, np.uint8)[starts] == _TRUNCATE
     found: set[int] = set()
-    for row in controls[is_truncate].tolist():
+    for row in rows_of(messages, b"T"):
         truncate = decode(messages[row].as_py())
         assert isinstance(truncate, Truncate)
         found.update(truncate.relation_ids)

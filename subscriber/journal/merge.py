@@ -25,10 +25,9 @@ import base64
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-import numpy as np
 import pyarrow as pa
 
-from subscriber.journal.builder import FINISH_KEY, RELATIONS_KEY, described, sealed
+from subscriber.journal.builder import FINISH_KEY, RELATIONS_KEY, described, rows_of, sealed
 from subscriber.lsn import LSN
 from subscriber.protocol.decode import decode
 from subscriber.protocol.messages import Commit, LogicalMessage, Relation
@@ -92,13 +91,7 @@ def _relations_in(rows: pa.Table) -> Iterator[Relation]:
 
 
 def _rows_of(rows: pa.Table, types: bytes) -> list[int]:
-    """The rows with messages of these types."""
-    if not rows.num_rows:
-        return []
-    messages = rows["message"].chunk(0)
-    offsets = np.frombuffer(messages.buffers()[1], np.int32, len(messages) + 1, messages.offset * 4)
-    first_bytes = np.frombuffer(messages.buffers()[2], np.uint8)[offsets[:-1]]
-    return np.flatnonzero(np.isin(first_bytes, np.frombuffer(types, np.uint8))).tolist()
+    return rows_of(rows["message"].chunk(0), types) if rows.num_rows else []
 
 
 def _relations(messages: Iterable[bytes]) -> Iterator[Relation]:

@@ -39,7 +39,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from subscriber.errors import JournalCorrupt, JournalGap, JournalUnavailable, ProtocolError
-from subscriber.journal.builder import CHECKSUM_KEY, FINISH_KEY, RELATIONS_KEY, checksum
+from subscriber.journal.builder import CHECKSUM_KEY, FINISH_KEY, RELATIONS_KEY, checksum, rows_of
 from subscriber.journal.control import Control, read_control
 from subscriber.journal.listing import Listing
 from subscriber.journal.merge import extract
@@ -578,16 +578,14 @@ def _names_of(ids: npt.NDArray[np.int64], names: dict[int, str]) -> pa.StringArr
 def _finishes(batch: pa.RecordBatch, segment: Segment) -> list[tuple[int, Finish]]:
     """For every transaction of the batch: its last row, and its :class:`Finish`."""
     messages = batch.column("message")
-    offsets = np.frombuffer(messages.buffers()[1], np.int32, batch.num_rows + 1, messages.offset * 4)
-    types = np.frombuffer(messages.buffers()[2], np.uint8)[offsets[:-1]]
     found, xid = [], segment.xid
-    for row in np.flatnonzero(np.isin(types, np.frombuffer(b"BCbPKrM", np.uint8))):
-        message = decode(messages[int(row)].as_py())
+    for row in rows_of(messages, b"BCbPKrM"):
+        message = decode(messages[row].as_py())
         if isinstance(message, Begin | BeginPrepare):
             xid = message.xid
         finish = _finish_of(message, xid)
         if finish is not None:
-            found.append((int(row), finish))
+            found.append((row, finish))
     return found
 
 

@@ -49,6 +49,9 @@ from subscriber.journal.storage import Storage
 from subscriber.lsn import INVALID_LSN, LSN, format_lsn
 from subscriber.protocol.messages import Relation
 
+_LISTINGS_OF_A_NAME: Final = 64
+"""How often a name may be listed, on average, before its file is removed."""
+
 
 @contextlib.contextmanager
 def open_writer(
@@ -242,7 +245,9 @@ class JournalWriter:
         """
         self._remove_stray()
         known = self._removable()
-        is_enough = len(known) * _LISTINGS >= len(self._listing.entries) if known else self.applied() == INVALID_LSN
+        is_enough = (
+            len(known) * _LISTINGS_OF_A_NAME >= len(self._listing.entries) if known else self.applied() == INVALID_LSN
+        )
         if not (is_enough or at_once):
             return
         self._find_consumers()
@@ -325,10 +330,6 @@ class JournalWriter:
         self._listing.add([replace(merged, size=size)])
         self._remove_stray()
         failpoints.hit("journal.merge.after")
-
-
-_LISTINGS: Final = 64
-"""How often a name may be listed, on average, before its file is removed."""
 
 
 def _refuse_gaps(writer: JournalWriter, applied_lsn: LSN) -> None:
