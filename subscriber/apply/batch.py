@@ -34,7 +34,7 @@ from subscriber.apply.failure import violation, with_failure
 from subscriber.apply.local import LocalTransactions
 from subscriber.apply.logical_messages import keep_message
 from subscriber.apply.prepared import gid_to_commit, prepared_names, write_to_prepare
-from subscriber.apply.regroup import OrderMatters, Step, Stretch, may_regroup, regrouped
+from subscriber.apply.regroup import OrderMatters, Step, Stretch, attempting, may_regroup, regrouped
 from subscriber.apply.skip import SkipLSN
 from subscriber.apply.transaction_bounds import RemoteTransaction, out_of_order
 from subscriber.apply.walk import Run, steps
@@ -43,7 +43,7 @@ from subscriber.catalog.conflicts import ConflictLog
 from subscriber.catalog.logical_messages import commit_messages
 from subscriber.catalog.prepared_transactions import forget_prepared, read_prepared
 from subscriber.catalog.statistics import count_conflicts
-from subscriber.errors import JournalCorrupt, ProtocolError, Stopped, SubscriberError
+from subscriber.errors import JournalCorrupt, ProtocolError, SubscriberError
 from subscriber.lsn import INVALID_LSN, LSN, format_lsn
 from subscriber.protocol import messages
 from subscriber.protocol.changes import ChangeGroup, Control, Frame
@@ -172,15 +172,11 @@ class Batch:
         """
         self._read_controls(stretch.controls, stretch.counts)
         self._read_changes(stretch.rest)
-        try:
+        with attempting():
             for write in stretch.writes:
                 changes = write if isinstance(write, ChangeGroup) else write.of(self._frame)
                 if not self._local.writer.write_together(changes):
                     raise OrderMatters
-        except SubscriberError as error:
-            if error.transient or isinstance(error, Stopped):
-                raise
-            raise OrderMatters from None
 
     def _read_controls(self, controls: Sequence[Control], counts: NDArray[np.int64]) -> None:
         """Read the controls of a stretch: whole transactions together, the others one by one."""

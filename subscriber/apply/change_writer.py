@@ -24,7 +24,7 @@ from subscriber.apply.foldable import holds_all
 from subscriber.apply.identity import RowIdentity, row_identity
 from subscriber.apply.local_relations import LocalRelation, RelationMap, check_binary
 from subscriber.apply.origins import OriginProbe, find_rows_of_others, without_values
-from subscriber.apply.regroup import OrderMatters
+from subscriber.apply.regroup import OrderMatters, attempting
 from subscriber.apply.search import RowSearch
 from subscriber.apply.statements import (
     Rows,
@@ -182,14 +182,10 @@ class ChangeWriter:
             return
         pipeline = self._target.pipeline
         assert pipeline is not None
-        try:
+        with attempting():
             for start, stop in self._parts(len(waiting)):
                 if 0 in pipeline.execute(self._connection, waiting[start:stop]):
                     raise OrderMatters
-        except SubscriberError as error:
-            if error.transient or isinstance(error, Stopped):
-                raise
-            raise OrderMatters from None
 
     def free_key(self, group: ChangeGroup) -> tuple[str, ...] | None:
         """The columns by which the rows of a group are told apart, if the order of changes of
@@ -279,13 +275,11 @@ class ChangeWriter:
         return found
 
     def _insert_in_bulk(self, changes: ChangeGroup) -> bool:
-        """Insert rows at once, where the target can and it is quicker.
-
-        If that fails, nothing was inserted. The statements for one row then find the row that
-        cannot be inserted.
+        """Insert rows at once, where the target can and it is quicker; returns whether they are
+        inserted.
 
         Raises:
-            OrderMatters: it fails in an attempt.
+            OrderMatters: a row cannot be inserted, in an attempt.
         """
         local = self._open(changes.relation)
         if not (self._attempts or self._target.capabilities.savepoints) or _has_own_columns(local):
@@ -294,25 +288,29 @@ class ChangeWriter:
         if not self._may_write_in_bulk(statement, changes):
             return False
         self.flush()
-        savepoint = None
         if not self._attempts:
-            with self._target.reporting():
-                savepoint = self._connection.begin_nested()
+            return self._insert_under_savepoint(statement, changes)
+        with attempting():
+            self._write_in_bulk(statement, changes)
+        return True
+
+    def _insert_under_savepoint(self, statement: Statement, changes: ChangeGroup) -> bool:
+        """Insert rows at once. If that fails, nothing was inserted, and the statements for one row
+        find the row that cannot be inserted.
+        """
+        with self._target.reporting():
+            savepoint = self._connection.begin_nested()
         try:
             self._write_in_bulk(statement, changes)
         except SubscriberError as error:
-            if savepoint is not None:
-                # After a lost connection it does not exist, which must not hide the error.
-                with suppress(SQLAlchemyError):
-                    savepoint.rollback()
+            # After a lost connection the savepoint does not exist. That must not hide the error.
+            with suppress(SQLAlchemyError):
+                savepoint.rollback()
             if error.transient or isinstance(error, Stopped):
                 raise
-            if savepoint is None:
-                raise OrderMatters from None
             return False
-        if savepoint is not None:
-            with self._target.reporting():
-                savepoint.commit()
+        with self._target.reporting():
+            savepoint.commit()
         return True
 
     def write(self, run: Run, place: ChangePlace = NOWHERE) -> Sequence[tuple[Conflict, int]]:

@@ -28,12 +28,13 @@ Invariants:
   publisher's order (:class:`OrderMatters`). So the exact walk decides which transaction has a
   conflict. *Rejected:* a savepoint for each stretch, since DuckDB has none.
 
-This module is pure: it only orders row numbers.
+Regrouping is pure: it only orders row numbers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
@@ -44,6 +45,7 @@ from numpy.typing import NDArray
 
 from subscriber.apply.fold import folded
 from subscriber.apply.walk import Messages, Run
+from subscriber.errors import Stopped, SubscriberError
 from subscriber.protocol.changes import ChangeGroup, Control, Frame
 from subscriber.protocol.messages import Relation
 
@@ -87,6 +89,22 @@ as much as to fold it.
 
 class OrderMatters(Exception):
     """A regrouped batch was rolled back, and must be applied again in the publisher's order."""
+
+
+@contextmanager
+def attempting() -> Iterator[None]:
+    """Changes of a batch that is applied again in the publisher's order if one of them fails.
+
+    Raises:
+        OrderMatters: a change has failed.
+        SubscriberError: an error that is not of a change: try again, or the batch was told to end.
+    """
+    try:
+        yield
+    except SubscriberError as error:
+        if error.transient or isinstance(error, Stopped):
+            raise
+        raise OrderMatters from None
 
 
 @dataclass(frozen=True, slots=True)

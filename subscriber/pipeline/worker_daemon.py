@@ -34,7 +34,8 @@ def main() -> None:
     # The collector would touch, and so copy, what all workers share.
     gc.collect()
     gc.freeze()
-    daemon = importlib.import_module("pyspark.daemon")
+    from pyspark import daemon
+
     daemon.manager()
 
 

@@ -33,11 +33,13 @@ from subscriber.targets import Target
 logger = logging.getLogger(__name__)
 
 _RESOLVE_SECONDS: Final = 1.0
+"""The interval between two checks whether the last error is resolved."""
 _RECORD_ATTEMPTS: Final = 4
 _RECORD_SECONDS: Final = 0.05
-"""A failure is recorded at most so often, with a pause that grows by this time."""
+"""How often it is tried to record a failure, and the first pause between two attempts. Each further
+pause is longer by the same time.
+"""
 _COULD_NOT_SERIALIZE: Final = "40001"
-"""The interval between two checks whether the last error is resolved."""
 
 
 def is_tried_again(error: SubscriberError) -> bool:
@@ -141,7 +143,7 @@ def record(
         try:
             _write(target, subscription, error, relation, sync=sync)
         except SubscriberError as failure:
-            # In DuckDB another thread may have written the same row at the same moment.
+            # Some targets have optimistic transactions: another thread may have written the row.
             if failure.sqlstate == _COULD_NOT_SERIALIZE and attempt < _RECORD_ATTEMPTS:
                 time.sleep(_RECORD_SECONDS * attempt)
                 continue

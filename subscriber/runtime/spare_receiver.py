@@ -1,14 +1,13 @@
 """A walreceiver process that is started before it is needed.
 
-A receiver imports its modules for most of a second, and connects for a few milliseconds. So the
-supervisor keeps one process that has imported them and waits for an assignment. ALTER SUBSCRIPTION
-… ENABLE, and the restart of a receiver that has failed, use it::
+A new receiver needs most of a second to import its modules, and a few milliseconds to connect. So
+the supervisor keeps one process that has imported them and waits for an assignment. It becomes the
+receiver of the next subscription that is enabled, or that has lost its receiver::
 
-    start ──▶ waits for an assignment ──take──▶ receives          another one is started _PAUSE_SECONDS later,
-                                                                  when a new receiver has caught up, or nearly so
+    start ──▶ wait for an assignment ──take──▶ receive          _PAUSE_SECONDS later another process is started
 
-*Rejected:* to fork receivers from one process that has imported the modules. That would save the
-pause, but a library that has started a thread or opened a connection cannot be forked safely.
+*Rejected:* to fork receivers from one process that has imported the modules. A process in which a
+library has started threads cannot be forked safely.
 """
 
 from __future__ import annotations
@@ -17,7 +16,6 @@ import contextlib
 import os
 import subprocess
 import sys
-import threading
 import time
 from typing import Final
 
@@ -30,30 +28,26 @@ delay a subscription that has just begun.
 
 
 class SpareReceiver:
-    """At most one process that waits for an assignment. Any thread may call the methods."""
+    """At most one process that waits for an assignment. Only the supervisor's thread uses it."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[str] | None = None
         self._taken_at = time.monotonic()
-        self._lock = threading.Lock()
 
     def keep(self) -> None:
         """Start a process, if none waits and the last one was not taken just now."""
-        with self._lock:
-            if self._waiting() is None and time.monotonic() >= self._taken_at + _PAUSE_SECONDS:
-                self._process = _start()
+        if self._waiting() is None and time.monotonic() >= self._taken_at + _PAUSE_SECONDS:
+            self._process = _start()
 
     def take(self) -> subprocess.Popen[str]:
         """The process that waits, or a new one; from now on it is the caller's."""
-        with self._lock:
-            process = self._waiting()
-            self._process, self._taken_at = None, time.monotonic()
+        process = self._waiting()
+        self._process, self._taken_at = None, time.monotonic()
         return process or _start()
 
     def end(self) -> None:
         """End the process that waits."""
-        with self._lock:
-            process, self._process = self._process, None
+        process, self._process = self._process, None
         if process is not None:
             _end(process)
 
