@@ -74,7 +74,8 @@ class FrameSource(PgoutputSource):
     - ``errorFile``: the file into which the planner writes an error
       (:mod:`subscriber.pipeline.planning_error`). Default: none.
     - ``progressFile``: the file that says how far the driver has read the journal itself
-      (:mod:`subscriber.pipeline.tail`). Default: none.
+      (:mod:`subscriber.pipeline.tail`). While it does not exist, micro-batches are empty. Default:
+      none.
 
     If nothing is new, the planner does not wait, as that of :class:`PgoutputSource` does. It begins
     an empty micro-batch, in which the driver waits for the end of the journal to move.
@@ -138,28 +139,34 @@ class FrameStreamReader(PgoutputStreamReader):
         Raises:
             JournalError: see the base class.
         """
+        if self._progress_file is not None and read_progress(self._progress_file) is None:
+            return _empty_after(start)  # the driver reads the journal itself at first
         with leaving_error(self._error_file):
             begin = self._begin(start)
             max_bytes = limit.max_bytes if isinstance(limit, ReadMaxBytes) else None
             end = self._journal.latest(begin, max_bytes)
         if end > begin:
             return {"lsn": format_lsn(end)}
-        return {"lsn": format_lsn(begin), _EMPTY: str(int(start.get(_EMPTY, "0")) + 1)}
+        return _empty_after({**start, "lsn": format_lsn(begin)})
 
     def partitions(self, start: dict[str, str], end: dict[str, str]) -> Sequence[InputPartition]:
         """Return the partitions like the base class; an error is also written into the error file.
+        An empty micro-batch has none, even if the journal no longer has the entries before it.
 
         Raises:
             JournalError: see the base class.
         """
+        begin = self._begin(start)
+        if parse_lsn(end["lsn"]) <= begin:
+            return []
         with leaving_error(self._error_file):
-            return super().partitions({"lsn": format_lsn(self._begin(start))}, end)
+            return super().partitions({"lsn": format_lsn(begin)}, end)
 
     def _begin(self, start: dict[str, str]) -> LSN:
         """Return where the next micro-batch begins: where the last one ended, or where the driver
         has read to since then.
         """
-        return LSN(max(parse_lsn(start["lsn"]), read_progress(self._progress_file)))
+        return LSN(max(parse_lsn(start["lsn"]), read_progress(self._progress_file) or INVALID_LSN))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Return the frames of one partition, one in each row. If an error occurs, it is the last
@@ -196,6 +203,21 @@ class FrameStreamReader(PgoutputStreamReader):
         if sum(entry.size for entry in entries) > most_bytes:
             return None
         return entries[-1].end if entries else start
+
+    def slice_end(self, start: LSN, most_bytes: int) -> LSN | None:
+        """Return the end of the last entry of which at most ``most_bytes`` follow ``start``; None
+        if the first entry after ``start`` is larger.
+
+        Raises:
+            SubscriberError: the journal cannot be read, or has a gap.
+        """
+        end, size = start, 0
+        for entry in self._journal.entries(start):
+            size += entry.size
+            if size > most_bytes:
+                return None if end == start else end
+            end = entry.end
+        return end
 
     def first_end(self, start: LSN) -> LSN:
         """Return the end of the first entry after ``start``.
@@ -283,14 +305,14 @@ def encode_frames(
         yield _row(error=pickle.dumps(error))
 
 
-def read_progress(file: str | None) -> LSN:
-    """Return how far the driver has read the journal itself; 0/0 if it has read nothing."""
+def read_progress(file: str | None) -> LSN | None:
+    """Return how far the driver has read the journal itself; None if it has not said so yet."""
     if file is None:
-        return INVALID_LSN
+        return None
     try:
         return parse_lsn(Path(file).read_text())
     except FileNotFoundError:
-        return INVALID_LSN
+        return None
 
 
 def write_progress(file: Path, position: LSN) -> None:
@@ -305,6 +327,11 @@ def write_progress(file: Path, position: LSN) -> None:
 def as_option(publishing: Publishing) -> str:
     """Encode emulated publications as text, because the options of a source are text."""
     return base64.b64encode(pickle.dumps(publishing)).decode()
+
+
+def _empty_after(start: dict[str, str]) -> dict[str, str]:
+    """Return the end of an empty micro-batch that begins at the offset ``start``."""
+    return {"lsn": start["lsn"], _EMPTY: str(int(start.get(_EMPTY, "0")) + 1)}
 
 
 def _row(**value: bytes) -> pa.RecordBatch:

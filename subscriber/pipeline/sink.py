@@ -96,9 +96,22 @@ class BatchSink:
     began: float = 0.0
     failure: SubscriberError | None = None
     idle: threading.Event = field(default_factory=threading.Event)
+    _first_batch: threading.Event = field(default_factory=threading.Event)
+    _lead: threading.Thread | None = None
 
     def __post_init__(self) -> None:
         self.idle.set()
+
+    def begin(self, name: str) -> None:
+        """Begin to apply what waits in the journal, in a thread of this name. It ends when Spark
+        has started the query and calls for the first micro-batch.
+        """
+        if self.tail is not None:
+            self.idle.clear()
+            self._lead = threading.Thread(
+                target=self._follow_until_first_batch, args=(self.tail,), name=name, daemon=True
+            )
+            self._lead.start()
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
         """Apply one micro-batch of :class:`~subscriber.pipeline.frame_source.FrameSource`. Spark
@@ -107,8 +120,13 @@ class BatchSink:
         Raises:
             SubscriberError: the error that ends the query.
         """
+        self._first_batch.set()
+        if self._lead is not None:
+            self._lead.join()
         self.idle.clear()
         try:
+            if self.failure is not None:
+                raise self.failure
             self._apply(lambda: _frames(self.rows(batch)), self._end_of(batch_id))
             if self.tail is not None:
                 self._follow(self.tail)
@@ -120,6 +138,21 @@ class BatchSink:
         finally:
             self.idle.set()
 
+    def _follow_until_first_batch(self, tail: Tail) -> None:
+        """Apply what waits in the journal until Spark calls for the first micro-batch, or until the
+        next entry is one for the executors. The call for the first micro-batch raises an error that
+        ends the query.
+        """
+        try:
+            while (end := self._next(partial(tail.next_slice, self.applied, self._first_batch))) is not None:
+                self._apply(partial(self.reader.frames_between, self.applied, end), end)
+        except Stopped:
+            pass
+        except SubscriberError as error:
+            self.failure = error
+        finally:
+            self.idle.set()
+
     def _follow(self, tail: Tail) -> None:
         """Apply what arrives in the journal, until so much waits that Spark is quicker.
 
@@ -127,16 +160,22 @@ class BatchSink:
             Stopped: the query was told to end.
             SubscriberError: the error that ends the query.
         """
+        while (end := self._next(partial(tail.next_end, self.applied))) is not None:
+            self._apply(partial(self.reader.frames_between, self.applied, end), end)
+        tail.leave(self.applied)
+
+    def _next(self, find: Callable[[], LSN | None]) -> LSN | None:
+        """Return what ``find`` returns, with as many attempts as necessary.
+
+        Raises:
+            Stopped: the query was told to end.
+            SubscriberError: the error that ends the query.
+        """
         while True:
             try:
-                end = tail.next_end(self.applied)
+                return find()
             except SubscriberError as error:
                 self._wait_after(error)
-                continue
-            if end is None:
-                tail.leave(self.applied)
-                return
-            self._apply(partial(self.reader.frames_between, self.applied, end), end)
 
     def _apply(self, read: Callable[[], Iterator[Frame]], end: LSN) -> None:
         """Apply all frames up to ``end``, with as many attempts as necessary.

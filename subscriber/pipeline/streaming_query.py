@@ -109,11 +109,13 @@ class ApplyQuery:
             tail=Tail(reader, self._progress_file, applier.interruption.stop),
             turn=turn,
         )
+        self._sink.begin(name)
         try:
             self._query = self._start(
                 spark, name, stream, settings, as_text=applier.target.capabilities.postgresql_text
             )
         except PySparkException as error:
+            self._end_batch()
             explained = self._explain(error)
             shutil.rmtree(self._folder, ignore_errors=True)
             raise explained from error
@@ -180,13 +182,17 @@ class ApplyQuery:
         code of a database driver then, the process would abort. Therefore this thread is waited for
         first, even if the JVM has ended.
         """
-        self.cancel()
-        while not self._sink.idle.wait(_INTERRUPT_SECONDS):
-            self._applier.interruption.interrupt()
+        self._end_batch()
         with contextlib.suppress(PySparkException, Py4JError, OSError):  # if the JVM has ended, so has the query
             self._query.stop()
         self._ahead.close()
         shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _end_batch(self) -> None:
+        """End what is being applied, and wait for its end; it is rolled back."""
+        self.cancel()
+        while not self._sink.idle.wait(_INTERRUPT_SECONDS):
+            self._applier.interruption.interrupt()
 
     def _explain(self, exception: Exception) -> SubscriberError:
         """Return why Spark has raised ``exception``: the error of the planner, or an error of

@@ -1,10 +1,16 @@
-"""The end of the journal, which the driver reads itself while the subscription has caught up.
+"""The parts of the journal that the driver reads itself: while Spark starts a query, and while the
+subscription has caught up.
 
 ::
 
+    start        Spark starts the query, its first micro-batch is empty ──▶ the driver reads, decodes and applies
     backlog      Spark plans a micro-batch ──▶ executors read and decode ──▶ the driver applies
     caught up    the micro-batch stays open ──▶ the driver waits for an entry, reads, decodes and applies it
                                 └── more than SMALL_BYTES wait: the micro-batch ends, Spark plans the next one
+
+Spark takes more than half a second to start a query: it starts the planner, which is a process of
+its own. The driver applies entries meanwhile, in slices of at most SMALL_BYTES, so that Spark's
+first micro-batch need not wait long for it. An entry that is larger is left to the executors.
 
 A micro-batch takes Spark about 300 ms, however few rows it has: 60 ms each for the offset log and
 the commit log, 10 ms for planning, and the rest for a job and its Python task. The driver reads and
@@ -27,6 +33,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -67,10 +74,27 @@ class Tail:
         Raises:
             SubscriberError: the journal cannot be read, or has a gap.
         """
+        return self._wait_for(self._reader.small_end, applied, threading.Event())
+
+    def next_slice(self, applied: LSN, has_begun: threading.Event) -> LSN | None:
+        """Wait for entries after ``applied``, and return the end of a slice of at
+        most :data:`SMALL_BYTES`.
+
+        Returns:
+            None if the first entry is larger, if ``has_begun`` is set, or if the wait was ended.
+
+        Raises:
+            SubscriberError: the journal cannot be read, or has a gap.
+        """
+        return self._wait_for(self._reader.slice_end, applied, has_begun)
+
+    def _wait_for(
+        self, find_end: Callable[[LSN, int], LSN | None], applied: LSN, has_begun: threading.Event
+    ) -> LSN | None:
         since = time.monotonic()
-        while not self._stop.is_set():
+        while not (self._stop.is_set() or has_begun.is_set()):
             token = self._reader.storage.change_token()
-            end = self._reader.small_end(applied, SMALL_BYTES)
+            end = find_end(applied, SMALL_BYTES)
             if end != applied:
                 return end
             poll = (time.monotonic() - since) / _POLLS_SINCE_CHANGE
@@ -83,5 +107,7 @@ class Tail:
         return None
 
     def leave(self, applied: LSN) -> None:
-        """Tell the planner that the next micro-batch begins at ``applied``."""
+        """Tell the planner that the next micro-batch begins at ``applied``. Before this is called
+        for the first time, the planner only plans empty ones.
+        """
         write_progress(self._progress_file, applied)

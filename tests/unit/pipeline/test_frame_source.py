@@ -152,13 +152,28 @@ def test_an_empty_batch_is_planned_when_nothing_is_new(tmp_path):
     """
     folder = tmp_path / "journal"
     three_transactions(folder)
-    reader, limit = planner(folder), ReadMaxBytes(10**6)
+    reader, limit = planner(folder, "0/100"), ReadMaxBytes(10**6)
     first = reader.latestOffset({"lsn": "0/400"}, limit)
     second = reader.latestOffset(first, limit)
     assert (first["lsn"], second["lsn"]) == ("0/400", "0/400")
     assert len({str(offset) for offset in ({"lsn": "0/400"}, first, second)}) == 3
     assert list(reader.partitions(first, second)) == []
     assert reader.latestOffset({"lsn": "0/200"}, limit) == {"lsn": "0/400"}
+
+
+def test_batches_are_empty_until_the_driver_has_said_how_far_it_has_read(tmp_path):
+    """Their beginning may have been trimmed from the journal."""
+    folder = tmp_path / "journal"
+    three_transactions(folder)
+    reader, limit = planner(folder), ReadMaxBytes(10**6)
+    control = read_control(LocalStorage(folder))
+    assert control is not None
+    write_control(LocalStorage(folder), replace(control, begin=LSN(0x300)))
+    end = reader.latestOffset({"lsn": "0/200"}, limit)
+    assert end["lsn"] == "0/200"
+    assert end != {"lsn": "0/200"}
+    assert list(reader.partitions({"lsn": "0/200"}, end)) == []
+    assert planner(folder, "0/300").latestOffset(end, limit) == {"lsn": "0/400"}
 
 
 def test_a_batch_begins_where_the_driver_has_read_to(tmp_path):

@@ -425,7 +425,9 @@ def stream(applier, tmp_path) -> Iterator[Stream]:
     opened = Stream(applier, tmp_path)
     yield opened
     opened.stop.set()
-    opened.thread.join(PATIENCE)
+    assert opened.sink.idle.wait(PATIENCE)
+    if opened.thread.ident is not None:
+        opened.thread.join(PATIENCE)
     assert not opened.thread.is_alive()
 
 
@@ -471,3 +473,68 @@ def test_a_journal_that_cannot_be_read_at_its_end_is_tried_again(stream, target)
     assert state(target) == ([1], 0x200)
     hidden.write_bytes(content)
     wait_until(lambda: state(target) == ([1, 2, 3], 0x400))
+
+
+# Until Spark has started the query ----------------------------------------------------------------
+
+
+@pytest.fixture
+def starting(stream: Stream) -> Stream:
+    """A stream of which Spark's first batch is empty."""
+    (stream.progress_file.parent / "offsets" / "0").write_text('v1\n{}\n{"lsn": "0/100", "empty": "1"}')
+    return stream
+
+
+def test_what_waits_is_applied_while_spark_starts(starting, target):
+    starting.sink.begin("lead")
+    wait_until(lambda: state(target) == ([1, 2, 3], 0x400))
+    with writing(starting.journal, applied=0x400) as journal:
+        publish(journal, 0x500, transaction(0x500, T, insert(4)))
+    wait_until(lambda: state(target) == ([1, 2, 3, 4], 0x500))
+    assert not starting.sink.idle.is_set()
+    starting.thread.start()
+    with writing(starting.journal, applied=0x500) as journal:
+        publish(journal, 0x600, transaction(0x600, T, insert(5)))
+    wait_until(lambda: state(target) == ([1, 2, 3, 4, 5], 0x600))
+
+
+def test_an_entry_that_is_too_much_for_the_driver_waits_for_spark(starting, target, monkeypatch):
+    monkeypatch.setattr(tail_module, "SMALL_BYTES", 1)
+    starting.sink.begin("lead")
+    assert starting.sink.idle.wait(PATIENCE)
+    assert state(target) == ([], 0x100)
+    starting.thread.start()
+    starting.thread.join(PATIENCE)
+    assert starting.progress_file.read_text() == "0/100"
+
+
+def test_spark_waits_until_a_change_can_be_applied(starting, target):
+    """Two threads never apply at the same time."""
+    with target.begin() as connection:
+        connection.exec_driver_sql("INSERT INTO t VALUES (1, 'in the way')")
+    starting.sink.begin("lead")
+    starting.thread.start()
+    wait_until(lambda: len(starting.failures) > 2)
+    with target.begin() as connection:
+        connection.exec_driver_sql("DELETE FROM t WHERE a = 1")
+    wait_until(lambda: state(target) == ([1, 2, 3], 0x400))
+    assert starting.sink.failure is None
+
+
+def test_an_error_that_needs_another_query_is_raised_in_spark_s_first_batch(starting, target):
+    with target.begin() as connection:
+        connection.exec_driver_sql("INSERT INTO t VALUES (1, 'in the way')")
+    starting.sink.on_failure = lambda _error, _began: None
+    starting.sink.begin("lead")
+    assert starting.sink.idle.wait(PATIENCE)
+    batch: Any = None
+    with pytest.raises(ConflictError):
+        starting.sink(batch, 0)
+    assert isinstance(starting.sink.failure, ConflictError)
+
+
+def test_a_query_that_is_to_end_before_its_first_batch_ends_at_once(starting):
+    starting.sink.begin("lead")
+    starting.stop.set()
+    assert starting.sink.idle.wait(PATIENCE)
+    assert starting.sink.failure is None

@@ -55,6 +55,23 @@ def test_more_than_the_driver_reads_is_left_to_spark(following, monkeypatch):
     assert following.tail.next_end(LSN(0x200)) == 0x400
 
 
+def test_a_slice_has_the_entries_that_are_small_together(following, monkeypatch):
+    sizes = [file.stat().st_size for file in segment_files(following.journal)]
+    monkeypatch.setattr(tail_module, "SMALL_BYTES", sizes[0] + sizes[1])
+    begun = threading.Event()
+    assert following.tail.next_slice(LSN(0x100), begun) == 0x300
+    assert following.tail.next_slice(LSN(0x300), begun) == 0x400
+    monkeypatch.setattr(tail_module, "SMALL_BYTES", 1)
+    assert following.tail.next_slice(LSN(0x100), begun) is None
+
+
+def test_there_is_no_slice_after_spark_s_first_batch_has_begun(following):
+    begun = threading.Event()
+    threading.Timer(0.1, begun.set).start()
+    assert following.tail.next_slice(LSN(0x400), begun) is None
+    assert following.tail.next_slice(LSN(0x100), begun) is None
+
+
 def test_a_gap_is_an_error(following):
     segment_files(following.journal)[1].unlink()
     with pytest.raises(JournalGap):
@@ -62,7 +79,7 @@ def test_a_gap_is_an_error(following):
 
 
 def test_the_planner_finds_where_the_driver_has_stopped(following):
-    assert read_progress(str(following.progress)) == 0
+    assert read_progress(str(following.progress)) is None
     following.tail.leave(LSN(0x300))
     assert read_progress(str(following.progress)) == 0x300
     assert [file.name for file in Path(following.progress.parent).iterdir() if file.is_file()] == ["progress"]
