@@ -42,12 +42,13 @@ from subscriber.apply.applier import Applier, ApplyResult
 from subscriber.apply.apply_batch import apply_batch, asking
 from subscriber.errors import Stopped, SubscriberError
 from subscriber.lsn import LSN, parse_lsn
-from subscriber.pipeline.frame_source import FrameStreamReader
+from subscriber.pipeline.frame_source import FRAME_SCHEMA, FrameStreamReader
 from subscriber.pipeline.tail import Tail
 from subscriber.protocol.changes import Frame
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, Row
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
 
 OnFailure = Callable[[SubscriberError, float], float | None]
 """Called with the error of a batch, and with the time when the batch had begun to write (monotonic
@@ -71,7 +72,7 @@ class BatchSink:
             each batch.
         applied: the target's progress.
         on_applied: called with the result after each batch.
-        rows: returns the rows of a micro-batch in order
+        rows: returns the rows of a micro-batch in order, each as a record batch
             (:meth:`~subscriber.pipeline.read_ahead.ReadAhead.rows`).
         reader: reads the journal in this process after a batch has failed.
         on_failure: called after each failure.
@@ -88,7 +89,7 @@ class BatchSink:
     checkpoint: Path
     applied: LSN
     on_applied: Callable[[ApplyResult], None]
-    rows: Callable[[DataFrame], Iterator[Row]]
+    rows: Callable[[DataFrame], Iterator[pa.RecordBatch]]
     reader: FrameStreamReader
     on_failure: OnFailure = end_query
     tail: Tail | None = None
@@ -269,16 +270,17 @@ class _Readings:
             _close(reading)
 
 
-def _frames(rows: Iterator[Row]) -> Iterator[Frame]:
+def _frames(rows: Iterator[pa.RecordBatch]) -> Iterator[Frame]:
     """Return the frames of these rows in order."""
     try:
         for row in rows:
-            if row.error is not None:
-                raise pickle.loads(row.error)  # noqa: S301 - written by our own executors
-            if row.rest is not None:
-                yield from pickle.loads(row.rest).frames()  # noqa: S301 - written by our own executors
+            frame, error, rest = (row.column(name)[0] for name in FRAME_SCHEMA.names)
+            if error.is_valid:
+                raise pickle.loads(error.as_buffer())  # noqa: S301 - written by our own executors
+            if rest.is_valid:
+                yield from pickle.loads(rest.as_buffer()).frames()  # noqa: S301 - written by our own executors
             else:
-                yield Frame.decode(bytes(row.frame))
+                yield Frame.decode(memoryview(frame.as_buffer()))
     finally:
         _close(rows)
 

@@ -19,7 +19,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from subscriber.apply.applier import Applier, ApplyResult
 from subscriber.errors import PipelineError, SubscriberError
 from subscriber.lsn import LSN, format_lsn
-from subscriber.pipeline.frame_source import FrameSource, FrameStreamReader, as_option
+from subscriber.pipeline.frame_source import FRAME_SCHEMA, FrameSource, FrameStreamReader, as_option
 from subscriber.pipeline.planning_error import left_error
 from subscriber.pipeline.read_ahead import ReadAhead
 from subscriber.pipeline.sink import BatchSink, OnFailure, end_query
@@ -97,7 +97,7 @@ class ApplyQuery:
             as_text=applier.target.capabilities.postgresql_text,
             publishing=stream.publishing,
         )
-        self._ahead = ReadAhead(spark.sparkContext, settings.segment_bytes)
+        self._ahead = ReadAhead(spark.sparkContext, FRAME_SCHEMA, settings.segment_bytes)
         self._sink = BatchSink(
             applier,
             self._checkpoint,

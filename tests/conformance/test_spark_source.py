@@ -18,6 +18,7 @@ from pyspark.sql import SparkSession
 from subscriber.apply.exact import ExactApplier
 from subscriber.errors import JournalGap
 from subscriber.journal.positions import journal_positions
+from subscriber.journal.reader import ROW_SCHEMA
 from subscriber.lsn import LSN
 from subscriber.pipeline.python_workers import package_archive
 from subscriber.pipeline.read_ahead import ReadAhead
@@ -147,12 +148,12 @@ def test_spark_does_not_keep_what_the_driver_has_read(spark, journal, tmp_path):
     pipeline.read_ahead).
     """
     kept = []
-    ahead = ReadAhead(spark.sparkContext, 1024)
+    ahead = ReadAhead(spark.sparkContext, ROW_SCHEMA, 1024)
     jobs = spark.sparkContext._jsc.sc().dagScheduler().activeQueryToJobs()
 
     def read(batch: Any, _number: int) -> None:
         before = jobs.size()
-        assert [row.action for row in ahead.rows(batch)][-1] == "C"
+        assert [row.column("action")[0].as_py() for row in ahead.rows(batch)][-1] == "C"
         kept.append(jobs.size() - before)
 
     stream = spark.readStream.format("pgoutput").option("journal", str(journal)).load()

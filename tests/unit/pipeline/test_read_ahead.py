@@ -7,10 +7,13 @@ from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from subscriber.pipeline.read_ahead import MOST_BYTES, ReadAhead, jobs_at_a_time
 from tests.waits import wait_until
+
+SCHEMA = pa.schema([pa.field("value", pa.string())])
 
 
 class Spark:
@@ -19,7 +22,7 @@ class Spark:
     defaultParallelism = 3  # noqa: N815 - Spark's name
 
     def __init__(self, partitions: int) -> None:
-        self.batch: Any = SimpleNamespace(rdd=SimpleNamespace(getNumPartitions=lambda: partitions))
+        self.batch: Any = SimpleNamespace(getNumPartitions=lambda: partitions)
         self.begun: list[int] = []
         self.groups: set[str] = set()
         self.cancelled: set[str] = set()
@@ -34,28 +37,48 @@ class Spark:
         self.cancelled.add(group)
         self.may_end.set()
 
-    def read(self, _context: Any, _rdd: Any, partition: int) -> list[Any]:
+    def read(self, _context: Any, _rows: Any, partition: int) -> list[bytes]:
         self.begun.append(partition)
         self.may_end.wait()
-        return [f"{partition}a", f"{partition}b"]
+        return [message(f"{partition}a"), message(f"{partition}b")]
+
+
+def message(value: str) -> bytes:
+    """A row as Spark sends it."""
+    return bytes(pa.record_batch([pa.array([value])], SCHEMA).serialize())
+
+
+class Rows:
+    """The values of the rows that a reader returns."""
+
+    def __init__(self, rows: Any) -> None:
+        self._rows = rows
+        self.close = rows.close
+
+    def __iter__(self) -> Iterator[str]:
+        return self
+
+    def __next__(self) -> str:
+        (value,) = next(self._rows).column("value").to_pylist()
+        return str(value)
 
 
 @pytest.fixture
-def opened() -> Iterator[Callable[..., ReadAhead]]:
+def opened() -> Iterator[Callable[..., Rows]]:
     readers: list[ReadAhead] = []
 
-    def open_reader(spark: Any, read: Any = None) -> ReadAhead:
-        readers.append(ReadAhead(spark, 1, read or spark.read))
-        return readers[-1]
+    def rows_of(spark: Any, read: Any = None) -> Rows:
+        readers.append(ReadAhead(spark, SCHEMA, 1, lambda batch: batch, read or spark.read))
+        return Rows(readers[-1].rows(spark.batch))
 
-    yield open_reader
+    yield rows_of
     for reader in readers:
         reader.close()
 
 
 def test_the_rows_of_all_partitions_come_in_order(opened):
     spark = Spark(5)
-    rows = list(opened(spark).rows(spark.batch))
+    rows = list(opened(spark))
     assert rows == [f"{partition}{row}" for partition in range(5) for row in "ab"]
     assert len(spark.groups) == 1
     assert not spark.cancelled
@@ -63,13 +86,13 @@ def test_the_rows_of_all_partitions_come_in_order(opened):
 
 def test_a_batch_without_partitions_has_no_rows(opened):
     spark = Spark(0)
-    assert list(opened(spark).rows(spark.batch)) == []
+    assert list(opened(spark)) == []
 
 
 def test_as_many_partitions_are_read_ahead_as_there_are_cores(opened):
     """Invariant bounded_memory: not one more."""
     spark = Spark(10)
-    rows = opened(spark).rows(spark.batch)
+    rows = opened(spark)
     assert next(rows) == "0a"
     wait_until(lambda: len(spark.begun) == 4)
     assert sorted(spark.begun) == [0, 1, 2, 3]
@@ -80,7 +103,7 @@ def test_as_many_partitions_are_read_ahead_as_there_are_cores(opened):
 
 def test_jobs_that_nobody_needs_any_more_are_cancelled(opened):
     spark = Spark(10)
-    rows = opened(spark).rows(spark.batch)
+    rows = opened(spark)
     next(rows)
     spark.may_end.clear()
     next(rows)
@@ -94,13 +117,13 @@ def test_jobs_that_nobody_needs_any_more_are_cancelled(opened):
 def test_the_error_of_a_job_is_raised_in_the_place_of_its_rows(opened):
     spark = Spark(3)
 
-    def read(_context: Any, _rdd: Any, partition: int) -> list[Any]:
+    def read(_context: Any, _rows: Any, partition: int) -> list[bytes]:
         if partition == 1:
             raise RuntimeError("the executor was lost")
-        return [partition]
+        return [message(str(partition))]
 
-    rows = opened(spark, read).rows(spark.batch)
-    assert next(rows) == 0
+    rows = opened(spark, read)
+    assert next(rows) == "0"
     with pytest.raises(RuntimeError, match="lost"):
         next(rows)
 
@@ -113,7 +136,7 @@ def test_jobs_are_cancelled_even_if_spark_has_ended(opened):
         raise ConnectionError
 
     spark.cancelJobGroup = gone  # type: ignore[method-assign, assignment]
-    rows = opened(spark).rows(spark.batch)
+    rows = opened(spark)
     next(rows)
     spark.may_end.clear()
     next(rows)
