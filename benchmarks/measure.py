@@ -48,7 +48,7 @@ SERVER_SETTINGS: Final = {
     "logical_decoding_work_mem": "64MB",
     "max_wal_size": "8GB",
     "shared_buffers": "256MB",
-    # This is the default, too. If it is on, both subscribers look for rows that others have written.
+    # This is the default, too. Otherwise both subscribers look for rows that others have written.
     "track_commit_timestamp": "off",
 }
 _DATABASE: Final = "bench"

@@ -14,9 +14,9 @@ the partition that the driver needs next is ready first. Only the partitions in 
 *Rejected:* ``RDD.toLocalIterator(prefetchPartitions=True)``. It reads one partition ahead, however
 many cores there are.
 
-A job sends its rows as Arrow record batches of one row. *Rejected:* ``DataFrame.rdd``. Spark pickles
-its rows, and writes bytes as a text with one character for each byte: on two cores that took a
-quarter of the time that a large transaction took.
+A job sends its rows as Arrow record batches of one row. *Rejected:* ``DataFrame.rdd``. Spark
+pickles its rows, and writes bytes as a text with one character for each byte: on two cores that
+took a quarter of the time of a large transaction.
 
 Spark 4.3 keeps the jobs of a SQL execution, with their results, until that execution ends
 (``DAGScheduler.activeQueryToJobs``). In the execution of the micro-batch the whole batch would stay

@@ -41,9 +41,9 @@ from subscriber.lsn import LSN
 from subscriber.pipeline.frame_source import FrameStreamReader, write_progress
 from subscriber.pipeline.source import wait_for_change
 
-SMALL_BYTES: Final = 1024 * 1024
-"""What the driver reads itself, in bytes of the journal: it decodes them in a fraction of the time
-that Spark takes for a micro-batch.
+SMALL_BYTES: Final = 16 * 1024 * 1024
+"""What the driver reads itself, in bytes of the journal: it decodes them in less time than Spark
+takes for a micro-batch.
 """
 _SHORTEST_POLL_SECONDS: Final = 0.002
 _LONGEST_POLL_SECONDS: Final = 0.02

@@ -22,14 +22,24 @@ import importlib
 import os
 import sys
 
+from typing import Final
+
 from subscriber.without_pandas import use_arrow_without_pandas
+
+_MODULES: Final = (
+    "subscriber.pipeline.frame_source",
+    "subscriber.stages.decode_frames",
+    "subscriber.publisher.copy_out",
+    "subscriber.stages.blocks",
+)
+"""What the tasks of a stream and of a copy import."""
 
 
 def main() -> None:
     """Import the modules, and do what pyspark's daemon does."""
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     use_arrow_without_pandas()
-    for name in (*sys.argv[1:2], "subscriber.pipeline.frame_source", "subscriber.stages.decode_frames"):
+    for name in (*sys.argv[1:2], *_MODULES):
         importlib.import_module(name)
     # The collector would touch, and so copy, what all workers share.
     gc.collect()

@@ -73,11 +73,14 @@ def check_digits(column: TargetColumn, values: pa.Array) -> None:
     precision, scale = declared_precision(column.declared_type)
     if precision is None:
         return
-    # The digits are counted, not matched: RE2 does not accept a repetition of some hundreds.
-    whole = pc.replace_substring_regex(values, r"^-?0*|\..*$|^NaN$", "")
-    longest = pc.max(pc.utf8_length(whole)).as_py()
+    allowed = max(precision - scale, 0)
     infinite = pc.any(pc.match_substring(values, "Inf")).as_py()
-    if infinite or (longest is not None and longest > max(precision - scale, 0)):
+    longest = pc.max(pc.binary_length(values)).as_py()
+    if longest is not None and longest > allowed and not infinite:
+        # The digits are counted, not matched: RE2 does not accept a repetition of some hundreds.
+        whole = pc.replace_substring_regex(values, r"^-?0*|\..*$|^NaN$", "")
+        longest = pc.max(pc.utf8_length(whole)).as_py()
+    if infinite or (longest is not None and longest > allowed):
         raise UnsupportedValue(
             f'a value of column "{column.name}" has more digits than "{column.declared_type}" stores',
             sqlstate="22003",

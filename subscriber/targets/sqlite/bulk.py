@@ -1,15 +1,14 @@
-"""Bulk writes to SQLite: the driver's ``executemany``.
+"""Bulk writes to SQLite: INSERT with many rows, and the driver's ``executemany``.
 
-The driver reads the rows from an iterator, which reuses one tuple. A list of tuples costs half as
-much as the writing. *Rejected:* INSERT with many rows in VALUES, which is as quick; and UPDATE with
-``json_each``, which takes longer.
+The driver reads the rows of an UPDATE or DELETE from an iterator, which reuses one tuple. A list of
+tuples costs half as much as the writing. *Rejected:* UPDATE with ``json_each``, which takes longer.
 """
 
 from __future__ import annotations
 
 import sqlite3
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 import sqlalchemy as sa
 
@@ -20,6 +19,7 @@ from subscriber.targets.roles.matching import Matching
 from subscriber.targets.roles.values import Values
 from subscriber.targets.roles.writing import Writing
 from subscriber.targets.sqlite.errors import SQLiteErrors
+from subscriber.targets.sqlite.many_rows import insert_rows
 from subscriber.targets.target_table import TargetTable
 
 _LEAST_ROWS: Final = 64
@@ -44,11 +44,20 @@ class SQLiteBulk(GenericBulk):
     def _execute(self, connection: sa.Connection, statement: RowStatement, columns: Sequence[BulkColumn]) -> int:
         driver = connection.connection.driver_connection
         assert isinstance(driver, sqlite3.Connection)
-        bound = [self._values.bind_values(one.type_oid, one.column, one.values) for one in columns]
+        bound = self._bound(columns)
         try:
             return driver.executemany(statement.sql, statement.rows(bound, len(bound[0]))).rowcount
         except sqlite3.Error as error:
             raise self._errors.translate_driver(error) from None
 
     def _insert(self, connection: sa.Connection, statement: RowStatement, columns: Sequence[BulkColumn]) -> int:
-        return self._execute(connection, statement, columns)
+        driver = connection.connection.driver_connection
+        assert isinstance(driver, sqlite3.Connection)
+        bound = self._bound(columns)
+        try:
+            return insert_rows(driver, statement, bound, len(bound[0]))
+        except sqlite3.Error as error:
+            raise self._errors.translate_driver(error) from None
+
+    def _bound(self, columns: Sequence[BulkColumn]) -> list[list[Any]]:
+        return [self._values.bind_values(one.type_oid, one.column, one.values) for one in columns]

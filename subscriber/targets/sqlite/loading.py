@@ -13,6 +13,7 @@ from subscriber.targets.loader import LoadColumn, bind_block, insert_statement, 
 from subscriber.targets.roles.values import Values
 from subscriber.targets.roles.writing import Writing
 from subscriber.targets.sqlite.errors import SQLiteErrors
+from subscriber.targets.sqlite.many_rows import insert_rows
 from subscriber.targets.target_table import TargetTable
 
 
@@ -34,9 +35,9 @@ class SQLiteLoading(GenericLoading):
 
         def load(block: bytes) -> None:
             batch = read_block(block)
-            rows = statement.rows(bind_block(self._values, columns, batch), batch.num_rows)
+            bound = bind_block(self._values, columns, batch)
             try:
-                driver.executemany(statement.sql, rows)
+                insert_rows(driver, statement, bound, batch.num_rows)
             except sqlite3.Error as error:
                 raise self._driver_errors.translate_driver(error) from None
 
