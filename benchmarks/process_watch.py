@@ -4,7 +4,8 @@
 
     this process ─┬─ publisher ── walsender                            walsender, publisher
                   ├─ subscriber ─┬─ receiver                           receiver
-                  │  (driver)    └─ JVM ── Python daemon ── workers    driver, jvm, workers
+                  │  (driver)    ├─ JVM                                driver, jvm
+                  │              └─ fork server ── daemons ── workers  workers
                   └─ the target's server                               target
 
 The parts are told apart by their command lines. Memory of Python is the proportional set size: what
@@ -116,7 +117,7 @@ def part_of(root: str, command: Sequence[str]) -> str:
             return "jvm"
         if "receiver_process" in words:
             return "receiver"
-        return "workers" if "pyspark" in words or "daemon" in words else "driver"
+        return "workers" if "pyspark" in words or "fork_server" in words else "driver"
     return root
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shlex
+import subprocess
 import sys
 import zipfile
 from collections.abc import Iterator
@@ -12,22 +14,28 @@ from importlib import resources
 from pathlib import Path
 from typing import Final
 
-_WORKER_PYTHON: Final = """#!/bin/sh
+_FORKED: Final = ("pyspark.daemon", "pyspark.sql.streaming.python_streaming_source_runner")
+"""The modules that Spark runs as programs, and that the fork server runs instead."""
+
+_WORKER_PYTHON: Final = f"""#!/bin/sh
 set -f
 IFS=:
 path=
 for place in $PYTHONPATH; do
-    case $place in */pyspark.zip | */py4j-*.zip) ;; *) path=${path:+$path:}$place ;; esac
+    case $place in */pyspark.zip | */py4j-*.zip) ;; *) path=${{path:+$path:}}$place ;; esac
 done
 unset IFS
 export PYTHONPATH="$path"
-case "$1 $2" in "-m pyspark.daemon") shift 2; set -- -m subscriber.pipeline.worker_daemon "$@" ;; esac
+case "$1 $2" in {" | ".join(f'"-m {name}"' for name in _FORKED)}) exec PYTHON -I -S CLIENT SOCKET "$@" ;; esac
 exec PYTHON "$@"
 """
+_LONGEST_SOCKET: Final = 100
+"""The bytes of the path of a Unix socket. Systems allow 104 or 108."""
+_END_SECONDS: Final = 5.0
 
 
 @contextlib.contextmanager
-def worker_python(scratch: Path, *, local: bool) -> Iterator[None]:
+def worker_python(scratch: Path, log_file: Path, *, local: bool) -> Iterator[None]:
     """Make Spark's Python processes use this Python, unless the user has set PYSPARK_PYTHON.
 
     By default Spark uses the first python3 on PATH, which may not have the dependencies. It also
@@ -35,24 +43,69 @@ def worker_python(scratch: Path, *, local: bool) -> Iterator[None]:
     library from this zip again. That takes half a second whenever a query starts, and about five
     processes are needed for the first query. The installed library is the same, and already
     compiled. Therefore, if the processes run on this machine, they are started by a script that
-    removes the zip from the path. The script also starts
-    :mod:`subscriber.pipeline.worker_daemon` instead of pyspark's daemon.
+    removes the zip from the path. The script also asks :mod:`subscriber.pipeline.fork_server` for
+    the processes that import most.
+
+    Args:
+        scratch: a folder that is removed after the block.
+        log_file: the standard error of the fork server.
+        local: whether the processes run on this machine.
     """
     if "PYSPARK_PYTHON" in os.environ:
         yield
         return
-    chosen = sys.executable
-    if local:
-        script = scratch / "python"
-        script.write_text(_WORKER_PYTHON.replace('PYTHON "$@"', f'{shlex.quote(sys.executable)} "$@"'))
-        script.chmod(0o700)
-        if os.access(script, os.X_OK):  # a temporary folder may be mounted noexec
-            chosen = str(script)
-    os.environ["PYSPARK_PYTHON"] = chosen
+    with contextlib.ExitStack() as end:
+        chosen = sys.executable
+        if local:
+            script, address = scratch / "python", scratch / "fork-server"
+            script.write_text(_script(address))
+            script.chmod(0o700)
+            if os.access(script, os.X_OK):  # a temporary folder may be mounted noexec
+                chosen = str(script)
+                if len(os.fsencode(address)) <= _LONGEST_SOCKET:
+                    end.enter_context(_fork_server(address, log_file))
+        os.environ["PYSPARK_PYTHON"] = chosen
+        end.callback(os.environ.pop, "PYSPARK_PYTHON")
+        yield
+
+
+def _script(address: Path) -> str:
+    words = {
+        "PYTHON": shlex.quote(sys.executable),
+        "CLIENT": shlex.quote(str(resources.files("subscriber.pipeline") / "fork_client.py")),
+        "SOCKET": shlex.quote(str(address)),
+    }
+    return re.sub(r"\b(PYTHON|CLIENT|SOCKET)\b", lambda found: words[found[0]], _WORKER_PYTHON)
+
+
+@contextlib.contextmanager
+def _fork_server(address: Path, log_file: Path) -> Iterator[None]:
+    """Run the fork server during the block. It has a session of its own, so that Ctrl-C does not
+    end it.
+    """
+    log = os.open(log_file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    try:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "subscriber.pipeline.fork_server", str(address)],
+            stdin=subprocess.PIPE,
+            stdout=log,
+            stderr=log,
+            # Spark's processes must agree about hashes of text.
+            env={**os.environ, "PYTHONHASHSEED": "0"},
+            start_new_session=True,
+        )
+    finally:
+        os.close(log)
     try:
         yield
     finally:
-        del os.environ["PYSPARK_PYTHON"]
+        assert process.stdin is not None
+        process.stdin.close()
+        try:
+            process.wait(_END_SECONDS)
+        except subprocess.TimeoutExpired:  # it is still importing
+            process.kill()
+            process.wait()
 
 
 def package_archive(folder: Path) -> Path:

@@ -107,7 +107,7 @@ def starting_spark(master: str, log_file: Path) -> Iterator[Callable[[], SparkSe
         tempfile.TemporaryDirectory(prefix="subscriber-spark-", ignore_cleanup_errors=True) as scratch,
         _log_settings(log_file, Path(scratch)) as log_settings,
         _environment({**search_path(os.environ), **_spark_home(), "JAVA_HOME": java}),
-        worker_python(Path(scratch), local=local),
+        worker_python(Path(scratch), log_file, local=local),
         contextlib.ExitStack() as end,
     ):
         settings = {

@@ -192,4 +192,4 @@ def test_python_workers_are_forked_with_their_modules(spark):
 
     ((there, pandas, parent),) = spark.sparkContext.parallelize([0], 1).map(look).collect()
     assert (there, pandas) == (True, False)
-    assert "subscriber.pipeline.worker_daemon" in parent
+    assert "subscriber.pipeline.fork_server" in parent

@@ -33,7 +33,7 @@ def test_local_processes_are_this_python_without_sparks_zipped_library(tmp_path)
     """Which would be compiled anew in every process; the rest of the path stays, blanks and all"""
     show = "import json, os, sys; print(json.dumps([sys.prefix, sys.argv[1:], os.environ['PYTHONPATH']]))"
     path = "/a b:/spark/python/lib/pyspark.zip:/spark/python/lib/py4j-0.10.9.9-src.zip:/c*"
-    with worker_python(tmp_path, local=True):
+    with worker_python(tmp_path, tmp_path / "spark.log", local=True):
         command = [os.environ["PYSPARK_PYTHON"], "-c", show, "one argument", "*"]
         answer = subprocess.run(
             command, env={"PYTHONPATH": path}, cwd=tmp_path, capture_output=True, text=True, check=True
@@ -43,21 +43,21 @@ def test_local_processes_are_this_python_without_sparks_zipped_library(tmp_path)
 
 
 def test_processes_on_other_machines_are_the_python_of_this_path(tmp_path):
-    with worker_python(tmp_path, local=False):
+    with worker_python(tmp_path, tmp_path / "spark.log", local=False):
         assert os.environ["PYSPARK_PYTHON"] == sys.executable
 
 
 def test_a_temporary_folder_without_programs_is_no_obstacle(tmp_path, monkeypatch):
     """mount -o noexec"""
     monkeypatch.setattr("os.access", lambda *_: False)
-    with worker_python(tmp_path, local=True):
+    with worker_python(tmp_path, tmp_path / "spark.log", local=True):
         assert os.environ["PYSPARK_PYTHON"] == sys.executable
 
 
 @pytest.mark.parametrize("local", [True, False])
 def test_the_users_own_choice_stays(tmp_path, monkeypatch, local):
     monkeypatch.setenv("PYSPARK_PYTHON", "/opt/python")
-    with worker_python(tmp_path, local=local):
+    with worker_python(tmp_path, tmp_path / "spark.log", local=local):
         assert os.environ["PYSPARK_PYTHON"] == "/opt/python"
     assert os.environ["PYSPARK_PYTHON"] == "/opt/python"
     assert list(Path(tmp_path).iterdir()) == []
