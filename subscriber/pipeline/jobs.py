@@ -42,6 +42,8 @@ begins when the first job has ended.
 """
 
 _MOST_JOB_BYTES: Final = 16 * 1024 * 1024
+_FIRST_SHARE: Final = 8
+"""The first jobs read so many times less, so that loading begins early."""
 
 _POOL: Final = "copy"
 _BLOCKS_AHEAD: Final = 2
@@ -140,9 +142,10 @@ class RangeJobs:
         if not self._driver_reads:
             self._context.setJobGroup(self._group, self._group, interruptOnCancel=True)
             self._context.setLocalProperty("spark.scheduler.pool", _POOL)
+        most_bytes = max(1, self.job_bytes // _FIRST_SHARE)
         while (part := self._take()) is not None:
             try:
-                for item in self._read(part):
+                for item in self._read(part, most_bytes):
                     if isinstance(item, CopyRange):
                         with self._changed:
                             self._pending.appendleft(item)
@@ -154,6 +157,7 @@ class RangeJobs:
             # py4j and Spark raise many kinds of errors, with the JVM's text
             except Exception as error:
                 self._hand_over(_explain(error))
+            most_bytes = self.job_bytes
             with self._changed:
                 self._reading -= 1
                 all_read = not self._pending and not self._reading
@@ -171,7 +175,7 @@ class RangeJobs:
             self._reading += 1
             return self._pending.popleft()
 
-    def _read(self, part: CopyRange) -> Iterator[LoadBlock | CopyRange]:
+    def _read(self, part: CopyRange, most_bytes: int) -> Iterator[LoadBlock | CopyRange]:
         # A row may have a gigabyte. The JVM needs several times the size of what passes it, and
         # would run out of memory.
         if self._driver_reads or not part.piece.row_slots or part.giant:
@@ -179,7 +183,7 @@ class RangeJobs:
                 for block in reading:
                     yield load_block(self._relation, self._reader.copy_format, block)
             return
-        task = partial(read_part, self._reader, self._relation, part, self.job_bytes)
+        task = partial(read_part, self._reader, self._relation, part, most_bytes)
         for item in self._empty_partition().mapPartitions(task).toLocalIterator(prefetchPartitions=True):
             if isinstance(item, SubscriberError):
                 raise item

@@ -82,7 +82,7 @@ class Reader:
         self._lock = threading.Lock()
 
     def read_range(self, wanted: CopyRange, most_bytes: int) -> Iterator[CopyBlock | CopyRange]:
-        assert most_bytes == 7
+        assert most_bytes in (1, 7), "the first jobs read less"
         with self._lock:
             self.reading += 1
             self.most_reading = max(self.reading, self.most_reading)
