@@ -3,8 +3,9 @@
 - *Processes.* A process that has the file open prevents all other processes from opening it.
   Therefore a connection is opened for one transaction and closed after it. This costs about twenty
   milliseconds, and lets ``subscriber sql``, ``subscriber status`` and the users' tools open the
-  file in between. If another process has the file open, opening is tried again
-  (:mod:`subscriber.targets.duckdb.connection`). Closing the file does not write a checkpoint;
+  file in between. While transactions follow each other closely, ``subscriber run`` closes the file
+  only once a second (:mod:`subscriber.targets.duckdb.keep_open`). If another process has the file
+  open, opening is tried again (:mod:`subscriber.targets.duckdb.connection`). Closing the file does not write a checkpoint;
   DuckDB writes one when its write-ahead log has grown. A transaction that copies a large table
   prevents other processes from opening the file until it ends.
 - *Transactions* are optimistic, and several connections of this process can write at the same time.
@@ -25,6 +26,8 @@ With current versions, duckdb-engine does not reflect columns and keys. Shapes a
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -60,6 +63,7 @@ def open_duckdb(url: sa.URL) -> Target:
         ImportError: DuckDB is not installed.
     """
     from subscriber.targets.duckdb.connection import open_file
+    from subscriber.targets.duckdb.keep_open import KeptOpen
 
     if url.database in (None, "", ":memory:") or str(url.database).startswith(":memory:"):
         raise UsageError(
@@ -69,11 +73,19 @@ def open_duckdb(url: sa.URL) -> Target:
     engine = sa.create_engine(url, paramstyle="qmark", poolclass=sa.NullPool, hide_parameters=True)
     _quote_every_name(engine.dialect, Path(str(url.database)).name)
 
+    file, kept = str(url.database), KeptOpen()
+
     @sa.event.listens_for(engine, "do_connect")
     def connect(dialect: Any, _record: object, arguments: list[Any], options: dict[str, Any]) -> Any:
-        return open_file(str(url.database), partial(dialect.connect, *arguments, **options))
+        kept.opening()
+        connection = open_file(file, partial(dialect.connect, *arguments, **options))
+        kept.opened(connection)
+        return connection
 
-    file = str(url.database)
+    @sa.event.listens_for(engine, "close")
+    def closed(_connection: object, _record: object) -> None:
+        kept.closed()
+
     errors = DuckDBErrors(file)
 
     def table_roles() -> TableRoles:
@@ -109,10 +121,24 @@ def open_duckdb(url: sa.URL) -> Target:
         open_table_roles=table_roles,
         read_result=partial(read_result, real="FLOAT"),
         # DuckDB's lock on the file is released between transactions.
-        run_lock=FileRunLock(file),
+        run_lock=_DuckDBRunLock(file, kept.keeping),
         status_file=Path(f"{file}.subscriber-status"),
         files=(Path(file), Path(f"{file}.wal")),
     )
+
+
+class _DuckDBRunLock(FileRunLock):
+    """The run lock of a file; the process that holds it may keep the file open."""
+
+    def __init__(self, file: str, keeping: Callable[[], AbstractContextManager[None]]) -> None:
+        super().__init__(file)
+        self._keeping = keeping
+
+    @contextmanager
+    def hold(self) -> Iterator[None]:
+        """See :meth:`RunLock.hold`."""
+        with super().hold(), self._keeping():
+            yield
 
 
 def _quote_every_name(dialect: Any, database: str) -> None:
