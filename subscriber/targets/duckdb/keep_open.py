@@ -74,17 +74,17 @@ class KeptOpen:
         if pause > 0:
             self._sleep(pause)
 
-    def opened(self, connection: Any) -> None:
+    def opened(self, open_another: Callable[[], Any]) -> None:
         """Note that a connection was opened.
 
         Args:
-            connection: a connection of DuckDB's module.
+            open_another: opens another one, while the first is open.
         """
         with self._changed:
             self._connections += 1
             self._used = self._clock()
             if self._keeps and self._keeper is None and not self._pauses:
-                self._keeper = connection.duplicate()
+                self._keeper = open_another()
                 self._since = self._used
             self._changed.notify_all()
 

@@ -77,9 +77,10 @@ def open_duckdb(url: sa.URL) -> Target:
 
     @sa.event.listens_for(engine, "do_connect")
     def connect(dialect: Any, _record: object, arguments: list[Any], options: dict[str, Any]) -> Any:
+        open_again = partial(open_file, file, partial(dialect.connect, *arguments, **options))
         kept.opening()
-        connection = open_file(file, partial(dialect.connect, *arguments, **options))
-        kept.opened(connection)
+        connection = open_again()
+        kept.opened(open_again)
         return connection
 
     @sa.event.listens_for(engine, "close")

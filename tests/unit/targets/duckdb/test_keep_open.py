@@ -17,13 +17,12 @@ from tests.waits import PATIENCE, wait_until
 
 
 class Connection:
-    """A connection of DuckDB's module, which counts its duplicates that are open."""
+    """A connection of DuckDB's module; counts those that are open."""
 
     open = 0
 
-    def duplicate(self) -> Connection:
+    def __init__(self) -> None:
         Connection.open += 1
-        return self
 
     def close(self) -> None:
         Connection.open -= 1
@@ -37,7 +36,7 @@ def none_open():
 def use(kept: KeptOpen) -> None:
     """A transaction."""
     kept.opening()
-    kept.opened(Connection())
+    kept.opened(Connection)
     kept.closed()
 
 
@@ -81,7 +80,7 @@ def test_the_pause_begins_when_the_last_transaction_has_ended(monkeypatch):
     pauses: list[float] = []
     kept = KeptOpen(sleep=pauses.append)
     with kept.keeping():
-        kept.opened(Connection())
+        kept.opened(Connection)
         wait_until(lambda: Connection.open == 0)
         use(kept)
         assert pauses == [], "a connection is open: to wait would not close the file"
