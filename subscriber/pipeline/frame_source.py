@@ -4,6 +4,7 @@
 ::
 
     partition ──▶ read_rows ──▶ decode_frames ──▶ encode ──▶ frame                  one Python task of an executor
+                                                  ├─ on the driver's machine ──▶ file
                                                   ├─ SubscriberError ──▶ error
                                                   └─ too large ──▶ rest             the driver reads it itself
 
@@ -37,6 +38,7 @@ from subscriber.errors import SubscriberError
 from subscriber.journal.reader import read_messages
 from subscriber.journal.storage import Storage, open_storage
 from subscriber.lsn import INVALID_LSN, LSN, format_lsn, parse_lsn
+from subscriber.pipeline.frame_files import leave_frame
 from subscriber.pipeline.planning_error import leaving_error
 from subscriber.pipeline.source import JournalPartition, PgoutputSource, PgoutputStreamReader, is_true
 
@@ -46,8 +48,9 @@ if TYPE_CHECKING:
     from subscriber.protocol.changes import Frame
     from subscriber.publication.publishing import Publishing
 
-FRAME_SCHEMA: Final = pa.schema([pa.field(name, pa.binary()) for name in ("frame", "error", "rest")])
-"""The columns of a row: ``frame`` is an encoded Frame; ``error`` is the pickled error that ended
+FRAME_SCHEMA: Final = pa.schema([pa.field(name, pa.binary()) for name in ("frame", "file", "error", "rest")])
+"""The columns of a row: ``frame`` is an encoded Frame; ``file`` is the path of a file that has one
+(:mod:`subscriber.pipeline.frame_files`); ``error`` is the pickled error that ended
 the partition instead; ``rest`` is a pickled :class:`PartitionRest`.
 """
 
@@ -65,7 +68,7 @@ the default size.
 class FrameSource(PgoutputSource):
     """``format("pgoutput_frames")``; see the module's docstring.
 
-    It has four options in addition to those of :class:`PgoutputSource`:
+    It has five options in addition to those of :class:`PgoutputSource`:
 
     - ``asText``: true if every value stays in PostgreSQL's text form, for a target that parses it
       itself. Default: false.
@@ -73,6 +76,8 @@ class FrameSource(PgoutputSource):
       server evaluates the publications.
     - ``errorFile``: the file into which the planner writes an error
       (:mod:`subscriber.pipeline.planning_error`). Default: none.
+    - ``frameFolder``: the folder into which tasks write their frames, if they run on the machine of
+      the driver. Default: frames are sent through the JVM.
     - ``progressFile``: the file that says how far the driver has read the journal itself
       (:mod:`subscriber.pipeline.tail`). While it does not exist, micro-batches are empty. Default:
       none.
@@ -101,6 +106,7 @@ class FrameSource(PgoutputSource):
                 publishing=publishing,
                 error_file=file,
                 progress_file=self.options.get("progressFile"),
+                frame_folder=self.options.get("frameFolder"),
                 **plan,
             )
 
@@ -115,9 +121,11 @@ class FrameStreamReader(PgoutputStreamReader):
         publishing: Publishing | None,
         error_file: str | None = None,
         progress_file: str | None = None,
+        frame_folder: str | None = None,
         **plan: Any,
     ) -> None:
         super().__init__(**plan)
+        self._frame_folder = None if frame_folder is None else Path(frame_folder)
         self._error_file = error_file
         self._progress_file = progress_file
         self._as_text = as_text
@@ -176,7 +184,13 @@ class FrameStreamReader(PgoutputStreamReader):
         def rest(done: int) -> bytes:
             return pickle.dumps(PartitionRest(self, partition, done))
 
-        return encode_frames(_messages(partition), as_text=self._as_text, publishing=self._publishing, rest=rest)
+        return encode_frames(
+            _messages(partition),
+            as_text=self._as_text,
+            publishing=self._publishing,
+            rest=rest,
+            folder=self._frame_folder,
+        )
 
     def frames(self, partition: InputPartition) -> Iterator[Frame]:
         """Return the frames of one partition, decoded in this process.
@@ -279,6 +293,7 @@ def encode_frames(
     as_text: bool,
     publishing: Publishing | None = None,
     rest: Callable[[int], bytes],
+    folder: Path | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Decode a partition and encode its frames as rows of :data:`FRAME_SCHEMA`.
 
@@ -291,12 +306,17 @@ def encode_frames(
         publishing: the emulated publications; None if the server evaluates the publications.
         rest: returns what is sent instead of a frame that is too large, given the number of frames
             before it; this is the last row.
+        folder: where frames are written into files; None if they are sent.
     """
     from subscriber.stages.decode_frames import decode_frames
 
     try:
         for done, frame in enumerate(decode_frames(batches, as_text=as_text, publishing=publishing)):
             encoded = frame.encode()
+            file = None if folder is None else leave_frame(folder, encoded)
+            if file is not None:
+                yield _row(file=file.encode())
+                continue
             if len(encoded) > LARGEST_FRAME:
                 yield _row(rest=rest(done))
                 return

@@ -101,7 +101,7 @@ def starting_spark(master: str, log_file: Path) -> Iterator[Callable[[], SparkSe
     """
     java = str(find_java())
     log_file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    local = _is_local(master)
+    local = is_local(master)
     # Everything that Spark writes into its working directories is removed with the session.
     with (
         tempfile.TemporaryDirectory(prefix="subscriber-spark-", ignore_cleanup_errors=True) as scratch,
@@ -238,7 +238,7 @@ _NOT_AUTHENTICATED: Final = (
 )
 
 
-def _is_local(master: str) -> bool:
+def is_local(master: str) -> bool:
     """Return whether executors are threads of this machine's JVM; with ``local-cluster[…]`` they
     are processes.
     """
@@ -247,7 +247,7 @@ def _is_local(master: str) -> bool:
 
 def _network_settings(master: str) -> dict[str, str]:
     """Return the settings that decide who may connect; see the module's docstring."""
-    if _is_local(master):
+    if is_local(master):
         loopback = dict.fromkeys(("spark.driver.host", "spark.driver.bindAddress"), "127.0.0.1")
         return {**loopback, "spark.authenticate": "true"}
     remote = {"spark.executorEnv.PYTHONSAFEPATH": "1"}

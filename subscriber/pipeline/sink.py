@@ -42,6 +42,7 @@ from subscriber.apply.applier import Applier, ApplyResult
 from subscriber.apply.apply_batch import apply_batch, asking
 from subscriber.errors import Stopped, SubscriberError
 from subscriber.lsn import LSN, parse_lsn
+from subscriber.pipeline.frame_files import take_frame
 from subscriber.pipeline.frame_source import FRAME_SCHEMA, FrameStreamReader
 from subscriber.pipeline.tail import Tail
 from subscriber.protocol.changes import Frame
@@ -274,11 +275,13 @@ def _frames(rows: Iterator[pa.RecordBatch]) -> Iterator[Frame]:
     """Return the frames of these rows in order."""
     try:
         for row in rows:
-            frame, error, rest = (row.column(name)[0] for name in FRAME_SCHEMA.names)
+            frame, file, error, rest = (row.column(name)[0] for name in FRAME_SCHEMA.names)
             if error.is_valid:
                 raise pickle.loads(error.as_buffer())  # noqa: S301 - written by our own executors
             if rest.is_valid:
                 yield from pickle.loads(rest.as_buffer()).frames()  # noqa: S301 - written by our own executors
+            elif file.is_valid:
+                yield Frame.decode(take_frame(file.as_py().decode()))
             else:
                 yield Frame.decode(memoryview(frame.as_buffer()))
     finally:

@@ -6,22 +6,25 @@ import contextlib
 import re
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
 
+import pyarrow as pa
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from subscriber.apply.applier import Applier, ApplyResult
 from subscriber.errors import PipelineError, SubscriberError
 from subscriber.lsn import LSN, format_lsn
+from subscriber.pipeline.frame_files import remove_frames
 from subscriber.pipeline.frame_source import FRAME_SCHEMA, FrameSource, FrameStreamReader, as_option
 from subscriber.pipeline.planning_error import left_error
 from subscriber.pipeline.read_ahead import ReadAhead
+from subscriber.pipeline.session import is_local
 from subscriber.pipeline.sink import BatchSink, OnFailure, end_query
 from subscriber.pipeline.tail import Tail
 from subscriber.publication.publishing import Publishing
@@ -88,6 +91,7 @@ class ApplyQuery:
         self._checkpoint = self._folder / "checkpoint"
         self._error_file = self._folder / "error"
         self._progress_file = self._folder / "progress"
+        self._frame_folder = self._folder / "frames" if is_local(str(spark.sparkContext.master)) else None
         reader = FrameStreamReader(
             url=stream.journal,
             starting_lsn=format_lsn(stream.applied),
@@ -103,7 +107,7 @@ class ApplyQuery:
             self._checkpoint,
             stream.applied,
             on_applied,
-            self._ahead.rows,
+            self._rows,
             reader,
             on_failure,
             tail=Tail(reader, self._progress_file, applier.interruption.stop),
@@ -135,6 +139,9 @@ class ApplyQuery:
             .option("errorFile", str(self._error_file))
             .option("progressFile", str(self._progress_file))
         )
+        if self._frame_folder is not None:
+            self._frame_folder.mkdir()
+            source = source.option("frameFolder", str(self._frame_folder))
         if stream.publishing is not None:
             source = source.option("publishing", as_option(stream.publishing))
         return (
@@ -144,6 +151,12 @@ class ApplyQuery:
             .foreachBatch(self._sink)
             .start()
         )
+
+    def _rows(self, batch: DataFrame) -> Iterator[pa.RecordBatch]:
+        """Return the rows of a micro-batch; see :meth:`ReadAhead.rows`."""
+        if self._frame_folder is not None:
+            remove_frames(self._frame_folder)
+        return self._ahead.rows(batch)
 
     @property
     def applied(self) -> LSN:

@@ -5,9 +5,9 @@
   milliseconds, and lets ``subscriber sql``, ``subscriber status`` and the users' tools open the
   file in between. While transactions follow each other closely, ``subscriber run`` closes the file
   only once a second (:mod:`subscriber.targets.duckdb.keep_open`). If another process has the file
-  open, opening is tried again (:mod:`subscriber.targets.duckdb.connection`). Closing the file does not write a checkpoint;
-  DuckDB writes one when its write-ahead log has grown. A transaction that copies a large table
-  prevents other processes from opening the file until it ends.
+  open, opening is tried again (:mod:`subscriber.targets.duckdb.connection`). Closing the file does
+  not write a checkpoint; DuckDB writes one when its write-ahead log has grown. A transaction that
+  copies a large table prevents other processes from opening the file until it ends.
 - *Transactions* are optimistic, and several connections of this process can write at the same time.
   If two transactions change the same row, DuckDB refuses the later change, and the subscriber tries
   it again. DuckDB does not have savepoints.

@@ -118,6 +118,20 @@ def test_a_frame_that_is_too_large_for_the_jvm_is_left_to_the_driver_with_all_af
     assert [key for group in groups for key in group.new.column("a").to_pylist()] == list(range(2, 20_003))
 
 
+def test_frames_are_left_in_files_for_a_driver_on_the_same_machine(tmp_path, monkeypatch):
+    """However large they are; without space on the disk they are sent."""
+    journal, folder = tmp_path / "journal", tmp_path / "frames"
+    folder.mkdir()
+    three_transactions(journal)
+    monkeypatch.setattr(frame_source, "LARGEST_FRAME", 1)
+    rows = read(journal, frameFolder=str(folder))
+    assert [row["frame"] for row in rows] == [None]
+    assert [str(path).encode() for path in folder.iterdir()] == [row["file"] for row in rows]
+    assert keys([{"frame": next(folder.iterdir()).read_bytes()}]) == [1, 2, 3]
+    folder.rename(tmp_path / "other")
+    assert [row["rest"] is None for row in read(journal, frameFolder=str(folder))] == [False]
+
+
 def test_executors_publish_what_they_have_decoded(tmp_path):
     three_transactions(tmp_path)
     publishing = Publishing((Publication("p", tables=(entry(TABLE, "a > 1"),)),), tables(TABLE))

@@ -156,6 +156,25 @@ def test_what_a_task_has_left_to_the_driver_is_applied_in_its_place(applier, tar
     assert state(target) == ([1, 2, 3], 0x400)
 
 
+def test_frames_in_files_are_applied_and_removed(applier, target, tmp_path):
+    """commit_order"""
+    journal, offsets, folder = tmp_path / "journal", tmp_path / "offsets", tmp_path / "frames"
+    three_transactions(journal)
+    offsets.mkdir()
+    folder.mkdir()
+    (offsets / "0").write_text('v1\n{}\n{"lsn": "0/400"}')
+    options = {"journal": str(journal), "frameFolder": str(folder)}
+    reader: Any = FrameSource(options).streamReader(None)  # type: ignore[arg-type]
+    rows = [
+        row for partition in reader.partitions({"lsn": "0/100"}, {"lsn": "0/400"}) for row in reader.read(partition)
+    ]
+    assert len(list(folder.iterdir())) == len(rows)
+    batch: Any = None
+    BatchSink(applier, tmp_path, LSN(0x100), lambda result: None, lambda _batch: iter(rows), reader)(batch, 0)
+    assert state(target) == ([1, 2, 3], 0x400)
+    assert list(folder.iterdir()) == []
+
+
 # Publications of the subscriber's own -------------------------------------------------------------
 
 TABLE = table("public.t", {"a": "int4", "b": "text"}, key=["a"], oid=T.relation_id)

@@ -1,4 +1,4 @@
-"""The file stays open between transactions of a run, and other processes can open it now and then."""
+"""The file stays open between transactions of a run; other processes can open it now and then."""
 
 from __future__ import annotations
 
