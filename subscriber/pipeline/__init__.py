@@ -25,7 +25,9 @@ The other modules:
 
 - ``streaming_query`` builds a query from source and sink.
 - ``session`` creates the Spark session; ``java`` and ``python_workers`` find the programs that it
-  needs.
+  needs. ``fork_server`` forks Spark's Python processes, and ``fork_client`` asks it to.
+- ``tail`` finds what the driver reads itself.
+- ``frame_files`` passes frames from an executor to a driver on the same machine.
 - ``read_ahead`` runs the jobs of a micro-batch, one for each partition, a few at a time.
 - ``on_spark`` bundles queries and copies for :mod:`subscriber.runtime`.
 - ``planning_error`` passes the errors of planners to the driver. A
