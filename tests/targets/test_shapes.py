@@ -11,7 +11,7 @@ import pytest
 import sqlalchemy as sa
 
 from subscriber.schema.shape import TableShape, UniqueKey
-from subscriber.targets import Target, TargetTable
+from subscriber.targets import Target, TargetTable, open_target
 from subscriber.targets.ddl import add_column, drop_table, rename_column
 from tests.targets.tables import OIDS, created, insert, is_unknown, qualified, reflected, run, shape_of, stored
 
@@ -168,7 +168,7 @@ def refuses_rows(target: Target, shape: TableShape) -> bool:
         return target.shapes.refuses_rows(connection, table)
 
 
-_FOLDED: Final = ("sqlite", "duckdb", "postgresql")
+_FOLDED: Final = ("sqlite", "duckdb", "postgresql", "mysql", "mariadb")
 """The dialects of which it is known when they refuse a row."""
 _WIDE: Final = shape_of({"a": "integer", "b": "text", "n": "integer"}, ["a"])
 
@@ -218,6 +218,45 @@ def test_what_else_may_refuse_a_row_in_postgresql(target, statement):
     created(target, _WIDE)
     run(target, statement)
     assert refuses_rows(target, _WIDE)
+
+
+_OPTIONS: Final = (
+    "ENGINE = Aria",
+    "ROW_FORMAT = COMPACT",
+    "PARTITION BY RANGE (a) (PARTITION p VALUES LESS THAN (10))",
+    f"ADD (v2 TEXT, {', '.join(f'n{number} TEXT' for number in range(64))})",
+    "ADD CHECK (n > 0)",
+    "MODIFY b JSON",
+)
+
+
+@pytest.mark.parametrize("option", _OPTIONS, ids=["engine", "format", "partitions", "columns", "check", "json"])
+def test_what_else_may_refuse_a_row_in_mariadb(target, option):
+    if target.capabilities.database != "MariaDB":
+        pytest.skip("only MariaDB has it")
+    created(target, _WIDE)
+    run(target, f"ALTER TABLE t {option}")
+    assert refuses_rows(target, _WIDE)
+
+
+def test_a_table_that_the_user_may_not_write_refuses_rows(target):
+    if target.capabilities.database != "MariaDB":
+        pytest.skip("the others are tested with their roles")
+    created(target, _WIDE)
+    for statement in (
+        "CREATE USER IF NOT EXISTS reader IDENTIFIED BY 'p'",
+        f"GRANT SELECT, INSERT, UPDATE ON {target.url.database}.t TO reader",
+    ):
+        run(target, statement)
+    try:
+        with open_target(
+            target.url.set(username="reader", password="p").render_as_string(hide_password=False)
+        ) as other:
+            assert refuses_rows(other, _WIDE)
+            run(target, f"GRANT DELETE ON {target.url.database}.t TO reader")
+            assert not refuses_rows(other, _WIDE)
+    finally:
+        run(target, "DROP USER reader")
 
 
 @pytest.mark.parametrize("index", ["(n)", "USING brin (n)"])

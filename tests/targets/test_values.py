@@ -89,6 +89,8 @@ def test_no_value_is_refused_that_its_column_accepts(target, kind):
         insert(target, connection, shape, *((str(number), text) for number, text in enumerate(accepted)))
     if target.capabilities.database in ("SQLite", "DuckDB", "PostgreSQL") and kind in _USUAL:
         assert len(accepted) >= len(VALUES[kind]) - 1, "all but NaN in a DECIMAL"
+    if target.capabilities.database == "MariaDB" and kind in _USUAL - {"time without time zone"}:
+        assert accepted, "the finite ones, and ASCII"
     if kind in _MODIFIERS and target.capabilities.database in ("SQLite", "PostgreSQL"):
         assert not any(accepts(text, modifier + 1) for text in VALUES[kind]), "the publisher's values may be longer"
 

@@ -58,6 +58,22 @@ _CONNECTED: Final = sa.text(
     f" WHERE privilege_type = 'TRIGGER' AND table_schema = {_HERE} AND table_name = :name) AS connected"
 )
 
+_MOST_COLUMNS: Final = 64
+"""With so many columns a row fits into a page, whatever its values are: InnoDB stores up to 40 bytes
+of a long value in the row.
+"""
+_PLAIN: Final = sa.text(
+    "SELECT t.engine = 'InnoDB' AND t.row_format = 'Dynamic' AND t.table_type = 'BASE TABLE'"
+    " AND coalesce(t.create_options, '') NOT LIKE '%partitioned%'"
+    f" AND (SELECT count(*) FROM information_schema.columns c WHERE c.table_schema = {_HERE} AND c.table_name = :name) <= {_MOST_COLUMNS}"
+    " AND NOT EXISTS (SELECT 1 FROM information_schema.table_constraints c"
+    f" WHERE c.table_schema = {_HERE} AND c.table_name = :name AND c.constraint_type = 'CHECK')"
+    " AND NOT EXISTS (SELECT 1 FROM information_schema.statistics s"
+    f" WHERE s.table_schema = {_HERE} AND s.table_name = :name AND s.column_name IS NULL) AS plain"
+    f" FROM information_schema.tables t WHERE t.table_schema = {_HERE} AND t.table_name = :name"
+)
+_MISSING_PRIVILEGES: Final = frozenset({1142, 1143})
+
 
 def read_table(connection: sa.Connection, schema: str, table: str) -> TargetTable | None:
     """The target's table for a table of the publisher; see
@@ -149,6 +165,30 @@ def is_connected(connection: sa.Connection, table: TargetTable) -> bool:
     """
     place = {"database": table.schema, "name": table.name}
     return any(row.connected for row in _answer(connection, _CONNECTED, place))
+
+
+def is_plain(connection: sa.Connection, table: TargetTable) -> bool:
+    """Whether the table has no CHECK constraint, no partitions and no index of an expression, and
+    each row of short values fits into a page.
+    """
+    place = {"database": table.schema, "name": table.name}
+    return any(row.plain for row in _answer(connection, _PLAIN, place))
+
+
+def may_write(connection: sa.Connection, table: TargetTable) -> bool:
+    """Whether this user may insert, update and delete all columns of the table."""
+    clause, nothing = table.clause(), sa.literal_column("1") == sa.literal_column("0")
+    columns = [clause.c[column.name] for column in table.columns]
+    nothing_new = sa.select(*columns).where(nothing)
+    try:
+        connection.execute(sa.insert(clause).from_select(columns, nothing_new))
+        connection.execute(sa.update(clause).values({column: column for column in columns}).where(nothing))
+        connection.execute(sa.delete(clause).where(nothing))
+    except sa.exc.DBAPIError as error:
+        if error.orig is not None and error.orig.args[0] in _MISSING_PRIVILEGES:
+            return False
+        raise
+    return True
 
 
 def has_inexact_key(table: TargetTable) -> bool:

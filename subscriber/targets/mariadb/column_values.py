@@ -19,6 +19,11 @@ class MariaDBValues(GenericValues):
         """See :func:`subscriber.targets.mariadb.values.check_column`."""
         mariadb_values.check_column(type_oid, column)
 
+    def accepts(self, type_oid: int, type_modifier: int, column: TargetColumn, values: pa.Array) -> bool:
+        """See :func:`subscriber.targets.mariadb.values.accepts`."""
+        del type_modifier  # the values are checked
+        return mariadb_values.accepts(type_oid, column, values)
+
     def bind_values(self, type_oid: int, column: TargetColumn, values: pa.Array) -> list[Any]:
         """See :func:`subscriber.targets.mariadb.values.bind_values`."""
         return mariadb_values.bind_values(type_oid, column, values)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 
 from subscriber.targets.generic.shapes import GenericShapes
-from subscriber.targets.mariadb.catalog import has_inexact_key, is_connected, read_table
+from subscriber.targets.mariadb.catalog import has_inexact_key, is_connected, is_plain, may_write, read_table
 from subscriber.targets.target_table import TargetTable
 
 
@@ -23,3 +23,10 @@ class MariaDBShapes(GenericShapes):
         """
         with self._errors.reporting():
             return has_inexact_key(table) or is_connected(connection, table)
+
+    def refuses_rows(self, connection: sa.Connection, table: TargetTable) -> bool:
+        """See :meth:`Shapes.refuses_rows`."""
+        if any(column.generated for column in table.columns):
+            return True
+        with self._errors.reporting():
+            return not is_plain(connection, table) or not may_write(connection, table)

@@ -68,6 +68,11 @@ _BLOBS: Final = frozenset({"varbinary", "tinyblob", "blob", "mediumblob", "longb
 _BIGINT, _BPCHAR, _VARCHAR, _DATE, _TIME, _TIMESTAMP, _TIMESTAMPTZ, _NUMERIC, _UUID = (
     20, 1042, 1043, 1082, 1083, 1114, 1184, 1700, 2950,
 )  # fmt: skip
+_READ_ALL: Final = frozenset({"decimal", "double", "date", "datetime", "uuid"})
+"""Columns that accept every value that :func:`as_stored` does not refuse."""
+LONGEST_ACCEPTED: Final = 16_000
+"""The greatest length of a text or of bytes, in bytes, for :func:`accepts`."""
+_LONGEST_TINY: Final = 255
 _SHORT: Final = frozenset({1083, 1266, 1114, 1184, 1186, 2950, 869, 650, 829, 774, 3220})
 """Date and time types (except date), uuid, network addresses and pg_lsn: their texts are never
 longer than :data:`_SHORT_LENGTH`.
@@ -190,6 +195,40 @@ def _allowed(type_oid: int) -> frozenset[str]:
         _UUID: {"uuid"},
     }.get(type_oid, set())
     return TEXTS | native | ({"char"} if type_oid in _CHAR_HOLDS else set())
+
+
+def accepts(type_oid: int, column: TargetColumn, values: pa.Array) -> bool:
+    """Whether a column is known to accept these values.
+
+    They are not converted to another type of PostgreSQL, and fit the column whatever its character
+    set is. Times and CHAR are left out.
+    """
+    if column.storage not in _allowed(type_oid):
+        return False
+    try:
+        stored = as_stored(type_oid, column, values)
+    except UnsupportedValue:
+        return False
+    if pa.types.is_integer(stored.type):
+        return column.storage not in INTEGERS or _in_range(column, stored)
+    if column.storage in TEXTS | _BLOBS:
+        return _is_short(column, stored)
+    return column.storage in _READ_ALL
+
+
+def _in_range(column: TargetColumn, values: pa.Array) -> bool:
+    bounds = pc.min_max(values.cast(pa.int64())).as_py()
+    greatest = greatest_integer(column)
+    least = 0 if "unsigned" in column.declared_type else -greatest - 1
+    return bounds["min"] is None or least <= bounds["min"] <= bounds["max"] <= greatest
+
+
+def _is_short(column: TargetColumn, values: pa.Array) -> bool:
+    is_binary = pa.types.is_binary(values.type)
+    if not (is_binary or pc.all(pc.string_is_ascii(values.cast(pa.string()))).as_py() in (True, None)):
+        return False
+    longest = pc.max(pc.binary_length(values)).as_py() or 0
+    return bool(longest <= (_LONGEST_TINY if column.storage.startswith("tiny") else LONGEST_ACCEPTED))
 
 
 def bind_values(type_oid: int, column: TargetColumn, values: pa.Array) -> list[Any]:
