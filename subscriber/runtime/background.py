@@ -6,9 +6,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 T = TypeVar("T")
+
+_MOMENT_SECONDS: Final = 0.03
 
 
 class Background(Generic[T]):
@@ -37,7 +39,8 @@ class Background(Generic[T]):
 
     def take(self) -> T | None:
         """Return the result; None while there is no result yet. The first call begins the work, and
-        so does the first call after a result.
+        so does the first call after a result. It waits a moment for the result: often no server has
+        to be waited for, and the next call is a turn of the supervisor later.
 
         Raises:
             Exception: the error that the work has raised.
@@ -45,6 +48,7 @@ class Background(Generic[T]):
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name=self.name, daemon=True)
             self._thread.start()
+            self._thread.join(_MOMENT_SECONDS)
         if self._thread.is_alive():
             return None
         result, error = self._result, self._error

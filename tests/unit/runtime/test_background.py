@@ -8,6 +8,7 @@ import time
 import pytest
 
 from subscriber.errors import PublisherUnavailable
+from subscriber.runtime import background as background_module
 from subscriber.runtime.background import Background
 
 
@@ -35,6 +36,11 @@ def test_take_does_not_wait_for_the_result():
     may_end.set()
     assert taken(background) == "done"
     assert not background.is_under_way()
+
+
+def test_a_result_that_is_there_after_a_moment_is_taken_at_once(monkeypatch):
+    monkeypatch.setattr(background_module, "_MOMENT_SECONDS", 10.0)
+    assert Background(lambda: "done", "test").take() == "done"
 
 
 def test_take_raises_the_error_of_the_work_and_starts_the_work_again():
