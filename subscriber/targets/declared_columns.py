@@ -8,7 +8,7 @@ report this.
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,6 +17,9 @@ import sqlalchemy as sa
 from subscriber.digits import integer_of
 from subscriber.errors import UnsupportedValue
 from subscriber.targets.target_table import TargetColumn
+
+_LARGEST_DECIMAL: Final = 38
+"""The largest precision of Arrow's decimal128."""
 
 
 class Declared(sa.types.UserDefinedType[Any]):
@@ -44,6 +47,9 @@ def check_number(column: TargetColumn, values: pa.Array) -> None:
     Raises:
         UnsupportedValue: 22003, with the column's name but without the value.
     """
+    precision, scale = declared_precision(column.declared_type)
+    if precision is not None and _fit(values, precision, scale):
+        return
     if pc.any(pc.match_substring_regex(values, "^(?:NaN|-?Infinity)$")).as_py():
         raise UnsupportedValue(
             f'column "{column.name}" holds finite numbers only',
@@ -51,7 +57,6 @@ def check_number(column: TargetColumn, values: pa.Array) -> None:
             column=column.name,
             hint="Declare the column as text to store values that are not finite numbers.",
         )
-    _, scale = declared_precision(column.declared_type)
     if pc.any(pc.match_substring_regex(values, rf"\.\d{{{scale}}}\d*[1-9]")).as_py():
         raise UnsupportedValue(
             f'a value of column "{column.name}" has more decimal digits than "{column.declared_type}" stores',
@@ -60,6 +65,19 @@ def check_number(column: TargetColumn, values: pa.Array) -> None:
             hint="Give the column a larger scale in the target.",
         )
     check_digits(column, values)
+
+
+def _fit(values: pa.Array, precision: int, scale: int) -> bool:
+    """Whether all values are numbers that Arrow reads with this precision and scale without a loss.
+    It reads them in a fraction of the time that the checks take.
+    """
+    if not 0 < precision <= _LARGEST_DECIMAL:
+        return False
+    try:
+        values.cast(pa.decimal128(precision, scale))
+    except pa.ArrowInvalid:
+        return False
+    return True
 
 
 def check_digits(column: TargetColumn, values: pa.Array) -> None:
