@@ -1,8 +1,8 @@
 """SIGTERM stops a run during any kind of work: nothing of the batch is in the target, and the next
 run completes it.
 
-A batch that takes long is a large one on DuckDB, one with a slow trigger on SQLite, and one that
-waits for a lock on the servers.
+A batch that takes long is one with a slow CHECK constraint on DuckDB, one with a slow trigger on
+SQLite, and one that waits for a lock on the servers.
 """
 
 from __future__ import annotations
@@ -32,6 +32,8 @@ CREATE TRIGGER slow AFTER INSERT ON t BEGIN
 END;
 """
 """Each row takes some 20 ms and can be interrupted, so 3,000 rows take a minute."""
+SLOW_CHECK = "CHECK (levenshtein(repeat(b, 10), 'y' || repeat(b, 10)) >= 0)"
+"""Each row takes half a millisecond, so 20,000 rows take ten seconds."""
 
 LONG = pytest.mark.long
 everybody = pytest.mark.parametrize("everybody", [False, True], ids=["the process", "everybody"])
@@ -133,7 +135,7 @@ def on_sqlite(server: PostgreSQLServer, folder: Path, name: str) -> Iterator[Slo
 def on_duckdb(server: PostgreSQLServer, folder: Path, name: str) -> Iterator[Slow]:
     database = folder / "target.duckdb"
     with open_target(f"duckdb:///{database}") as target, target.begin() as connection:
-        connection.exec_driver_sql(CREATE_TABLE)
+        connection.exec_driver_sql(f"{CREATE_TABLE.removesuffix(')')}, {SLOW_CHECK})")
     status = Path(f"{database}.subscriber-status")
     with slow(
         server, folder, name, f"duckdb:///{database}", rows=ROWS, applying=status.exists, let_go=lambda: None
