@@ -46,7 +46,7 @@ scenarios: .venv/.installed .venv/.servers ## the library on PostgreSQL's own su
 demo: .venv/.installed ## a real PostgreSQL replicates into SQLite through Spark, on this machine
 	@$(WITH_JAVA) $(BIN)/subscriber demo
 
-bench: .venv/.installed .venv/.servers ## the workloads beside PostgreSQL's own subscriber, about two hours; writes the figures into the documents
+bench: .venv/.installed .venv/.servers ## the workloads beside PostgreSQL's own subscriber, about 40 minutes; writes the figures into the documents
 	@$(WITH_JAVA) $(BIN)/python -m benchmarks --json benchmarks/results/full.json $(ARGS)
 	@$(WITH_JAVA) $(BIN)/python -m benchmarks --smoke --json benchmarks/results/smoke.json
 	@$(BIN)/python -m benchmarks.page

@@ -64,7 +64,7 @@ def rates(results: Json) -> str:
 
 
 def ratios(results: Json) -> str:
-    """The ratios to native."""
+    """The ratios to native, and the latencies."""
     names = [name for name in subscribers(results) if name != NATIVE]
     return _table(
         ["", "Workload", *names],
@@ -102,7 +102,7 @@ def subscribers(results: Json) -> list[str]:
 def rate(figures: Json) -> str:
     """A cell: a rate or two latencies, and the ratio."""
     if "p50_ms" in figures:
-        said = f"{_milliseconds(figures['p50_ms'])} and {_milliseconds(figures['p99_ms'])} ms"
+        said = _latencies(figures)
     elif "per_second" in figures:
         said = f"{figures['per_second']:,.0f}/s"
     else:
@@ -111,7 +111,9 @@ def rate(figures: Json) -> str:
 
 
 def ratio(figures: Json) -> str:
-    """A cell: the ratio, or why there is none."""
+    """A cell: the ratio, two latencies, or why there is neither."""
+    if "p50_ms" in figures:
+        return _latencies(figures)
     return short(figures["ratio"]) if "ratio" in figures else str(figures.get("failure", ""))
 
 
@@ -129,6 +131,10 @@ def between(text: str, name: str, content: str) -> str:
 
 def _table(head: list[str], rows: Iterable[list[str]]) -> str:
     return "\n".join(f"| {' | '.join(row)} |" for row in (head, ["---"] * len(head), *rows))
+
+
+def _latencies(figures: Json) -> str:
+    return f"{_milliseconds(figures['p50_ms'])} and {_milliseconds(figures['p99_ms'])} ms"
 
 
 def _milliseconds(value: float) -> str:
