@@ -59,8 +59,8 @@ _CONNECTED: Final = sa.text(
 )
 
 _MOST_COLUMNS: Final = 64
-"""With so many columns a row fits into a page, whatever its values are: InnoDB stores up to 40 bytes
-of a long value in the row.
+"""With so many columns a row fits into a page, whatever its values are: InnoDB stores up to 40
+bytes of a long value in the row.
 """
 _PLAIN: Final = sa.text(
     "SELECT t.engine = 'InnoDB' AND t.row_format = 'Dynamic' AND t.table_type = 'BASE TABLE'"
