@@ -110,6 +110,8 @@ class MariaDBServer(MariaDB):
                 "--no-defaults",
                 f"--datadir={data / 'data'}",
                 f"--socket={data / 'socket'}",
+                # A server that starts removes the temporary files of all servers from this folder.
+                f"--tmpdir={data}",
                 f"--pid-file={data / 'pid'}",
                 f"--init-file={data / 'users.sql'}",
                 "--bind-address=127.0.0.1",
