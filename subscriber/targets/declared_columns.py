@@ -19,7 +19,9 @@ from subscriber.errors import UnsupportedValue
 from subscriber.targets.target_table import TargetColumn
 
 _LARGEST_DECIMAL: Final = 38
-"""The largest precision of Arrow's decimal128."""
+"""The largest precision of Arrow's decimal128. Arrow does not notice that a number is too large
+for 128 bits, neither when it reads the digits nor when it appends zeros for the scale.
+"""
 
 
 class Declared(sa.types.UserDefinedType[Any]):
@@ -70,8 +72,14 @@ def check_number(column: TargetColumn, values: pa.Array) -> None:
 def _fit(values: pa.Array, precision: int, scale: int) -> bool:
     """Whether all values are numbers that Arrow reads with this precision and scale without a loss.
     It reads them in a fraction of the time that the checks take.
+
+    Args:
+        values: numbers as PostgreSQL prints them, without an exponent.
+        precision: the digits that the column stores.
+        scale: how many of them follow the decimal point.
     """
-    if not 0 < precision <= _LARGEST_DECIMAL:
+    longest = pc.max(pc.binary_length(values)).as_py() or 0
+    if not 0 < precision <= _LARGEST_DECIMAL or longest + scale > _LARGEST_DECIMAL:
         return False
     try:
         values.cast(pa.decimal128(precision, scale))

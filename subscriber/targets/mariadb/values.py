@@ -70,7 +70,7 @@ _BIGINT, _BPCHAR, _VARCHAR, _DATE, _TIME, _TIMESTAMP, _TIMESTAMPTZ, _NUMERIC, _U
 )  # fmt: skip
 _READ_ALL: Final = frozenset({"decimal", "double", "date", "datetime", "uuid"})
 """Columns that accept every value that :func:`as_stored` does not refuse."""
-LONGEST_ACCEPTED: Final = 16_000
+LONGEST_ACCEPTED: Final = 4_000
 """The greatest length of a text or of bytes, in bytes, for :func:`accepts`."""
 _LONGEST_TINY: Final = 255
 _SHORT: Final = frozenset({1083, 1266, 1114, 1184, 1186, 2950, 869, 650, 829, 774, 3220})
@@ -213,7 +213,7 @@ def accepts(type_oid: int, column: TargetColumn, values: pa.Array) -> bool:
         return column.storage not in INTEGERS or _in_range(column, stored)
     if column.storage in TEXTS | _BLOBS:
         return _is_short(column, stored)
-    return column.storage in _READ_ALL
+    return column.storage in _READ_ALL and "unsigned" not in column.declared_type
 
 
 def _in_range(column: TargetColumn, values: pa.Array) -> bool:

@@ -13,6 +13,7 @@ from subscriber.targets import TargetColumn
 from subscriber.targets.mariadb.ddl import MariaDBDDL
 from subscriber.targets.mariadb.values import (
     INEXACT_KEY,
+    accepts,
     bind_values,
     check_column,
     conversion_of,
@@ -20,7 +21,7 @@ from subscriber.targets.mariadb.values import (
     from_text,
     greatest_integer,
 )
-from subscriber.types import BUILT_IN_TYPES, type_name
+from subscriber.types import BUILT_IN_TYPES, decode_column, type_name
 from tests.frames import OIDS
 
 
@@ -219,6 +220,21 @@ def test_a_text_type_without_a_length_refuses_blanks_beyond_its_bytes():
     assert refusal(25, "tinytext", pa.array([longest + " "])).sqlstate == "22001"
     # The server itself refuses a text that does not end with a blank.
     assert bind_values(25, column("tinytext"), pa.array([longest + "."])) == [longest + "."]
+
+
+@pytest.mark.parametrize(
+    ("type_oid", "declared", "value", "known"),
+    [
+        (1700, "decimal(5,2)", "-1.00", True), (1700, "decimal(5,2) unsigned", "-1.00", False), (1700, "decimal(5,2)", "1000", False),
+        (701, "double", "-1", True), (701, "double unsigned", "-1", False), (20, "bigint(20)", "-1", True), (20, "bigint(20) unsigned", "-1", False),
+        (20, "int(11)", "2147483648", False), (25, "text", "a" * 4_000, True), (25, "text", "a" * 4_001, False), (25, "tinytext", "a" * 256, False),
+        (25, "text", "é", False), (1083, "time(6)", "12:00:00", False),
+    ],
+)  # fmt: skip
+def test_a_value_that_the_server_may_refuse_is_not_known_to_be_accepted(type_oid, declared, value, known):
+    """fast_equals_exact: such a value is written even if a later change overwrites it."""
+    values = decode_column(type_oid, pa.array([value.encode(), None], pa.binary()), binary=False, column=1)
+    assert accepts(type_oid, column(declared), values) is known
 
 
 # COPY's text --------------------------------------------------------------------------------------
