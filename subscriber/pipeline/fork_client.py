@@ -17,6 +17,7 @@ import sys
 from typing import Any
 
 NUMBER = struct.Struct("<i")
+"""What client and server send each other: the length of the request, the process ID, the exit code."""
 _SIGNAL_EXIT = 128
 
 
@@ -27,7 +28,7 @@ def main() -> int:
     try:
         connection.connect(path)
     except OSError:
-        os.execv(sys.executable, [sys.executable, *arguments])  # noqa: S606 - that is the purpose
+        os.execv(sys.executable, [sys.executable, *arguments])  # noqa: S606 - without a server this program becomes Python
     request = json.dumps({"arguments": arguments, "environment": dict(os.environ), "folder": os.getcwd()}).encode()
     socket.send_fds(connection, [NUMBER.pack(len(request))], [0, 1, 2])
     connection.sendall(request)

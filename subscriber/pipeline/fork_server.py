@@ -35,12 +35,12 @@ import runpy
 import select
 import signal
 import socket
-import struct
 import sys
 import traceback
 import warnings
 from typing import Final
 
+from subscriber.pipeline.fork_client import NUMBER
 from subscriber.without_pandas import use_arrow_without_pandas
 
 MODULES: Final = (
@@ -58,8 +58,6 @@ MODULES: Final = (
 )
 """What Spark's Python processes import."""
 
-NUMBER: Final = struct.Struct("<i")
-"""What the parts say to each other: the length of the request, the process ID, the exit code."""
 _STANDARD: Final = 3
 _MOST_REQUESTS: Final = 64
 
@@ -108,10 +106,12 @@ def _run(connection: socket.socket) -> None:
     except BaseException:
         traceback.print_exc()
     finally:
-        for stream in (sys.stdout, sys.stderr):
-            stream.flush()
-        connection.sendall(NUMBER.pack(code))
-        os._exit(code)
+        try:
+            for stream in (sys.stdout, sys.stderr):
+                stream.flush()
+            connection.sendall(NUMBER.pack(code))
+        finally:
+            os._exit(code)  # even if the client has ended: this process must not return to the server's loop
 
 
 def _take_request(connection: socket.socket) -> list[str]:

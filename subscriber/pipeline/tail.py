@@ -8,7 +8,7 @@ subscription has caught up.
     caught up    the micro-batch stays open ──▶ the driver waits for an entry, reads, decodes and applies it
                                 └── more than SMALL_BYTES wait: the micro-batch ends, Spark plans the next one
 
-Spark takes more than half a second to start a query: it starts the planner, which is a process of
+Spark takes about a third of a second to start a query: it starts the planner, which is a process of
 its own. The driver applies entries meanwhile, in slices of at most SMALL_BYTES, so that Spark's
 first micro-batch need not wait long for it. An entry that is larger is left to the executors.
 
@@ -74,7 +74,7 @@ class Tail:
         Raises:
             SubscriberError: the journal cannot be read, or has a gap.
         """
-        return self._wait_for(self._reader.small_end, applied, threading.Event())
+        return self._wait_for(self._reader.small_end, applied, self._stop.is_set)
 
     def next_slice(self, applied: LSN, has_begun: threading.Event) -> LSN | None:
         """Wait for entries after ``applied``, and return the end of a slice of at
@@ -86,13 +86,13 @@ class Tail:
         Raises:
             SubscriberError: the journal cannot be read, or has a gap.
         """
-        return self._wait_for(self._reader.slice_end, applied, has_begun)
+        return self._wait_for(self._reader.slice_end, applied, lambda: self._stop.is_set() or has_begun.is_set())
 
     def _wait_for(
-        self, find_end: Callable[[LSN, int], LSN | None], applied: LSN, has_begun: threading.Event
+        self, find_end: Callable[[LSN, int], LSN | None], applied: LSN, ends: Callable[[], bool]
     ) -> LSN | None:
         since = time.monotonic()
-        while not (self._stop.is_set() or has_begun.is_set()):
+        while not ends():
             token = self._reader.storage.change_token()
             end = find_end(applied, SMALL_BYTES)
             if end != applied:

@@ -19,7 +19,7 @@ from subscriber.lsn import INVALID_LSN, LSN, format_lsn
 from subscriber.pipeline.on_spark import Pipeline
 from subscriber.pipeline.streaming_query import ApplyQuery, JournalStream
 from subscriber.runtime.attempts import Attempts
-from subscriber.runtime.background import Background
+from subscriber.runtime.background import MOMENT_SECONDS, Background
 from subscriber.runtime.catalog_rules import BatchRules
 from subscriber.runtime.failures import FailureLog, is_tried_again
 from subscriber.runtime.gate import Gate
@@ -136,7 +136,7 @@ class ApplyHalf:
     def _start_query(self) -> None:
         state, subscription = self._state, self._state.subscription
         assert state.consumers is not None
-        if self.reading.take() is None:
+        if self.reading.take(MOMENT_SECONDS) is None:
             return
         with state.target.reporting(), state.target.engine.connect() as connection:
             state.applied = subscription.progress.read(connection)

@@ -10,7 +10,8 @@ from typing import Final, Generic, TypeVar
 
 T = TypeVar("T")
 
-_MOMENT_SECONDS: Final = 0.03
+MOMENT_SECONDS: Final = 0.03
+"""How long to wait for work that mostly needs no server: the supervisor's next turn comes later."""
 
 
 class Background(Generic[T]):
@@ -37,10 +38,12 @@ class Background(Generic[T]):
         thread = self._thread
         return thread is not None and thread.is_alive()
 
-    def take(self) -> T | None:
+    def take(self, wait_seconds: float = 0.0) -> T | None:
         """Return the result; None while there is no result yet. The first call begins the work, and
-        so does the first call after a result. It waits a moment for the result: often no server has
-        to be waited for, and the next call is a turn of the supervisor later.
+        so does the first call after a result.
+
+        Args:
+            wait_seconds: how long a call that begins the work waits for the result.
 
         Raises:
             Exception: the error that the work has raised.
@@ -48,7 +51,7 @@ class Background(Generic[T]):
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name=self.name, daemon=True)
             self._thread.start()
-            self._thread.join(_MOMENT_SECONDS)
+            self._thread.join(wait_seconds)
         if self._thread.is_alive():
             return None
         result, error = self._result, self._error

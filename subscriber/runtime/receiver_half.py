@@ -19,7 +19,7 @@ from subscriber.lsn import INVALID_LSN
 from subscriber.positions.consumers import JournalConsumers, place_of
 from subscriber.positions.slot_position import adopt_slot
 from subscriber.runtime.attempts import Attempts
-from subscriber.runtime.background import Background
+from subscriber.runtime.background import MOMENT_SECONDS, Background
 from subscriber.runtime.receiver_handle import ReceiverProcess
 from subscriber.runtime.receiver_process import Assignment
 from subscriber.runtime.spare_receiver import SpareReceiver
@@ -91,7 +91,7 @@ class ReceiverHalf:
         if state.applied == INVALID_LSN:
             # The progress is read only once: only this worker advances it, and a receiver must be
             # able to restart while the target cannot be reached.
-            adopted = self.adopting.take()
+            adopted = self.adopting.take(MOMENT_SECONDS)
             if adopted is None:
                 return
             state.subscription, state.applied = adopted

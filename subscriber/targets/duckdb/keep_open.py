@@ -81,11 +81,11 @@ class KeptOpen:
             open_another: opens another one, while the first is open.
         """
         with self._changed:
-            self._connections += 1
             self._used = self._clock()
             if self._keeps and self._keeper is None and not self._pauses:
                 self._keeper = open_another()
                 self._since = self._used
+            self._connections += 1
             self._changed.notify_all()
 
     def closed(self) -> None:

@@ -24,6 +24,8 @@ fork_server.main()
 PROGRAM = """
 import json, os, sys, time
 if __name__ == "__main__":
+    if sys.argv[2:] == ["announced"]:
+        print("begun", flush=True)
     print(json.dumps([sys.argv[1:], os.environ["WHO"], os.getcwd(), sys.stdin.read(), os.getppid()]), flush=True)
     print("an error", file=sys.stderr)
     if sys.argv[1] == "sleep":
@@ -106,6 +108,19 @@ def test_a_signal_that_ends_the_client_ends_the_process(server, tmp_path):
     client.stdout.close()
     assert client.stderr is not None
     client.stderr.close()
+
+
+def test_a_process_whose_client_was_killed_ends_as_usual(server, tmp_path):
+    server.await_start()
+    client = server.start("0", "announced", folder=tmp_path)
+    assert client.stdout is not None
+    assert client.stdout.readline() == "begun\n"
+    client.kill()
+    client.wait(PATIENCE)
+    printed, errors = client.communicate("")
+    assert json.loads(printed)[0] == ["0", "announced"]
+    assert errors == "an error\n"
+    wait_until(lambda: not children(server.process.pid))
 
 
 def test_without_a_server_the_client_is_the_process(server, tmp_path):

@@ -8,7 +8,6 @@ import time
 import pytest
 
 from subscriber.errors import PublisherUnavailable
-from subscriber.runtime import background as background_module
 from subscriber.runtime.background import Background
 
 
@@ -38,9 +37,8 @@ def test_take_does_not_wait_for_the_result():
     assert not background.is_under_way()
 
 
-def test_a_result_that_is_there_after_a_moment_is_taken_at_once(monkeypatch):
-    monkeypatch.setattr(background_module, "_MOMENT_SECONDS", 10.0)
-    assert Background(lambda: "done", "test").take() == "done"
+def test_a_call_that_begins_the_work_waits_for_the_result_if_it_is_told_to():
+    assert Background(lambda: "done", "test").take(10.0) == "done"
 
 
 def test_take_raises_the_error_of_the_work_and_starts_the_work_again():
