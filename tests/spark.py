@@ -19,6 +19,8 @@ import os
 import subprocess
 import sys
 import tempfile
+import threading
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -28,9 +30,10 @@ from pyspark.sql import DataFrame
 from subscriber.errors import UsageError
 from subscriber.pipeline.java import find_java
 
-TRAINING_SECONDS = 300.0
+TRAINING_SECONDS = 120.0
 VARIABLE = "SPARK_SUBMIT_OPTS"
 ROOT = Path(__file__).resolve().parents[1]
+_has_rows = threading.Event()
 
 
 def start_fast(cache: Path) -> None:
@@ -66,18 +69,20 @@ def _identity(java: Path) -> str:
 
 
 def _train(archive: Path) -> None:
-    """Create the archive, or an empty file that says not to try again."""
+    """Create the archive, or an empty file that says not to try again, and warn."""
     unfinished = archive.with_suffix(f".{os.getpid()}")
     environment = {**os.environ, VARIABLE: jvm_options(unfinished, "ArchiveClassesAtExit"), "PYTHONPATH": str(ROOT)}
     try:
         subprocess.run(
             [sys.executable, __file__], env=environment, check=True, capture_output=True, timeout=TRAINING_SECONDS
         )
-    except subprocess.SubprocessError:
+    except subprocess.SubprocessError as error:
         unfinished.unlink(missing_ok=True)
-    if not unfinished.exists():
-        unfinished.touch()
-    unfinished.rename(archive)
+        archive.touch()
+        warnings.warn(f"each test of Spark starts a slow JVM: {error}", stacklevel=2)
+    else:
+        unfinished.touch()  # a JVM that cannot archive classes has written no file
+        unfinished.rename(archive)
 
 
 def _work() -> None:
@@ -86,6 +91,7 @@ def _work() -> None:
     from subscriber.pipeline.session import spark_session
     from tests.frames import transaction
     from tests.streams import receive
+    from tests.waits import wait_until
 
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -96,7 +102,8 @@ def _work() -> None:
             rows = spark.readStream.format(FrameSource.name()).option("journal", str(folder / "journal")).load()
             written = rows.writeStream.foreachBatch(_take).option("checkpointLocation", str(folder / "checkpoint"))
             query = written.start()
-            query.processAllAvailable()
+            # Not processAllAvailable(): the source always has another micro-batch, an empty one.
+            wait_until(_has_rows.is_set)
             query.stop()
             spark.sparkContext.parallelize([1, 2], 2).mapPartitions(list).collect()
             # The archive is written when the JVM ends, and that takes some seconds.
@@ -107,7 +114,7 @@ def _work() -> None:
 
 def _take(batch: DataFrame, _number: int) -> None:
     for _ in batch.rdd.toLocalIterator(prefetchPartitions=True):
-        pass
+        _has_rows.set()
 
 
 if __name__ == "__main__":

@@ -17,7 +17,9 @@ import sys
 from typing import Any
 
 NUMBER = struct.Struct("<i")
-"""What client and server send each other: the length of the request, the process ID, the exit code."""
+"""What client and server send each other: the length of the request, the process ID, the exit
+code.
+"""
 _SIGNAL_EXIT = 128
 
 

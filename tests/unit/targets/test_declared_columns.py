@@ -106,7 +106,7 @@ def test_a_number_that_would_be_rounded_is_refused(value, words):
 def test_a_number_is_accepted_if_its_digits_fit(whole, scale, digits, places, zeros):
     """numeric(precision, scale): https://www.postgresql.org/docs/current/datatype-numeric.html
 
-    A number that ends with many zeros is a multiple of 2**128, in which Arrow's decimals wrap around.
+    A number that ends with many zeros is a multiple of 2**128, where Arrow's decimals wrap around.
     """
     value = Fraction(digits * 10**zeros, 10**places)
     fits = abs(value) < 10**whole and value * 10**scale == int(value * 10**scale)
