@@ -37,7 +37,7 @@ from subscriber.commands import run_command
 from subscriber.commands.subscription_grammar import parse
 from subscriber.commands.subscription_statements import Query
 from subscriber.pipeline.on_spark import spark_pipeline
-from subscriber.pipeline.session import spark_session
+from subscriber.pipeline.session import starting_spark
 from subscriber.runtime.supervisor import Supervisor
 from subscriber.scenario.servers.open_servers import PostgreSQL
 from subscriber.settings import Settings
@@ -230,8 +230,9 @@ def ours(url: str, folder: Path) -> Iterator[Ours]:
     """This program with a target that is an empty database. The journal is in ``folder``."""
     settings = Settings.from_environment({**os.environ, "SUBSCRIBER_JOURNAL": str(folder / "journal")})
     stop = threading.Event()
-    with open_target(url) as target, target.running(), spark_session("local[*]", folder / "spark.log") as spark:
+    with open_target(url) as target, target.running(), starting_spark("local[*]", folder / "spark.log") as spark:
         catalog.ensure_catalog(target.engine)
+        spark.session()  # the run is warm
         supervisor = Supervisor(target, spark_pipeline(spark), settings, once=False)
         thread = threading.Thread(target=supervisor.run, args=(stop,), daemon=True)
         thread.start()

@@ -13,6 +13,8 @@ def nothing(*_: object, **__: object) -> Any:
     raise AssertionError("nothing of this may happen")
 
 
-def unused_pipeline(has_ended: Callable[[], bool] = lambda: False) -> Pipeline:
+def unused_pipeline(
+    has_ended: Callable[[], bool] = lambda: False, check: Callable[[], None] = lambda: None
+) -> Pipeline:
     """A pipeline with which no query and no copy may be started."""
-    return Pipeline(nothing, nothing, has_ended)
+    return Pipeline(nothing, nothing, has_ended, check)

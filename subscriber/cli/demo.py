@@ -94,13 +94,13 @@ def _demonstrate(
         settings = Settings.from_environment({**os.environ, "SUBSCRIBER_JOURNAL": journal})
         console.print("starting Spark (local\\[*]) and PostgreSQL 18 (wal_level = logical) …")
         with (
-            starting_spark("local[*]", spark_log) as create_session,
+            starting_spark("local[*]", spark_log) as spark,
             open_postgresql(18, _DEMO_SETTINGS) as publisher,
         ):
             conninfo = _prepare(publisher, target, settings, console)
             well = False
             if not stop.is_set():
-                supervisor = Supervisor(target, spark_pipeline(create_session()), settings, once=False)
+                supervisor = Supervisor(target, spark_pipeline(spark), settings, once=False)
                 well = not stop.is_set() and _replicate(supervisor, target, conninfo, seconds, stop, console)
             if well:
                 return _compare(conninfo, target, console)

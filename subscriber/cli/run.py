@@ -94,8 +94,8 @@ def _run(
     *,
     once: bool,
 ) -> bool:
-    """Work until everything is done, or until ``stop`` is set. ``working`` is set when Spark has
-    started.
+    """Work until everything is done, or until ``stop`` is set. ``working`` is set when the workers
+    start; Spark may take longer.
 
     Returns:
         Whether the run was successful, as :meth:`Supervisor.run` returns it.
@@ -109,10 +109,9 @@ def _run(
     with open_target(target) as database, database.running():
         if stop.is_set():
             return _interrupted(once=once)
-        logger.info('starting Spark on master "%s"', master)  # may wait for the cluster
+        logger.info('starting Spark on master "%s"', master)
         try:
-            with starting_spark(master, spark_log(settings)) as create_session:
-                # All that does not need Spark is done while its JVM starts.
+            with starting_spark(master, spark_log(settings)) as spark:
                 with database.reporting():
                     catalog.ensure_catalog(database.engine)
                 for lost in database.transactions.durability_warnings():
@@ -126,7 +125,6 @@ def _run(
 
                 if stop.is_set():
                     return _interrupted(once=once)
-                spark = create_session()
                 working.set()
                 supervisor = Supervisor(database, spark_pipeline(spark), settings, once=once, on_message=listener)
                 statuses = partial(subscription_statuses, database, settings)

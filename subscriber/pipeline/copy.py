@@ -32,13 +32,12 @@ from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from typing import Final, Protocol
 
-from pyspark.sql import SparkSession
-
 from subscriber import failpoints
 from subscriber.apply.local_relations import Following, LocalRelation, RelationMap, with_shapes
 from subscriber.catalog import SchemaChanges
 from subscriber.errors import SubscriberError
 from subscriber.pipeline.jobs import RangeJobs
+from subscriber.pipeline.spark import Spark
 from subscriber.protocol.messages import Relation
 from subscriber.publication.publishing import Publishing
 from subscriber.publisher.copy_out import CopyReader
@@ -121,7 +120,7 @@ class CopyProgress:
 
 
 def copy_table(
-    spark: SparkSession,
+    spark: Spark,
     source: CopySource,
     target: Target,
     begin: BeginCopy,
@@ -133,7 +132,8 @@ def copy_table(
     """Copy a table in one transaction, which the caller begins and ends.
 
     Args:
-        spark: the Spark session.
+        spark: reads the table, unless it is so small that the driver does. A large table waits
+            until Spark has started.
         source: the table to copy.
         target: the target.
         begin: ``target.begin``, or a function that does more. It is entered once, with the first
@@ -148,6 +148,7 @@ def copy_table(
         ApplyError: the target's table, or a row, does not fit.
         TargetUnavailable: the target cannot be reached now.
         PipelineError: Spark failed; 57014 if ``stop`` was set.
+        Stopped: ``stop`` was set before Spark had started.
     """
     qualified = f"{source.schema}.{source.table}"
     local: LocalRelation | None = None
@@ -176,14 +177,14 @@ def copy_table(
         )
         refused = _refused(target, columns) if source.binary and ServerFeatures(version).binary_copy else {}
         progress = CopyProgress(0, 0, plan.estimated_rows, plan.estimated_bytes)
+        is_small = plan.estimated_bytes <= _READ_BY_DRIVER_BYTES
         with RangeJobs(
-            spark.sparkContext,
+            None if is_small else spark.session_unless(stop).sparkContext,
             reader,
             plan.relation,
             plan.ranges,
             settings.partition_bytes,
             group=f"copy of {qualified} {uuid.uuid4()}",
-            driver_reads=plan.estimated_bytes <= _READ_BY_DRIVER_BYTES,
         ) as jobs:
             blocks = jobs.blocks(stop)
             first = list(islice(blocks, 1))

@@ -5,7 +5,7 @@
     executor    decode ──▶ frame ──▶ file ─────────────────────────────▶ mapped into memory    driver
                                        └ its name ──▶ JVM ──▶ its name ─┘  and removed
 
-The JVM copies what passes it about ten times, and takes as much processor time for a frame as the
+The JVM copies what passes it several times, and takes as much processor time for a frame as the
 executor that decodes it. So only names pass it where the executors are threads of this machine
 (``local[*]``), which is the default. The files are in the folder of the query. They live for a
 moment, so that they are rarely written to the disk.

@@ -13,7 +13,7 @@ process. The public format with a ``mapInArrow`` behind it would give the same f
 every message would pass the JVM as a separate row, out of one Python process and into another, and
 this would take most of the time of a batch.
 
-A row may have a gigabyte, and the JVM needs about ten times the size of what passes it. The JVM
+A row may have a gigabyte, and the JVM needs several times the size of what passes it. The JVM
 would run out of memory, and the run would end. Therefore a frame that is too large is not sent.
 Instead the driver is told where to continue; it reads and decodes the rest of the partition in its
 Python process, which must hold the row in any case. *Rejected:* a larger JVM. Every user would pay

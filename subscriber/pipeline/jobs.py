@@ -56,14 +56,13 @@ class RangeJobs:
     have ended.
 
     Args:
-        context: the Spark context.
+        context: the Spark context; None if the driver reads everything itself, without Spark.
         reader: reads a range.
         relation: the table that the ranges belong to.
         ranges: the ranges to read.
         job_bytes: the amount of COPY data after which a job returns the rest of its range, unless
             its share of :data:`MOST_BYTES` is less.
         group: the name of the jobs' group, which must be unique; Spark's logs show it.
-        driver_reads: whether the driver reads everything itself, without Spark.
 
     Attributes:
         job_bytes: the amount of COPY data after which a job returns the rest of its range.
@@ -71,20 +70,18 @@ class RangeJobs:
 
     def __init__(
         self,
-        context: SparkContext,
+        context: SparkContext | None,
         reader: CopyReader,
         relation: Relation,
         ranges: Sequence[CopyRange],
         job_bytes: int,
         *,
         group: str,
-        driver_reads: bool,
     ) -> None:
         self._context = context
         self._reader = reader
         self._relation = relation
         self._group = group
-        self._driver_reads = driver_reads
         self._nothing: RDD[Any] | None = None  # an RDD of one empty partition, made when the first job needs it
         self._pending = deque(ranges)
         self._reading = 0
@@ -94,7 +91,7 @@ class RangeJobs:
         self._ready: queue.Queue[LoadBlock | Exception | None] = queue.Queue(_BLOCKS_AHEAD)
         if not ranges:
             self._ready.put(None)
-        in_flight = 1 if driver_reads else max(2, min(context.defaultParallelism, MOST_RANGES))
+        in_flight = 1 if context is None else max(2, min(context.defaultParallelism, MOST_RANGES))
         self.job_bytes = min(job_bytes, _MOST_JOB_BYTES, MOST_BYTES // in_flight)
         self._threads = [
             threading.Thread(target=self._work, name=group, daemon=True) for _ in range(min(in_flight, len(ranges)))
@@ -112,7 +109,7 @@ class RangeJobs:
             self._changed.notify_all()
         for thread in self._threads:
             while thread.is_alive():
-                if not self._driver_reads:
+                if self._context is not None:
                     with suppress(Exception):  # if Spark has ended, so have its jobs
                         self._context.cancelJobGroup(self._group)
                 thread.join(_CANCEL_SECONDS)
@@ -139,7 +136,7 @@ class RangeJobs:
 
     def _work(self) -> None:
         """Read ranges until none is left. This is the function of one thread."""
-        if not self._driver_reads:
+        if self._context is not None:
             self._context.setJobGroup(self._group, self._group, interruptOnCancel=True)
             self._context.setLocalProperty("spark.scheduler.pool", _POOL)
         most_bytes = max(1, self.job_bytes // _FIRST_SHARE)
@@ -178,21 +175,21 @@ class RangeJobs:
     def _read(self, part: CopyRange, most_bytes: int) -> Iterator[LoadBlock | CopyRange]:
         # A row may have a gigabyte. The JVM needs several times the size of what passes it, and
         # would run out of memory.
-        if self._driver_reads or not part.piece.row_slots or part.giant:
+        if self._context is None or not part.piece.row_slots or part.giant:
             with closing(self._reader.read_whole(part, self._closed)) as reading:
                 for block in reading:
                     yield load_block(self._relation, self._reader.copy_format, block)
             return
         task = partial(read_part, self._reader, self._relation, part, most_bytes)
-        for item in self._empty_partition().mapPartitions(task).toLocalIterator(prefetchPartitions=True):
+        for item in self._empty_partition(self._context).mapPartitions(task).toLocalIterator(prefetchPartitions=True):
             if isinstance(item, SubscriberError):
                 raise item
             yield item
 
-    def _empty_partition(self) -> RDD[Any]:
+    def _empty_partition(self, context: SparkContext) -> RDD[Any]:
         with self._changed:
             if self._nothing is None:
-                self._nothing = self._context.parallelize([], 1)
+                self._nothing = context.parallelize([], 1)
             return self._nothing
 
     def _hand_over(self, item: LoadBlock | Exception | None) -> None:

@@ -6,10 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from pyspark.sql import SparkSession
-
 from subscriber.pipeline.copy import CopyTable, copy_table
-from subscriber.pipeline.session import END_SECONDS, has_ended
+from subscriber.pipeline.session import END_SECONDS
+from subscriber.pipeline.spark import Spark
 from subscriber.pipeline.streaming_query import ApplyQuery, StartQuery
 
 
@@ -22,13 +21,17 @@ class Pipeline:
         copy_table: copies one table from a snapshot.
         has_ended: returns whether Spark has ended, so that neither can work any more; it may wait a
             moment to be certain.
+        check: raises the error if Spark cannot be started.
     """
 
     start_query: StartQuery
     copy_table: CopyTable
     has_ended: Callable[[], bool] = lambda: False
+    check: Callable[[], None] = lambda: None
 
 
-def spark_pipeline(spark: SparkSession) -> Pipeline:
-    """Return the pipeline of a Spark session."""
-    return Pipeline(partial(ApplyQuery, spark), partial(copy_table, spark), partial(has_ended, spark, END_SECONDS))
+def spark_pipeline(spark: Spark) -> Pipeline:
+    """Return the pipeline of Spark, which may still be starting."""
+    return Pipeline(
+        partial(ApplyQuery, spark), partial(copy_table, spark), partial(spark.has_ended, END_SECONDS), spark.check
+    )

@@ -19,11 +19,9 @@ import contextlib
 import logging
 import os
 import re
-import signal
-import subprocess
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from importlib import resources
 from pathlib import Path
 from typing import Any, Final
@@ -34,11 +32,12 @@ from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
-from subscriber.errors import PipelineError, UsageError
+from subscriber.errors import PipelineError, Stopped, UsageError
 from subscriber.interpreter import search_path
 from subscriber.journal.reader import BATCH_ROWS
 from subscriber.pipeline.java import find_java
 from subscriber.pipeline.python_workers import package_archive, worker_python
+from subscriber.pipeline.spark import Spark
 from subscriber.without_pandas import use_arrow_without_pandas
 
 logger = logging.getLogger(__name__)
@@ -84,19 +83,16 @@ def spark_session(master: str, log_file: Path) -> Iterator[SparkSession]:
         UsageError: there is no Java that Spark can run on, or the master cannot be reached.
         PipelineError: Spark's Java process has ended before the block.
     """
-    with starting_spark(master, log_file) as create:
-        yield create()
+    with starting_spark(master, log_file) as spark:
+        yield spark.session()
 
 
 @contextlib.contextmanager
-def starting_spark(master: str, log_file: Path) -> Iterator[Callable[[], SparkSession]]:
-    """Like :func:`spark_session`, for a caller that has other work to do while the JVM starts.
-
-    Gives a function that waits for the JVM and creates the session; the caller calls it once.
+def starting_spark(master: str, log_file: Path) -> Iterator[Spark]:
+    """Like :func:`spark_session`, but give Spark at once: the session is created meanwhile.
 
     Raises:
-        UsageError: there is no Java that Spark can run on. The function raises UsageError if the
-            master cannot be reached.
+        UsageError: there is no Java that Spark can run on.
         PipelineError: Spark's Java process has ended before the block.
     """
     java = str(find_java())
@@ -108,7 +104,6 @@ def starting_spark(master: str, log_file: Path) -> Iterator[Callable[[], SparkSe
         _log_settings(log_file, Path(scratch)) as log_settings,
         _environment({**search_path(os.environ), **_spark_home(), "JAVA_HOME": java}),
         worker_python(Path(scratch), log_file, local=local),
-        contextlib.ExitStack() as end,
     ):
         settings = {
             **_SETTINGS,
@@ -119,7 +114,6 @@ def starting_spark(master: str, log_file: Path) -> Iterator[Callable[[], SparkSe
             "spark.sql.warehouse.dir": f"{scratch}/warehouse",
         }
         jvm = _StartingJVM({"spark.master": master, **settings}, log_file)
-        end.callback(jvm.end_unused)
         # pyspark imports this module when it passes the first value to the JVM.
         use_arrow_without_pandas("pyspark.testing.utils")
 
@@ -129,22 +123,23 @@ def starting_spark(master: str, log_file: Path) -> Iterator[Callable[[], SparkSe
                 builder = builder.config(name, value)
             try:
                 jvm.hand_over()
-                with _own_interrupt_handler():
-                    session = builder.getOrCreate()
+                session = builder.getOrCreate()
             except Exception as error:  # py4j and Spark raise many kinds here, with the JVM's text
                 raise UsageError(
                     f'could not start Spark on master "{master}"',
                     detail=_first_line(error),
                     hint=f"See {log_file}. A master is local[*], spark://host:port, k8s://… or yarn.",
                 ) from error
-            end.enter_context(_running(session, log_file))
+            _expect_the_end(session)
             if not local:
                 if session.sparkContext.getConf().get("spark.authenticate", "false") != "true":
                     logger.warning(_NOT_AUTHENTICATED, master)
                 session.sparkContext.addPyFile(str(package_archive(Path(scratch))))
+            logger.info("Spark has started")
             return session
 
-        yield create
+        with _running(Spark(master, create), jvm, log_file) as spark:
+            yield spark
 
 
 class _StartingJVM:
@@ -171,20 +166,27 @@ class _StartingJVM:
 
         Raises:
             Exception: as raised by pyspark, if the JVM could not be started.
+            Stopped: the JVM was told to end.
         """
         if self._thread is None:
             return
         self._thread.join()
         if self._error is not None:
             raise self._error
-        SparkContext._ensure_initialized(gateway=self._gateway)  # noqa: SLF001 - the same
-        self._gateway = None
+        with self._lock:
+            if self._unused:
+                raise Stopped("stopped before Spark had started")
+            SparkContext._ensure_initialized(gateway=self._gateway)  # noqa: SLF001 - the same
 
-    def end_unused(self) -> None:
-        """End the JVM if it was not handed over, without waiting for it."""
+    def end(self) -> None:
+        """End the JVM without waiting for it; no session uses it. pyspark would start another one
+        for another session.
+        """
         with self._lock:
             self._unused = True
             if self._gateway is not None:
+                if SparkContext._gateway is self._gateway:  # noqa: SLF001 - the same
+                    SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001 - the same
                 self._end(self._gateway)
 
     def _start(self) -> None:
@@ -198,10 +200,9 @@ class _StartingJVM:
         finally:
             os.close(log)
         with self._lock:
+            self._gateway = gateway
             if self._unused:
                 self._end(gateway)
-            else:
-                self._gateway = gateway
 
     @staticmethod
     def _end(gateway: Any) -> None:
@@ -209,27 +210,32 @@ class _StartingJVM:
 
 
 @contextlib.contextmanager
-def _running(session: SparkSession, log_file: Path) -> Iterator[None]:
-    """Stop the session at the end of the block.
+def _running(spark: Spark, jvm: _StartingJVM, log_file: Path) -> Iterator[Spark]:
+    """Stop Spark at the end of the block. If it has not started by then, this does not wait for it.
 
     Raises:
         PipelineError: Spark's Java process has ended before the block.
     """
-    with _expecting_the_end(session):
-        try:
-            yield
-        except (Py4JError, OSError):
-            if not has_ended(session, END_SECONDS):
-                raise
-            raise PipelineError(
-                "Spark's Java process has ended",
-                detail="It ran out of memory, or another process has ended it.",
-                hint=f"{log_file} may say more. Start again: changes that are not in the target are applied then.",
-            ) from None
-        finally:
-            if not has_ended(session):
-                with contextlib.suppress(Py4JError, OSError):  # Spark may end at this moment
-                    session.stop()
+    root = logging.getLogger()
+    root.addFilter(_is_not_py4js)
+    try:
+        yield spark
+    except (Py4JError, OSError):
+        if not spark.has_ended(END_SECONDS):
+            raise
+        raise PipelineError(
+            "Spark's Java process has ended",
+            detail="It ran out of memory, or another process has ended it.",
+            hint=f"{log_file} may say more. Start again: changes that are not in the target are applied then.",
+        ) from None
+    finally:
+        session = spark.created
+        if session is None:
+            jvm.end()
+        elif not spark.has_ended():
+            with contextlib.suppress(Py4JError, OSError):  # Spark may end at this moment
+                session.stop()
+        root.removeFilter(_is_not_py4js)
 
 
 _NOT_AUTHENTICATED: Final = (
@@ -297,42 +303,19 @@ def _environment(variables: Mapping[str, str]) -> Iterator[None]:
                 os.environ[name] = value
 
 
-@contextlib.contextmanager
-def _expecting_the_end(session: SparkSession) -> Iterator[None]:
-    """Print no tracebacks of pyspark and py4j when the JVM closes its connections.
+def _expect_the_end(session: SparkSession) -> None:
+    """Let pyspark print no traceback when the JVM closes its connections.
 
     The code that uses the JVM raises an error in that case, and that error is reported. pyspark's
-    server of accumulators prints a traceback whenever a session ends that has run an RDD: the
-    server's error handler is replaced, and not restored. py4j logs its errors through the root
-    logger, which leaves them out within the block.
+    server of accumulators prints a traceback whenever a session ends that has run an RDD. py4j logs
+    its errors through the root logger, which leaves them out while Spark runs.
     """
     server: Any = session.sparkContext._accumulatorServer  # noqa: SLF001 - it has no other name
     server.handle_error = lambda _request, _address: None
-    root = logging.getLogger()
-    root.addFilter(_is_not_py4js)
-    try:
-        yield
-    finally:
-        root.removeFilter(_is_not_py4js)
 
 
 def _is_not_py4js(record: logging.LogRecord) -> bool:
     return "py4j" not in Path(record.pathname).parts
-
-
-def has_ended(session: SparkSession, seconds: float = 0) -> bool:
-    """Return whether the JVM that pyspark has started is gone, or ends within ``seconds``. Its
-    sockets are closed a moment before it is gone.
-
-    A JVM that another program has started is not checked.
-    """
-    gateway: Any = session.sparkContext._gateway  # noqa: SLF001 - it has no other name
-    process: subprocess.Popen[bytes] | None = gateway.proc
-    if process is None:
-        return False
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        process.wait(seconds)
-    return process.returncode is not None
 
 
 @contextlib.contextmanager
@@ -341,19 +324,6 @@ def _log_settings(log_file: Path, scratch: Path) -> Iterator[Path]:
     settings = scratch / "log4j2.properties"
     settings.write_text(text.replace("@LOG_FILE@", str(log_file)))
     yield settings
-
-
-@contextlib.contextmanager
-def _own_interrupt_handler() -> Iterator[None]:
-    """Keep this program's handler of Ctrl-C. Spark installs another one, which raises
-    KeyboardInterrupt wherever the main thread is.
-    """
-    ours = signal.getsignal(signal.SIGINT)
-    try:
-        yield
-    finally:
-        if threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGINT, ours)
 
 
 def _first_line(error: BaseException) -> str:

@@ -1,15 +1,21 @@
-"""The streaming query of one subscription, composed of source and sink."""
+"""The streaming query of one subscription, composed of source and sink.
+
+A thread waits for Spark and starts the query there. Meanwhile the driver applies what waits in the
+journal (:mod:`subscriber.pipeline.tail`).
+"""
 
 from __future__ import annotations
 
 import contextlib
 import re
 import shutil
+import socket
 import tempfile
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 import pyarrow as pa
 from py4j.protocol import Py4JError
@@ -18,7 +24,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from subscriber.apply.applier import Applier, ApplyResult
-from subscriber.errors import PipelineError, SubscriberError
+from subscriber.errors import PipelineError, Stopped, SubscriberError
 from subscriber.lsn import LSN, format_lsn
 from subscriber.pipeline.frame_files import remove_frames
 from subscriber.pipeline.frame_source import FRAME_SCHEMA, FrameSource, FrameStreamReader, as_option
@@ -26,6 +32,7 @@ from subscriber.pipeline.planning_error import left_error
 from subscriber.pipeline.read_ahead import ReadAhead
 from subscriber.pipeline.session import is_local
 from subscriber.pipeline.sink import BatchSink, OnFailure, end_query
+from subscriber.pipeline.spark import Spark
 from subscriber.pipeline.tail import Tail
 from subscriber.publication.publishing import Publishing
 from subscriber.settings import Settings
@@ -34,6 +41,10 @@ _MISSING_MODULE: Final = re.compile(r"No module named '([\w.]+)'")
 _INTERRUPT_SECONDS: Final = 0.2
 """The interval between two interrupts of a batch that is to end. More than one may be necessary,
 because an interrupt between two statements has no effect.
+"""
+_starting = threading.Lock()
+"""Held while a query starts: with the first one, pyspark starts a server for the calls of
+foreachBatch, and does not expect another thread to do the same.
 """
 
 
@@ -56,7 +67,7 @@ class ApplyQuery:
     """A running query from one journal into one target.
 
     Args:
-        spark: the Spark session.
+        spark: runs the query when it has started.
         name: the name of the query; no other running query may have it.
         stream: what the query reads.
         applier: applies the batches.
@@ -65,14 +76,11 @@ class ApplyQuery:
         turn: held while the target is written.
         on_failure: called after a batch has failed, in the thread that applies. It decides whether
             the batch is tried again, and when.
-
-    Raises:
-        SubscriberError: the query cannot be started.
     """
 
     def __init__(
         self,
-        spark: SparkSession,
+        spark: Spark,
         name: str,
         stream: JournalStream,
         applier: Applier,
@@ -83,15 +91,18 @@ class ApplyQuery:
         on_failure: OnFailure = end_query,
     ) -> None:
         self._applier = applier
-        self._journal = stream.journal
-        self._two_phase = applier.two_phase
         # The checkpoint is removed with the query: the progress in the target decides where a query
         # begins (progress_with_data).
         self._folder = Path(tempfile.mkdtemp(prefix="subscriber-checkpoint-"))
         self._checkpoint = self._folder / "checkpoint"
         self._error_file = self._folder / "error"
         self._progress_file = self._folder / "progress"
-        self._frame_folder = self._folder / "frames" if is_local(str(spark.sparkContext.master)) else None
+        self._frame_folder = self._folder / "frames" if is_local(spark.master) else None
+        self._segment_bytes = settings.segment_bytes
+        self._ahead: ReadAhead | None = None
+        self._query: StreamingQuery | None = None
+        self._error: Exception | None = None
+        self._caller: Any = None
         reader = FrameStreamReader(
             url=stream.journal,
             starting_lsn=format_lsn(stream.applied),
@@ -101,7 +112,6 @@ class ApplyQuery:
             as_text=applier.target.capabilities.postgresql_text,
             publishing=stream.publishing,
         )
-        self._ahead = ReadAhead(spark.sparkContext, FRAME_SCHEMA, settings.segment_bytes)
         self._sink = BatchSink(
             applier,
             self._checkpoint,
@@ -114,48 +124,65 @@ class ApplyQuery:
             turn=turn,
         )
         self._sink.begin(name)
-        try:
-            self._query = self._start(
-                spark, name, stream, settings, as_text=applier.target.capabilities.postgresql_text
-            )
-        except PySparkException as error:
-            self._end_batch()
-            explained = self._explain(error)
-            shutil.rmtree(self._folder, ignore_errors=True)
-            raise explained from error
-
-    def _start(
-        self, spark: SparkSession, name: str, stream: JournalStream, settings: Settings, *, as_text: bool
-    ) -> StreamingQuery:
-        spark.dataSource.register(FrameSource)
-        source = (
-            spark.readStream.format(FrameSource.name())
-            .option("journal", self._journal)
-            .option("startingLsn", format_lsn(stream.applied))
-            .option("maxBytes", settings.max_batch_bytes)
-            .option("partitionBytes", settings.segment_bytes)
-            .option("twoPhase", self._two_phase)
-            .option("asText", as_text)
-            .option("errorFile", str(self._error_file))
-            .option("progressFile", str(self._progress_file))
+        options = self._options(stream, settings)
+        self._starter = threading.Thread(
+            target=self._start, args=(spark, name, options), name=f"start of {name}", daemon=True
         )
+        self._starter.start()
+
+    def _options(self, stream: JournalStream, settings: Settings) -> dict[str, str | int | bool]:
+        """Return the options of the source."""
+        options: dict[str, str | int | bool] = {
+            "journal": stream.journal,
+            "startingLsn": format_lsn(stream.applied),
+            "maxBytes": settings.max_batch_bytes,
+            "partitionBytes": settings.segment_bytes,
+            "twoPhase": self._applier.two_phase,
+            "asText": self._applier.target.capabilities.postgresql_text,
+            "errorFile": str(self._error_file),
+            "progressFile": str(self._progress_file),
+        }
         if self._frame_folder is not None:
             self._frame_folder.mkdir()
-            source = source.option("frameFolder", str(self._frame_folder))
+            options["frameFolder"] = str(self._frame_folder)
         if stream.publishing is not None:
-            source = source.option("publishing", as_option(stream.publishing))
+            options["publishing"] = as_option(stream.publishing)
+        return options
+
+    def _start(self, spark: Spark, name: str, options: dict[str, str | int | bool]) -> None:
+        """Start the query when Spark has started."""
+        try:
+            session = spark.session_unless(self._applier.interruption.stop)
+            with _starting:
+                self._query = self._start_in(session, name, options)
+        except Stopped:
+            pass
+        except Exception as error:  # py4j and Spark raise many kinds; failure() gives it
+            self._error = error
+
+    def _start_in(self, session: SparkSession, name: str, options: dict[str, str | int | bool]) -> StreamingQuery:
+        self._ahead = ReadAhead(session.sparkContext, FRAME_SCHEMA, self._segment_bytes)
+        session.dataSource.register(FrameSource)
+        source = session.readStream.format(FrameSource.name()).options(**options)
         return (
             source.load()
             .writeStream.queryName(name)
             .option("checkpointLocation", self._checkpoint.as_uri())
-            .foreachBatch(self._sink)
+            .foreachBatch(self._apply)
             .start()
         )
+
+    def _apply(self, batch: DataFrame, batch_id: int) -> None:
+        """Apply a micro-batch; Spark calls this in a thread of its own."""
+        gateway: Any = batch.sparkSession.sparkContext._gateway  # noqa: SLF001 - it has no other name
+        self._caller = gateway._gateway_client.get_thread_connection()  # noqa: SLF001 - the same
+        self._sink(batch, batch_id)
 
     def _rows(self, batch: DataFrame) -> Iterator[pa.RecordBatch]:
         """Return the rows of a micro-batch; see :meth:`ReadAhead.rows`."""
         if self._frame_folder is not None:
             remove_frames(self._frame_folder)
+        assert self._ahead is not None
         return self._ahead.rows(batch)
 
     @property
@@ -170,17 +197,26 @@ class ApplyQuery:
 
     @property
     def running(self) -> bool:
-        """Whether the query still runs."""
-        return bool(self._query.isActive)
+        """Whether the query starts or runs."""
+        if self._starter.is_alive():
+            return self._sink.failure is None
+        return self._query is not None and bool(self._query.isActive)
 
     def failure(self) -> SubscriberError | None:
         """Return why the query has ended, as an error with its original type; None if it was
         stopped.
+
+        Raises:
+            Exception: Spark has ended.
         """
         if self._sink.failure is not None:
             return self._sink.failure
-        exception = self._query.exception()
-        return None if exception is None else self._explain(exception)
+        exception = self._error if self._query is None else self._query.exception()
+        if exception is None:
+            return None
+        if not isinstance(exception, PySparkException):
+            raise exception
+        return self._explain(exception)
 
     def cancel(self) -> None:
         """Tell the query to end: a batch in progress is rolled back, and no other begins. This does
@@ -196,9 +232,16 @@ class ApplyQuery:
         first, even if the JVM has ended.
         """
         self._end_batch()
-        with contextlib.suppress(PySparkException, Py4JError, OSError):  # if the JVM has ended, so has the query
-            self._query.stop()
-        self._ahead.close()
+        self._starter.join()
+        if self._query is not None:
+            with contextlib.suppress(PySparkException, Py4JError, OSError):  # if the JVM has ended, so has the query
+                self._query.stop()
+        if self._caller is not None:
+            # Spark's thread has ended, and leaves its connection to our thread open.
+            with contextlib.suppress(OSError):
+                self._caller.socket.shutdown(socket.SHUT_RDWR)
+        if self._ahead is not None:
+            self._ahead.close()
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def _end_batch(self) -> None:
@@ -256,8 +299,4 @@ class StartQuery(Protocol):
         turn: contextlib.AbstractContextManager[object],
         on_failure: OnFailure = end_query,
     ) -> ApplyQuery:
-        """Start a query and return it; the arguments are those of :class:`ApplyQuery`.
-
-        Raises:
-            SubscriberError: the query cannot be started.
-        """
+        """Start a query and return it; the arguments are those of :class:`ApplyQuery`."""

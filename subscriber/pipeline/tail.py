@@ -3,14 +3,15 @@ subscription has caught up.
 
 ::
 
-    start        Spark starts the query, its first micro-batch is empty ──▶ the driver reads, decodes and applies
+    start        Spark starts, and then the query, whose first micro-batch is empty ──▶ the driver reads, decodes and applies
     backlog      Spark plans a micro-batch ──▶ executors read and decode ──▶ the driver applies
     caught up    the micro-batch stays open ──▶ the driver waits for an entry, reads, decodes and applies it
                                 └── more than SMALL_BYTES wait: the micro-batch ends, Spark plans the next one
 
-Spark takes about a third of a second to start a query: it starts the planner, which is a process of
-its own. The driver applies entries meanwhile, in slices of at most SMALL_BYTES, so that Spark's
-first micro-batch need not wait long for it. An entry that is larger is left to the executors.
+Spark takes some seconds to start, and a third of a second to start a query: it starts the planner,
+which is a process of its own. The driver applies entries meanwhile, in slices of at most
+SMALL_BYTES, so that Spark's first micro-batch need not wait long for it. An entry that is larger is
+left to the executors.
 
 A micro-batch takes Spark about 300 ms, however few rows it has: 60 ms each for the offset log and
 the commit log, 10 ms for planning, and the rest for a job and its Python task. The driver reads and
@@ -42,8 +43,8 @@ from subscriber.pipeline.frame_source import FrameStreamReader, write_progress
 from subscriber.pipeline.source import wait_for_change
 
 SMALL_BYTES: Final = 16 * 1024 * 1024
-"""What the driver reads itself, in bytes of the journal: it decodes them in less time than Spark
-takes for a micro-batch.
+"""What the driver reads itself, in bytes of the journal. It decodes them in 0.13 s (large
+transactions) to 0.55 s (those of one row); a micro-batch takes about 0.3 s, and then decodes, too.
 """
 _SHORTEST_POLL_SECONDS: Final = 0.002
 _LONGEST_POLL_SECONDS: Final = 0.02

@@ -126,8 +126,7 @@ class ApplyHalf:
         publisher cannot be reached.
 
         Raises:
-            SubscriberError: the journal or the target cannot be reached, or Spark does not start
-                the query.
+            SubscriberError: the journal or the target cannot be reached.
         """
         self._state.read_positions()
         if self._state.positions[0] != INVALID_LSN:

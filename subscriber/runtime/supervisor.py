@@ -97,12 +97,13 @@ class Supervisor:
         good. It is successful if no worker has.
 
         Raises:
-            SubscriberError: the first read of the catalog has failed.
+            SubscriberError: the first read of the catalog has failed, or Spark cannot be started.
             Exception: an error of a worker that was caused by the end of Spark.
         """
         finished = False
         try:
             while not stop.is_set():
+                self._pipeline.check()
                 self._reconcile()
                 for worker in self.workers.values():
                     self._look_after(worker, stop)

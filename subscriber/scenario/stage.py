@@ -22,7 +22,7 @@ from sqlalchemy import make_url
 
 from subscriber.errors import UsageError
 from subscriber.pipeline.on_spark import Pipeline, spark_pipeline
-from subscriber.pipeline.session import spark_session
+from subscriber.pipeline.session import starting_spark
 from subscriber.scenario.nodes.carriers import CARRIER
 from subscriber.scenario.nodes.node import Node, PostgreSQLNode, ResolveConninfo, node_conninfo
 from subscriber.scenario.nodes.target_node import TargetNode
@@ -175,7 +175,7 @@ class Stage:
 
     @cached_property
     def _pipeline(self) -> Pipeline:
-        return spark_pipeline(self._resources.enter_context(spark_session(MASTER, self._folder / "spark.log")))
+        return spark_pipeline(self._resources.enter_context(starting_spark(MASTER, self._folder / "spark.log")))
 
     def _version(self, major: int) -> _Version:
         if major not in self._versions:

@@ -49,7 +49,11 @@ PUBLISHER = (
 )
 
 CHANGES = (
-    "INSERT INTO large SELECT i, i, 'after', NULL, NULL FROM generate_series(8001, 12000) i",
+    # More than the driver decodes itself (subscriber.pipeline.tail.SMALL_BYTES).
+    (
+        "INSERT INTO large SELECT i, i, (SELECT string_agg(md5(i || '.' || n), '') FROM generate_series(1, 200) n), NULL, NULL"
+        " FROM generate_series(8001, 12000) i"
+    ),
     "UPDATE large SET t = 'changed' WHERE id % 5 = 0",
     "DELETE FROM large WHERE id % 11 = 0",
     "UPDATE filtered SET region = CASE region WHEN 'NSW' THEN 'VIC' ELSE 'NSW' END WHERE id % 2 = 0",

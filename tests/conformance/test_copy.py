@@ -17,7 +17,6 @@ from typing import Any
 
 import psycopg
 import pytest
-from pyspark.sql import SparkSession
 
 from subscriber.errors import (
     PipelineError,
@@ -29,7 +28,8 @@ from subscriber.errors import (
 )
 from subscriber.pipeline import copy as copy_module
 from subscriber.pipeline.copy import CopyProgress, CopySource, copy_table
-from subscriber.pipeline.session import spark_session
+from subscriber.pipeline.session import starting_spark
+from subscriber.pipeline.spark import Spark
 from subscriber.publisher import copy_out
 from subscriber.publisher.copy_out import CopyBlock, CopyReader
 from subscriber.publisher.copy_plan import CopyRange, plan_copy, table_files
@@ -48,9 +48,9 @@ PATIENCE = 30.0
 
 
 @pytest.fixture(scope="module")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    with spark_session("local[2]", tmp_path_factory.mktemp("spark") / "spark.log") as session:
-        yield session
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Spark]:
+    with starting_spark("local[2]", tmp_path_factory.mktemp("spark") / "spark.log") as starting:
+        yield starting
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ def sqlite(tmp_path: Path) -> Iterator[Target]:
 class Copier:
     """Copies tables of a publisher into a target, as the table synchronization does."""
 
-    def __init__(self, spark: SparkSession, publisher: Database, target: Target, partition_bytes: int) -> None:
+    def __init__(self, spark: Spark, publisher: Database, target: Target, partition_bytes: int) -> None:
         self.publisher = publisher
         self.target = target
         self.stop = threading.Event()
@@ -107,13 +107,13 @@ class Copier:
 
 
 @pytest.fixture
-def copier(spark: SparkSession, publisher_database: Database, sqlite: Target) -> Copier:
+def copier(spark: Spark, publisher_database: Database, sqlite: Target) -> Copier:
     """From PostgreSQL 18 into SQLite, in ranges of 256 kB."""
     return Copier(spark, publisher_database, sqlite, 256 * KIB)
 
 
 @pytest.fixture
-def versions(spark: SparkSession, database: Database, sqlite: Target) -> Copier:
+def versions(spark: Spark, database: Database, sqlite: Target) -> Copier:
     """From each version in turn."""
     return Copier(spark, database, sqlite, 256 * KIB)
 
@@ -708,7 +708,7 @@ def test_a_copy_that_is_stopped_leaves_nothing_behind(spark, copier, partition_b
     before = threading.active_count()
     with pytest.raises(PipelineError, match="the initial copy was stopped"):
         copier("t")
-    assert spark.sparkContext.statusTracker().getActiveJobsIds() == []
+    assert spark.session().sparkContext.statusTracker().getActiveJobsIds() == []
     assert threading.active_count() == before
     assert copier.rows("SELECT a FROM t") == [(-1,)]
     copier.stop.clear()
@@ -738,14 +738,14 @@ def test_the_password_is_in_no_log_and_in_no_repr(spark, copier, tmp_path_factor
             assert "geheim" not in repr(reader)
     for log in tmp_path_factory.getbasetemp().rglob("spark.log"):
         assert "geheim" not in log.read_text()
-    assert "geheim" not in str(spark.sparkContext.getConf().getAll())
+    assert "geheim" not in str(spark.session().sparkContext.getConf().getAll())
 
 
 # PostgreSQL as the target -------------------------------------------------------------------------
 
 
 @pytest.fixture
-def into_postgresql(spark: SparkSession, publisher_database: Database, postgresql16: Any) -> Iterator[Copier]:
+def into_postgresql(spark: Spark, publisher_database: Database, postgresql16: Any) -> Iterator[Copier]:
     from tests.conftest import fresh_database
 
     for database in fresh_database(postgresql16):

@@ -24,6 +24,7 @@ from subscriber.pipeline.python_workers import package_archive
 from subscriber.pipeline.read_ahead import ReadAhead
 from subscriber.pipeline.session import spark_session
 from subscriber.pipeline.source import PgoutputSource
+from subscriber.pipeline.spark import Spark
 from subscriber.pipeline.streaming_query import ApplyQuery, JournalStream
 from subscriber.protocol import messages as m
 from subscriber.settings import Settings
@@ -122,7 +123,7 @@ def test_what_the_planner_refuses_our_own_query_tells_with_its_type_and_hint(spa
     """Spark turns the error into text, which has no hint."""
     with open_target(f"sqlite:///{tmp_path / 'target.db'}") as target:
         query = ApplyQuery(
-            spark,
+            Spark("local[2]", lambda: spark),
             "apply",
             JournalStream(str(journal), LSN(0x50)),
             ExactApplier(target, subscription="s", subid=1),

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 
 from subscriber.errors import AlreadyRunning, StatementTimeout
 from subscriber.pipeline.on_spark import spark_pipeline
-from subscriber.pipeline.session import spark_session
+from subscriber.pipeline.session import starting_spark
 from subscriber.scenario.nodes.target_node import TargetNode
 from subscriber.scenario.servers.fresh_targets import TargetServers, fresh_target
 from subscriber.settings import Settings
@@ -28,7 +28,7 @@ _numbers = count(1)
 
 @pytest.fixture(scope="module")
 def pipeline(tmp_path_factory):
-    with spark_session("local[2]", tmp_path_factory.mktemp("spark") / "spark.log") as spark:
+    with starting_spark("local[2]", tmp_path_factory.mktemp("spark") / "spark.log") as spark:
         yield spark_pipeline(spark)
 
 

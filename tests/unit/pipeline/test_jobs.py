@@ -102,10 +102,10 @@ class Reader:
         yield CopyBlock(b"whole\n", 1)
 
 
-def jobs(reader: Reader, *ranges: CopyRange, spark: Spark | None = None, driver_reads: bool = False) -> RangeJobs:
+def jobs(reader: Reader, *ranges: CopyRange, spark: Spark | None = None) -> RangeJobs:
     context: Any = spark or Spark()
     anything: Any = reader
-    return RangeJobs(context, anything, T, ranges, 7, group="g", driver_reads=driver_reads)
+    return RangeJobs(context, anything, T, ranges, 7, group="g")
 
 
 def lines(blocks: Iterator[LoadBlock]) -> list[str]:
@@ -144,7 +144,7 @@ def test_all_jobs_together_have_a_limited_amount_of_data():
     for cores in (1, 2, 4, 8, 100):
         spark: Any = Spark()
         spark.defaultParallelism = cores
-        opened = RangeJobs(spark, anything, T, [part(0, 1)], 2**40, group="g", driver_reads=False)
+        opened = RangeJobs(spark, anything, T, [part(0, 1)], 2**40, group="g")
         shares.append(opened.job_bytes * max(2, min(cores, MOST_RANGES)))
     assert max(shares) <= MOST_BYTES
 
@@ -156,12 +156,16 @@ def test_jobs_have_a_group_and_the_pool_of_copies():
     assert spark.properties == {("group", "g"), ("spark.scheduler.pool", "copy")}
 
 
-def test_what_cannot_be_cut_or_is_small_is_read_without_spark():
+def test_what_cannot_be_cut_is_read_without_a_job():
     spark = Spark()
     spark.fails = AssertionError("a job was started")
     with jobs(Reader(), CopyRange(UNCUT, 0, 0), spark=spark) as running:
         assert lines(running.blocks(threading.Event())) == ["whole"]
-    with jobs(Reader(), part(0, 3), spark=spark, driver_reads=True) as running:
+
+
+def test_without_spark_the_driver_reads_everything():
+    reader: Any = Reader()
+    with RangeJobs(None, reader, T, [part(0, 3)], 7, group="g") as running:
         assert lines(running.blocks(threading.Event())) == ["whole"]
 
 

@@ -254,10 +254,10 @@ def starting(session, monkeypatch) -> Any:
 
 
 def test_the_caller_works_while_the_jvm_starts(session, starting, tmp_path):
-    with starting_spark("local[1]", tmp_path / "spark.log") as create:
-        assert not starting._gateway
+    with starting_spark("local[1]", tmp_path / "spark.log") as spark:
+        assert spark.created is None
         starting.launched.set()
-        made: Any = create()
+        made: Any = spark.session()
         assert made is session
         assert starting._gateway is session.sparkContext._gateway
     assert session.sparkContext._gateway.proc.poll() is None

@@ -432,7 +432,7 @@ class Stream:
 
     def _on_failure(self, error: SubscriberError, _began: float) -> float | None:
         self.failures.append(error)
-        return 0.01
+        return 0.3  # in which SQLite lets another connection write
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from subscriber import catalog
-from subscriber.errors import JournalUnavailable, TargetError
+from subscriber.errors import JournalUnavailable, TargetError, UsageError
 from subscriber.journal.sparing import Sparing
 from subscriber.lsn import LSN
 from subscriber.runtime import receiver_half
@@ -117,6 +117,17 @@ def test_a_run_raises_the_error_that_it_met_if_spark_has_ended(target, monkeypat
     run.at_tick = lost
     with pytest.raises(ConnectionRefusedError):
         run.until(lambda: False)
+
+
+def test_a_run_whose_spark_cannot_be_started_ends_with_the_error_and_notes_it_for_no_subscription(target, monkeypatch):
+    run = Run(target, monkeypatch, check=refuse)
+    with pytest.raises(UsageError, match="could not start Spark"):
+        run.until(lambda: False)
+    assert not any(errors_of(target).values())
+
+
+def refuse() -> None:
+    raise UsageError("could not start Spark")
 
 
 def watched(ask: Callable[[], tuple[LSN, LSN]]) -> Sparing[tuple[LSN, LSN]]:
