@@ -103,6 +103,8 @@ def check_digits(column: TargetColumn, values: pa.Array) -> None:
     infinite = pc.any(pc.match_substring(values, "Inf")).as_py()
     longest = pc.max(pc.binary_length(values)).as_py()
     if longest is not None and longest > allowed and not infinite:
+        if _fit(values, precision, scale):
+            return
         # The digits are counted, not matched: RE2 does not accept a repetition of some hundreds.
         whole = pc.replace_substring_regex(values, r"^-?0*|\..*$|^NaN$", "")
         longest = pc.max(pc.utf8_length(whole)).as_py()

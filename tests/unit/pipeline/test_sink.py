@@ -138,7 +138,7 @@ def test_what_a_task_has_left_to_the_driver_is_applied_in_its_place(applier, tar
     """bounded_memory, commit_order: a frame that is too large for the JVM, and the one after it"""
     journal, offsets = tmp_path / "journal", tmp_path / "offsets"
     three_transactions(journal)
-    monkeypatch.setattr(decode_frames, "BATCH_ROWS", 1)  # a frame for each transaction
+    monkeypatch.setattr(decode_frames, "JOINED_ROWS", 1)  # a frame for each transaction
     offsets.mkdir()
     (offsets / "0").write_text('v1\n{}\n{"lsn": "0/400"}')
     reader = reader_of(journal)

@@ -198,7 +198,7 @@ def test_small_batches_are_joined_to_one_frame():
     assert rows_of_frames(batch(T, ROW), batch(), batch(T, ROW, ROW), batch(ROW)) == [4]
 
 
-@pytest.mark.parametrize(("limit", "value"), [("BATCH_ROWS", 4), ("JOINED_BYTES", 1)])
+@pytest.mark.parametrize(("limit", "value"), [("JOINED_ROWS", 4), ("JOINED_BYTES", 1)])
 def test_joined_batches_have_a_limit(monkeypatch, limit, value):
     """bounded_memory"""
     monkeypatch.setattr(decode_frames_module, limit, value)
