@@ -25,6 +25,7 @@ from subscriber.protocol.changes import Frame
 from subscriber.protocol.encode import encode
 from subscriber.publication.definition import Publication
 from subscriber.publication.publishing import Publishing
+from subscriber.stages import decode_frames
 from tests.frames import transaction, values
 from tests.journals import T, insert, publish, segment_files, three_transactions, writing
 from tests.publications import entry, table, tables
@@ -111,6 +112,7 @@ def test_a_frame_that_is_too_large_for_the_jvm_is_left_to_the_driver_with_all_af
         publish(writer, 0x300, transaction(0x300, T, *(insert(number) for number in range(2, 20_002))))
         publish(writer, 0x400, transaction(0x400, T, insert(20_002)))
     monkeypatch.setattr(frame_source, "LARGEST_FRAME", 50_000)
+    monkeypatch.setattr(decode_frames, "JOINED_ROWS", 16_384)
     first, last = read(tmp_path)
     assert keys([first]) == [1]
     rest = pickle.loads(last["rest"] or b"")
