@@ -51,6 +51,8 @@ SERVER_SETTINGS: Final = {
     # This is the default, too. Otherwise both subscribers look for rows that others have written.
     "track_commit_timestamp": "off",
 }
+MARIADB_SETTINGS: Final = {"innodb-buffer-pool-size": "256M", "innodb-log-file-size": "1G"}
+"""As much memory as PostgreSQL has, and a log that is not full during a run."""
 _DATABASE: Final = "bench"
 _COMMIT_SECONDS: Final = 0.05
 _QUIET_SECONDS: Final = 20.0
@@ -184,7 +186,7 @@ class Bench:
 
     def _open_mariadb(self) -> MariaDB:
         if self._mariadb is None:
-            self._mariadb = self._stack.enter_context(open_mariadb())
+            self._mariadb = self._stack.enter_context(open_mariadb(MARIADB_SETTINGS))
         return self._mariadb
 
     def _warm(self, subscriber: Subscriber, workload: Workload, number: int) -> None:

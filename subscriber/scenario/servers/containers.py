@@ -73,11 +73,12 @@ def postgresql_container(major: int, settings: Mapping[str, str]) -> PostgreSQL 
     return _PostgreSQLContainer(conninfo, major, container)
 
 
-def mariadb_container() -> MariaDB | None:
-    """A running container of `MARIADB_IMAGE`. None if Docker does not answer."""
+def mariadb_container(settings: Mapping[str, str]) -> MariaDB | None:
+    """A running container of `MARIADB_IMAGE` with ``settings``. None if Docker does not answer."""
     if not docker_answers():
         return None
     from testcontainers.mysql import MySqlContainer
 
-    container = MySqlContainer(MARIADB_IMAGE, username="root", dialect="pymysql").start()
+    options = [f"--{name}={value}" for name, value in settings.items()]
+    container = MySqlContainer(MARIADB_IMAGE, username="root", dialect="pymysql").with_command(options).start()
     return _MariaDBContainer(container.get_connection_url(), container)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -16,6 +17,9 @@ from subscriber.scenario.servers.processes import GuardedProcesses, free_port
 
 START_SECONDS: Final = 90.0
 """Seconds that a server may take to start."""
+
+MARIADB_SETTINGS: Final = {"innodb-flush-log-at-trx-commit": "0", "innodb-buffer-pool-size": "64M"}
+"""The system variables of a server for tests: it uses little memory, and does not sync its log."""
 
 _STOP_SECONDS: Final = 20.0
 
@@ -87,9 +91,16 @@ class MariaDBServer(MariaDB):
 
     Its user is ``subscriber`` without a password. It listens on 127.0.0.1 only, and uses UTC and
     utf8mb4.
+
+    Args:
+        installation: the programs; by default those that :func:`find_mariadb` finds.
+        settings: system variables that override :data:`MARIADB_SETTINGS`.
     """
 
-    def __init__(self, installation: MariaDBInstallation | None = None) -> None:
+    def __init__(
+        self, installation: MariaDBInstallation | None = None, settings: Mapping[str, str] | None = None
+    ) -> None:
+        self._settings = {**MARIADB_SETTINGS, **(settings or {})}
         self._installation = installation or find_mariadb()
         super().__init__(f"mysql+pymysql://subscriber@127.0.0.1:{free_port()}/?charset=utf8mb4")
         self._processes: GuardedProcesses | None = None
@@ -118,8 +129,7 @@ class MariaDBServer(MariaDB):
                 f"--port={self._url.port}",
                 "--default-time-zone=+00:00",
                 "--character-set-server=utf8mb4",
-                "--innodb-flush-log-at-trx-commit=0",
-                "--innodb-buffer-pool-size=64M",
+                *(f"--{name}={value}" for name, value in self._settings.items()),
             ]
         )
         deadline = time.monotonic() + START_SECONDS

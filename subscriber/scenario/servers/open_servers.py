@@ -78,10 +78,11 @@ def open_postgresql(major: int = 18, settings: Mapping[str, str] | None = None) 
     )
 
 
-def open_mariadb() -> MariaDB:
+def open_mariadb(settings: Mapping[str, str] | None = None) -> MariaDB:
     """A started MariaDB server, from the first place that has one (see the module).
 
-    The variable of the environment is ``SUBSCRIBER_TEST_MARIADB``, a URL.
+    ``settings`` override `MARIADB_SETTINGS`. The server of the environment keeps its settings. The
+    variable of the environment is ``SUBSCRIBER_TEST_MARIADB``, a URL.
 
     Raises:
         UsageError: there is no server. The error lists the places that were searched.
@@ -90,7 +91,7 @@ def open_mariadb() -> MariaDB:
     variable = "SUBSCRIBER_TEST_MARIADB"
     if given := os.environ.get(variable):
         return MariaDB(given)
-    return _start(lambda: MariaDBServer(find_mariadb()), mariadb_container, variable)
+    return _start(lambda: MariaDBServer(find_mariadb(), settings), lambda: mariadb_container(settings or {}), variable)
 
 
 def _start(local: Callable[[], _Server], container: Callable[[], _Server | None], variable: str) -> _Server:

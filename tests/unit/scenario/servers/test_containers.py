@@ -19,4 +19,4 @@ def test_a_daemon_that_does_not_answer_is_no_error(no_docker):
 
 def test_without_docker_there_is_no_server(no_docker):
     assert postgresql_container(18, {"wal_level": "logical"}) is None
-    assert mariadb_container() is None
+    assert mariadb_container({}) is None
