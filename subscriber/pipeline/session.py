@@ -124,17 +124,17 @@ def starting_spark(master: str, log_file: Path) -> Iterator[Spark]:
             try:
                 jvm.hand_over()
                 session = builder.getOrCreate()
+                _expect_the_end(session)
+                if not local:
+                    if session.sparkContext.getConf().get("spark.authenticate", "false") != "true":
+                        logger.warning(_NOT_AUTHENTICATED, master)
+                    session.sparkContext.addPyFile(str(package_archive(Path(scratch))))
             except Exception as error:  # py4j and Spark raise many kinds here, with the JVM's text
                 raise UsageError(
                     f'could not start Spark on master "{master}"',
                     detail=_first_line(error),
                     hint=f"See {log_file}. A master is local[*], spark://host:port, k8s://… or yarn.",
                 ) from error
-            _expect_the_end(session)
-            if not local:
-                if session.sparkContext.getConf().get("spark.authenticate", "false") != "true":
-                    logger.warning(_NOT_AUTHENTICATED, master)
-                session.sparkContext.addPyFile(str(package_archive(Path(scratch))))
             logger.info("Spark has started")
             return session
 

@@ -123,8 +123,8 @@ class ApplyQuery:
             tail=Tail(reader, self._progress_file, applier.interruption.stop),
             turn=turn,
         )
-        self._sink.begin(name)
         options = self._options(stream, settings)
+        self._sink.begin(name)
         self._starter = threading.Thread(
             target=self._start, args=(spark, name, options), name=f"start of {name}", daemon=True
         )
@@ -236,10 +236,11 @@ class ApplyQuery:
         if self._query is not None:
             with contextlib.suppress(PySparkException, Py4JError, OSError):  # if the JVM has ended, so has the query
                 self._query.stop()
-        if self._caller is not None:
-            # Spark's thread has ended, and leaves its connection to our thread open.
+        # Spark's thread has ended. Unless the JVM has, too, its connection to our thread is open.
+        connection = None if self._caller is None else self._caller.socket
+        if connection is not None:
             with contextlib.suppress(OSError):
-                self._caller.socket.shutdown(socket.SHUT_RDWR)
+                connection.shutdown(socket.SHUT_RDWR)
         if self._ahead is not None:
             self._ahead.close()
         shutil.rmtree(self._folder, ignore_errors=True)

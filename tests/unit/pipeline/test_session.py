@@ -131,6 +131,16 @@ def test_a_cluster_that_does_not_authenticate_is_warned_of(session, tmp_path, ca
         assert ('does not authenticate its connections on master "spark://host:7077"' in caplog.text) == warned
 
 
+def test_a_jvm_that_ends_before_the_session_is_complete_is_an_error_of_the_start(session, tmp_path):
+    """Whoever waits for the session would wait for ever."""
+    session.sparkContext.addPyFile.side_effect = Py4JError("gone")
+    with (
+        starting_spark("spark://host:7077", tmp_path / "spark.log") as spark,
+        pytest.raises(UsageError, match="could not start Spark on master"),
+    ):
+        spark.session()
+
+
 def test_spark_is_the_installed_one_and_not_what_lies_beside_the_current_directory(tmp_path, monkeypatch):
     """pyspark looks for bin/spark-submit in the directory above first"""
     here = tmp_path / "here"
