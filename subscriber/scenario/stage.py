@@ -175,7 +175,9 @@ class Stage:
 
     @cached_property
     def _pipeline(self) -> Pipeline:
-        return spark_pipeline(self._resources.enter_context(starting_spark(MASTER, self._folder / "spark.log")))
+        spark = self._resources.enter_context(starting_spark(MASTER, self._folder / "spark.log"))
+        spark.session()  # if Spark cannot be started, no session is played
+        return spark_pipeline(spark)
 
     def _version(self, major: int) -> _Version:
         if major not in self._versions:
