@@ -13,7 +13,7 @@ import pytest
 from subscriber.apply.applier import ApplyResult
 from subscriber.apply.apply_batch import apply_batch
 from subscriber.apply.exact import ExactApplier
-from subscriber.catalog import CATALOG, OriginProgress
+from subscriber.catalog import OriginProgress
 from subscriber.errors import (
     ConflictError,
     JournalGap,
@@ -37,22 +37,11 @@ from subscriber.publication.definition import Publication
 from subscriber.publication.publishing import Publishing
 from subscriber.stages import decode_frames
 from subscriber.stages.emulate import emulate
-from subscriber.targets import Target, open_target
+from subscriber.targets import Target
 from tests.frames import frame, transaction, values
 from tests.journals import T, insert, passed, publish, segment_files, three_transactions, writing
 from tests.publications import entry, table, tables
 from tests.waits import PATIENCE, wait_until
-
-
-@pytest.fixture
-def target(tmp_path) -> Iterator[Target]:
-    """A SQLite file with table t and the progress of origin pg_1 at 0/100."""
-    with open_target(f"sqlite:///{tmp_path / 'target.db'}") as opened:
-        with opened.begin() as connection:
-            CATALOG.create_all(connection)
-            OriginProgress(1).create(connection, LSN(0x100))
-            connection.exec_driver_sql("CREATE TABLE t (a INTEGER PRIMARY KEY, b TEXT)")
-        yield opened
 
 
 @pytest.fixture

@@ -13,26 +13,14 @@ import pytest
 from py4j.protocol import Py4JError
 
 from subscriber.apply.exact import ExactApplier
-from subscriber.catalog import CATALOG, OriginProgress
 from subscriber.errors import ConflictError, PipelineError, SubscriberError, UsageError
 from subscriber.lsn import LSN
 from subscriber.pipeline.spark import Spark
 from subscriber.pipeline.streaming_query import ApplyQuery, JournalStream, missing_module
 from subscriber.settings import Settings
-from subscriber.targets import Target, open_target
+from subscriber.targets import Target
 from tests.journals import three_transactions
 from tests.waits import PATIENCE, wait_until
-
-
-@pytest.fixture
-def target(tmp_path) -> Iterator[Target]:
-    """A SQLite file with table t."""
-    with open_target(f"sqlite:///{tmp_path / 'target.db'}") as opened:
-        with opened.begin() as connection:
-            CATALOG.create_all(connection)
-            OriginProgress(1).create(connection, LSN(0x100))
-            connection.exec_driver_sql("CREATE TABLE t (a INTEGER PRIMARY KEY, b TEXT)")
-        yield opened
 
 
 @pytest.fixture
