@@ -19,7 +19,8 @@ import pyarrow as pa
 from subscriber.apply.exact import ExactApplier
 from subscriber.catalog import CATALOG, OriginProgress
 from subscriber.lsn import LSN
-from subscriber.protocol.changes import ChangeGroup, Control, Frame
+from subscriber.protocol.changes import ChangeGroup, Frame
+from subscriber.protocol.controls import Control, Controls
 from subscriber.protocol.encode import encode
 from subscriber.protocol.messages import Begin, Commit, Relation, RelationColumn
 from subscriber.targets import Target, open_target
@@ -47,7 +48,7 @@ def frames(rows: int) -> list[bytes]:
     parts = [_group(first, last) for first, last in itertools.pairwise(bounds)]
     begin, commit = Control(0, encode(Begin(COMMIT, 0, 731))), Control(FRAME_ROWS + 1, encode(Commit(COMMIT, END, 0)))
     return [
-        Frame((part,), ((begin,) if number == 0 else ()) + ((commit,) if number == len(parts) - 1 else ())).encode()
+        Frame((part,), Controls.of([begin] * (number == 0) + [commit] * (number == len(parts) - 1))).encode()
         for number, part in enumerate(parts)
     ]
 

@@ -50,6 +50,7 @@ SERVER_SETTINGS: Final = {
     "shared_buffers": "256MB",
     # This is the default, too. Otherwise both subscribers look for rows that others have written.
     "track_commit_timestamp": "off",
+    "autovacuum": "on",  # a default, which the servers of the tests do not have
 }
 MARIADB_SETTINGS: Final = {"innodb-buffer-pool-size": "256M", "innodb-log-file-size": "1G"}
 """As much memory as PostgreSQL has, and a log that is not full during a run."""

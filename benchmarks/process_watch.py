@@ -26,6 +26,10 @@ from pathlib import Path
 from typing import Final, Self
 
 _INTERVAL: Final = 0.25
+_MEMORY_INTERVAL: Final = 1.0
+"""Memory is looked at less often: to add up what a process shares takes the kernel milliseconds, in
+which the process cannot map memory.
+"""
 _TICKS: Final = os.sysconf("SC_CLK_TCK")
 PYTHON_PARTS: Final = frozenset({"driver", "receiver", "workers"})
 
@@ -63,6 +67,7 @@ class ProcessWatch:
         self._roots = roots
         self._first: dict[int, float] = {}
         self._last: dict[int, tuple[str, float]] = {}
+        self._next_memory = 0.0
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
 
@@ -88,11 +93,17 @@ class ProcessWatch:
 
     def _look(self) -> None:
         python = jvm = 0.0
+        now = time.monotonic()
+        looks_at_memory = now >= self._next_memory
+        if looks_at_memory:
+            self._next_memory = now + _MEMORY_INTERVAL
         for pid, root in descendants(self._roots).items():
             # A process may end at any moment.
             with contextlib.suppress(OSError, ValueError, IndexError):
                 part = part_of(root, Path(f"/proc/{pid}/cmdline").read_text(errors="replace").split("\0"))
                 self._last[pid] = part, processor_seconds(Path(f"/proc/{pid}/stat").read_text())
+                if not looks_at_memory:
+                    continue
                 if part in PYTHON_PARTS:
                     python += mebibytes(Path(f"/proc/{pid}/smaps_rollup").read_text(), "Pss")
                 elif part == "jvm":

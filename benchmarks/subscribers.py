@@ -47,6 +47,10 @@ Row = tuple[Any, ...]
 
 _START_SECONDS: Final = 120.0
 _END_SECONDS: Final = 60.0
+_POLL_SECONDS: Final = 0.02
+"""How often a target is asked for a value. A query takes up to a millisecond of the process that
+applies; the query of native is another server's.
+"""
 
 
 class Subscriber(Protocol):
@@ -203,7 +207,7 @@ class Ours:
 
     def await_value(self, query: str, value: int, limit: float) -> float:
         """See :meth:`Subscriber.await_value`."""
-        return wait(lambda: self.row(query)[0] >= value, limit, self._poll)
+        return wait(lambda: self.row(query)[0] >= value, limit, _POLL_SECONDS)
 
     def await_ready(self, limit: float) -> float:
         """See :meth:`Subscriber.await_ready`."""
