@@ -37,16 +37,17 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, Final, Literal, NamedTuple, Self
+from typing import Any, Final, Literal, Self
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from subscriber.errors import JournalCorrupt
-from subscriber.lsn import INVALID_LSN, LSN
+from subscriber.lsn import LSN
+from subscriber.protocol.controls import NO_CONTROLS, Controls
 from subscriber.protocol.decode import decode as decode_message
 from subscriber.protocol.encode import encode as encode_message
 from subscriber.protocol.messages import Relation
@@ -125,30 +126,12 @@ class ChangeGroup:
         )
 
 
-class Control(NamedTuple):
-    """A message that is not a change of one row, with its position among the changes.
-
-    Attributes:
-        position: the message's ordinal in the frame.
-        message: raw pgoutput, in the form outside of stream blocks: B, C, O, T, M, b, P, K or r.
-        relations: for T, the relations that it names, in its order; otherwise empty.
-        finish_lsn: for b, the end LSN of its entry: the end of the COMMIT PREPARED if that
-            follows directly, otherwise the end of the PREPARE. 0/0 for other messages, which
-            contain their LSN.
-    """
-
-    position: int
-    message: bytes
-    relations: tuple[Relation, ...] = ()
-    finish_lsn: LSN = INVALID_LSN
-
-
 @dataclass(frozen=True, slots=True)
 class Frame:
     """A piece of the journal, in order (see the module)."""
 
     groups: tuple[ChangeGroup, ...]
-    controls: tuple[Control, ...]
+    controls: Controls = field(default_factory=lambda: NO_CONTROLS)
 
     def encode(self) -> bytes:
         """The frame as bytes that :meth:`decode` reads back."""
@@ -179,8 +162,8 @@ def _distinct_relations(frame: Frame) -> dict[Relation, int]:
     relations: dict[Relation, int] = {}
     for group in frame.groups:
         relations.setdefault(group.relation, len(relations))
-    for control in frame.controls:
-        for relation in control.relations:
+    for named in frame.controls.relations.values():
+        for relation in named:
             relations.setdefault(relation, len(relations))
     return relations
 
@@ -190,14 +173,20 @@ def _encode_relation(relation: Relation) -> bytes:
     return _RELATION.pack(len(message), relation.xid is not None) + message
 
 
-def _encode_controls(controls: Sequence[Control], relations: dict[Relation, int]) -> Iterator[bytes]:
-    yield np.array([control.position for control in controls], "<i4").tobytes()
-    yield np.array([len(control.message) for control in controls], "<u4").tobytes()
-    yield np.array([len(control.relations) for control in controls], "<u4").tobytes()
-    yield np.array([control.finish_lsn for control in controls], "<u8").tobytes()
-    named = [relations[relation] for control in controls for relation in control.relations]
-    yield np.array(named, "<u4").tobytes()
-    yield from (control.message for control in controls)
+def _encode_controls(controls: Controls, relations: dict[Relation, int]) -> Iterator[bytes]:
+    data, begins = controls.buffers()
+    named, finishes = np.zeros(len(controls), "<u4"), np.zeros(len(controls), "<u8")
+    for number, names in controls.relations.items():
+        named[number] = len(names)
+    for number, finish in controls.finishes.items():
+        finishes[number] = finish
+    yield controls.positions.astype("<i4").tobytes()
+    yield np.diff(begins).astype("<u4").tobytes()
+    yield named.tobytes()
+    yield finishes.tobytes()
+    numbers = [relations[one] for _, names in sorted(controls.relations.items()) for one in names]
+    yield np.array(numbers, "<u4").tobytes()
+    yield data[begins[0] : begins[-1]].tobytes()
 
 
 def _encode_group(group: ChangeGroup, relation: int) -> Iterator[bytes | memoryview]:
@@ -228,7 +217,7 @@ def _padding(size: int) -> bytes:
     return bytes(-size % _ALIGNMENT)
 
 
-def _decode(data: bytes | memoryview) -> tuple[tuple[ChangeGroup, ...], tuple[Control, ...]]:
+def _decode(data: bytes | memoryview) -> tuple[tuple[ChangeGroup, ...], Controls]:
     magic, n_relations, n_controls, n_groups, _ = _COUNTS.unpack_from(data)
     if magic != _MAGIC:
         raise JournalCorrupt("a frame of decoded changes does not begin with its magic bytes")
@@ -268,7 +257,7 @@ def _decode_relation(message: bytes, *, in_stream: bool) -> Relation:
 
 def _decode_controls(
     data: bytes | memoryview, offset: int, count: int, relations: Sequence[Relation]
-) -> tuple[tuple[Control, ...], int]:
+) -> tuple[Controls, int]:
     def column(kind: str, size: int) -> NDArray[Any]:
         nonlocal offset
         values = np.frombuffer(data, kind, size, offset)
@@ -278,21 +267,18 @@ def _decode_controls(
     positions, lengths = column("<i4", count), column("<u4", count)
     named, finishes = column("<u4", count), column("<u8", count)
     numbers = column("<u4", int(named.sum()))
-    ends = np.cumsum(lengths, dtype=np.int64)
-    messages = _slice(data, offset, int(ends[-1]) if count else 0)
-    offset += len(messages)
-    names = _relations_of(named, [relations[number] for number in numbers.tolist()])
-    finish_lsns = [LSN(finish) for finish in finishes.tolist()] if finishes.any() else [INVALID_LSN] * count
-    raw = [messages[end - length : end] for end, length in zip(ends.tolist(), lengths.tolist(), strict=True)]
-    return tuple(map(Control, positions.tolist(), raw, names, finish_lsns)), offset
-
-
-def _relations_of(named: NDArray[Any], relations: Sequence[Relation]) -> list[tuple[Relation, ...]]:
-    """The relations of each control; most controls have none."""
-    if not relations:
-        return [()] * len(named)
-    ends = np.cumsum(named).tolist()
-    return [tuple(relations[end - size : end]) for end, size in zip(ends, named.tolist(), strict=True)]
+    begins = np.zeros(count + 1, np.int32)
+    np.cumsum(lengths, out=begins[1:])
+    raw = _slice(data, offset, int(begins[-1]))
+    offset += len(raw)
+    messages = pa.Array.from_buffers(pa.binary(), count, [None, pa.py_buffer(begins), pa.py_buffer(raw)])
+    ends = np.cumsum(named)
+    names = {
+        number: tuple(relations[one] for one in numbers[ends[number] - named[number] : ends[number]].tolist())
+        for number in np.flatnonzero(named).tolist()
+    }
+    finish_lsns = {number: LSN(int(finishes[number])) for number in np.flatnonzero(finishes).tolist()}
+    return Controls(positions, messages, names, finish_lsns), offset
 
 
 def _decode_group(relation: Relation, action: Action, old_kind: OldKind | None, batch: pa.RecordBatch) -> ChangeGroup:

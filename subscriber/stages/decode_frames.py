@@ -26,8 +26,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from subscriber.errors import ProtocolError, SubscriberError
-from subscriber.lsn import INVALID_LSN, LSN
-from subscriber.protocol.changes import ChangeGroup, Control, Frame
+from subscriber.lsn import LSN
+from subscriber.protocol.changes import ChangeGroup, Frame
+from subscriber.protocol.controls import Controls
 from subscriber.protocol.decode import decode
 from subscriber.protocol.message_batch import ChangeRows, MessageBatch, group_changes
 from subscriber.protocol.messages import Relation, Truncate
@@ -78,7 +79,7 @@ class FrameDecoder:
         batch = group_changes(messages, self._relations, positions)
         groups = [group for rows in batch.groups for group in self._groups(batch, rows, positions)]
         self._relations = batch.relations
-        return Frame(tuple(groups), tuple(self._controls(messages, batch, positions, finish_lsns)))
+        return Frame(tuple(groups), self._controls(messages, batch, positions, finish_lsns))
 
     def _controls(
         self,
@@ -86,16 +87,21 @@ class FrameDecoder:
         batch: MessageBatch,
         lsns: npt.NDArray[np.int64],
         finish_lsns: pa.Int64Array | None,
-    ) -> Iterator[Control]:
-        for row in batch.controls.tolist():
-            message = messages[row].as_py()
+    ) -> Controls:
+        plain = Controls(batch.controls.astype(np.int32), messages.take(pa.array(batch.controls)))
+        relations: dict[int, tuple[Relation, ...]] = {}
+        finishes: dict[int, LSN] = {}
+        types = plain.types()
+        for number in np.flatnonzero(types == _TRUNCATE).tolist():
+            row = int(plain.positions[number])
             try:
-                finish = INVALID_LSN
-                if finish_lsns is not None and message[0] == _BEGIN_PREPARE:
-                    finish = LSN(finish_lsns[row].as_py())
-                yield Control(row, message, _truncated(message, row, batch), finish)
+                relations[number] = _truncated(plain[number].message, row, batch)
             except SubscriberError as error:
                 raise error.replace(lsn=int(lsns[row])) from None
+        if finish_lsns is not None:
+            for number in np.flatnonzero(types == _BEGIN_PREPARE).tolist():
+                finishes[number] = LSN(finish_lsns[int(plain.positions[number])].as_py())
+        return Controls(plain.positions, plain.messages, relations, finishes)
 
     def _groups(self, batch: MessageBatch, rows: ChangeRows, lsns: npt.NDArray[np.int64]) -> Iterator[ChangeGroup]:
         """Divide the rows of one action into groups with the same set of sent columns."""
@@ -239,11 +245,7 @@ def _first_bad(decode_values: Callable[[pa.Array], pa.Array], values: pa.Array) 
 
 
 def _truncated(message: bytes, row: int, batch: MessageBatch) -> tuple[Relation, ...]:
-    """Return the relations that a TRUNCATE names, as they were described at its place; nothing for
-    other messages.
-    """
-    if message[0] != _TRUNCATE:
-        return ()
+    """Return the relations that a TRUNCATE names, as they were described at its place."""
     truncate = decode(message)
     assert isinstance(truncate, Truncate)
     relations = []

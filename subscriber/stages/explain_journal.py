@@ -17,7 +17,8 @@ import pyarrow as pa
 from subscriber.errors import SubscriberError
 from subscriber.journal.reader import JournalReader, read_finish, read_rows
 from subscriber.lsn import LSN
-from subscriber.protocol.changes import ChangeGroup, Control, Frame
+from subscriber.protocol.changes import ChangeGroup, Frame
+from subscriber.protocol.controls import Control
 from subscriber.publication.explanation import Explanation, explain
 from subscriber.publication.publishing import Compiled, Publishing, compiled
 from subscriber.stages.decode_frames import FrameDecoder

@@ -23,7 +23,8 @@ import numpy.typing as npt
 
 from subscriber.errors import SubscriberError
 from subscriber.lsn import LSN, format_lsn
-from subscriber.protocol.changes import ChangeGroup, Control, Frame
+from subscriber.protocol.changes import ChangeGroup, Frame
+from subscriber.protocol.controls import Control, Controls
 from subscriber.protocol.decode import decode
 from subscriber.protocol.encode import encode
 from subscriber.protocol.messages import Truncate
@@ -69,25 +70,27 @@ def _attempt(frame: Frame, programs: Compiled) -> tuple[Frame, list[tuple[int, S
     published, the first position with its error.
     """
     groups: list[ChangeGroup] = []
-    controls: list[Control] = []
     failures: list[tuple[int, SubscriberError]] = []
     for group in frame.groups:
         try:
             groups += _published(group, programs)
         except SubscriberError as error:
             failures.append(_first_failure(group, programs, error))
+    if not frame.controls.relations:  # there is no TRUNCATE
+        return Frame(tuple(groups), frame.controls), failures
+    controls: list[Control] = []
     for control in frame.controls:
         try:
             controls += _controlled(control, programs)
         except SubscriberError as error:
             failures.append((control.position, error))
-    return Frame(tuple(groups), tuple(controls)), failures
+    return Frame(tuple(groups), Controls.of(controls)), failures
 
 
 def _before(frame: Frame, position: int) -> Frame:
     groups = (group.slice(0, int(np.searchsorted(group.positions, position))) for group in frame.groups)
-    controls = (control for control in frame.controls if control.position < position)
-    return Frame(tuple(group for group in groups if len(group)), tuple(controls))
+    controls = frame.controls.take(np.flatnonzero(frame.controls.positions < position))
+    return Frame(tuple(group for group in groups if len(group)), controls)
 
 
 def _published(group: ChangeGroup, programs: Compiled) -> tuple[ChangeGroup, ...]:

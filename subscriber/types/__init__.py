@@ -13,6 +13,7 @@
 
                             TypeFamily --form--> Form: from_text, to_text, compare (what filters compute with)
                             TypeFamily --equality--> Equality: canonical forms of texts
+                            TypeFamily --send--> the bytes of a text in binary format (what a publisher sends)
 
     registry        all families: a type's OID → its family
     family, form    the classes TypeFamily and Form, and helpers for decoders
@@ -56,7 +57,15 @@ if TYPE_CHECKING:
     from subscriber.types.family import Decoder, TypeFamily
     from subscriber.types.numeric import numeric_out
     from subscriber.types.oids import BUILT_IN_TYPES, ELEMENT_TYPES, type_name
-    from subscriber.types.registry import FAMILIES, comes_unread, decode_column, equality_of, family_of, form_of
+    from subscriber.types.registry import (
+        FAMILIES,
+        comes_unread,
+        decode_column,
+        equality_of,
+        family_of,
+        form_of,
+        send_of,
+    )
 else:
     __getattr__ = lazy_names(
         __name__,
@@ -67,7 +76,7 @@ else:
             "family": ("Decoder", "TypeFamily"),
             "numeric": ("numeric_out",),
             "oids": ("BUILT_IN_TYPES", "ELEMENT_TYPES", "type_name"),
-            "registry": ("FAMILIES", "comes_unread", "decode_column", "equality_of", "family_of", "form_of"),
+            "registry": ("FAMILIES", "comes_unread", "decode_column", "equality_of", "family_of", "form_of", "send_of"),
         },
     )
 
@@ -86,5 +95,6 @@ __all__ = [
     "family_of",
     "form_of",
     "numeric_out",
+    "send_of",
     "type_name",
 ]

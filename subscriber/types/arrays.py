@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache, partial
 from itertools import islice
 from math import prod
@@ -26,7 +26,7 @@ import pyarrow as pa
 
 from subscriber.types.array_text import MOST_DIMENSIONS, Array, array_in, array_out, array_text, quoted
 from subscriber.types.equality import EXACT, Canonical, Equality
-from subscriber.types.family import Decoder, TypeFamily, as_text, family, invalid_binary
+from subscriber.types.family import Decoder, Send, TypeFamily, as_text, family, invalid_binary, sized
 from subscriber.types.floats import canonical_text
 from subscriber.types.form import Form, FromText
 from subscriber.types.oids import ELEMENT_TYPES, type_name
@@ -39,7 +39,9 @@ _LARGEST_BOUND: Final = 2**31 - 1
 _NULL: Final = -1
 _MOST_ALIKE: Final = 256
 """The largest number of elements that are read together, and of layouts that are cached."""
+_NULL_ELEMENT: Final = _LENGTH.pack(_NULL)
 _BOX: Final = 603
+_EXCHANGED: Final = str.maketrans(",;", ";,")
 _FLOATS: Final = frozenset({700, 701})
 _VECTORS: Final = {22: 21, 30: 26}
 """int2vector and oidvector: OID → OID of the elements' type."""
@@ -150,12 +152,47 @@ def _written(bounds: _Bounds, texts: Iterator[str], delimiter: str) -> str:
     return array_text(list(islice(texts, count)), bounds.sizes, bounds.firsts, delimiter)
 
 
+def array_send(element_type: int, send: Send, text: str) -> bytes:
+    """The send function of arrays (``array_send``). The layout is that of the decoder.
+
+    Args:
+        element_type: the OID of the elements' type.
+        send: the send function of the elements.
+        text: the text of the array.
+
+    Raises:
+        DataException: as :func:`~subscriber.types.array_text.array_in`, and the errors of the
+            elements.
+    """
+    # Boxes contain commas, and semicolons separate them. array_in reads the opposite.
+    exchange = _exchanged if element_type == _BOX else str
+    found = array_in(exchange, exchange(text))
+    head = _HEADER.pack(len(found.dimensions), None in found.elements, element_type)
+    bounds = b"".join(_DIMENSION.pack(*bound) for bound in zip(found.dimensions, found.lower_bounds, strict=True))
+    return head + bounds + b"".join(_NULL_ELEMENT if one is None else sized(send(one)) for one in found.elements)
+
+
+def _exchanged(text: str) -> str:
+    return text.translate(_EXCHANGED)
+
+
+def _vector_send(element_type: int, send: Send, text: str) -> bytes:
+    """The send function of int2vector and oidvector: arrays with the lower bound 0."""
+    numbers = text.split()
+    head = _HEADER.pack(1, 0, element_type) + _DIMENSION.pack(len(numbers), 0)
+    return head + b"".join(sized(send(number)) for number in numbers)
+
+
 def array_families(by_oid: Mapping[int, TypeFamily]) -> tuple[TypeFamily, ...]:
     """The families of the arrays of all types in ``by_oid``, and those of int2vector and
     oidvector.
     """
     vectors = tuple(
-        _family(oid, partial(_vector_from_binary, type_name(oid), element, by_oid[element]))
+        _family(
+            oid,
+            partial(_vector_from_binary, type_name(oid), element, by_oid[element]),
+            send=_sender(_vector_send, element, by_oid[element]),
+        )
         for oid, element in _VECTORS.items()
     )
     known = {**by_oid, **{oid: vector for vector in vectors for oid in vector.oids}}
@@ -165,6 +202,7 @@ def array_families(by_oid: Mapping[int, TypeFamily]) -> tuple[TypeFamily, ...]:
             partial(_from_binary, type_name(oid), element, known[element]),
             _form(known[element].form),
             _equality(element, known[element]),
+            _sender(array_send, element, known[element]),
         )
         for oid, element in ELEMENT_TYPES.items()
         if element in known
@@ -216,5 +254,15 @@ def _element(from_text: FromText, modifier: int, text: str) -> Any:
     return from_text(text, modifier)
 
 
-def _family(oid: int, from_binary: Decoder, form: Form | None = None, equality: Equality = EXACT) -> TypeFamily:
-    return family(type_name(oid), (oid,), pa.string(), as_text, from_binary, form, equality=equality)
+def _sender(write: Callable[[int, Send, str], bytes], element_type: int, element: TypeFamily) -> Send | None:
+    return None if element.send is None else partial(write, element_type, element.send)
+
+
+def _family(
+    oid: int,
+    from_binary: Decoder,
+    form: Form | None = None,
+    equality: Equality = EXACT,
+    send: Send | None = None,
+) -> TypeFamily:
+    return family(type_name(oid), (oid,), pa.string(), as_text, from_binary, form, equality=equality, send=send)

@@ -6,6 +6,7 @@ them; the first bit is the highest bit of the first byte.
 
 from __future__ import annotations
 
+import struct
 from typing import Final
 
 import pyarrow as pa
@@ -23,6 +24,18 @@ def _bits(wire: Wire) -> str:
         raise BadWire
     size = (bits + 7) // 8
     return f"{int.from_bytes(wire.bytes(size)):0{size * 8}b}"[:bits]
+
+
+def bit_send(text: str) -> bytes:
+    """The send function of bit and bit varying (``varbit_send``). It raises the errors of
+    :func:`bit_digits`.
+
+    >>> bit_send("101").hex()
+    '00000003a0'
+    """
+    digits = bit_digits(text)
+    size = (len(digits) + 7) // 8
+    return struct.pack(">i", len(digits)) + int(digits.ljust(size * 8, "0") or "0", 2).to_bytes(size)
 
 
 MOST_BITS: Final = 2**31 - 8
@@ -88,6 +101,14 @@ def limited(value: str, longest: int, *, explicit: bool) -> str:
 
 
 FAMILIES: Final = tuple(
-    family(name, (oid,), pa.string(), as_text, value_by_value(name, _bits), Form(read, str, pa.string(), compare=sign))
+    family(
+        name,
+        (oid,),
+        pa.string(),
+        as_text,
+        value_by_value(name, _bits),
+        Form(read, str, pa.string(), compare=sign),
+        send=bit_send,
+    )
     for name, oid, read in (("bit", 1560, _bit_in), ("bit varying", 1562, _varbit_in))
 )

@@ -4,12 +4,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
 
-from subscriber.types.family import binary_numbers, family, fixed_width, invalid_text
+from subscriber.errors import DataException
+from subscriber.types.family import binary_numbers, family, fixed_width, invalid_text, packed
 from subscriber.types.form import WHITESPACE, Form, invalid_syntax, sign, without_modifier
 
 
@@ -44,6 +46,19 @@ def boolin(text: str) -> bool:
     raise invalid_syntax("boolean", text)
 
 
+def parse_bool(text: str) -> bool | None:
+    """The value of an option: as :func:`boolin`, but without space around it (``parse_bool``); None
+    if the text is not a boolean.
+
+    >>> parse_bool("off"), parse_bool(" off"), parse_bool("o")
+    (False, None, None)
+    """
+    try:
+        return None if text != text.strip(WHITESPACE) else boolin(text)
+    except DataException:
+        return None
+
+
 def boolout(value: bool) -> str:
     """The output function of boolean."""
     return "t" if value else "f"
@@ -51,4 +66,6 @@ def boolout(value: bool) -> str:
 
 _FORM: Final = Form(without_modifier(boolin), boolout, pa.bool_(), compare=sign)
 
-FAMILIES: Final = (family("boolean", (16,), pa.bool_(), _from_text, _from_binary, _FORM),)
+FAMILIES: Final = (
+    family("boolean", (16,), pa.bool_(), _from_text, _from_binary, _FORM, send=partial(packed, "B", boolin)),
+)

@@ -130,4 +130,4 @@ def to_escaped(value: bytes) -> str:
 
 _FORM: Final = Form(without_modifier(byteain), byteaout, pa.binary(), compare=sign)
 
-FAMILIES: Final = (family("bytea", (17,), pa.binary(), _from_text, _from_binary, _FORM),)
+FAMILIES: Final = (family("bytea", (17,), pa.binary(), _from_text, _from_binary, _FORM, send=byteain),)

@@ -9,10 +9,11 @@ without the value, because errors are logged (design: names_are_data).
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -24,6 +25,10 @@ from subscriber.types.equality import EXACT, Equality
 from subscriber.types.form import Form
 
 Decoder: TypeAlias = Callable[[pa.BinaryArray], pa.Array]
+Send: TypeAlias = Callable[[str], bytes]
+"""The send function of a type: the text of a value → its binary format. It raises the errors of the
+type's input function.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +47,8 @@ class TypeFamily:
         reads_binary: whether ``decode_binary`` can read the binary format.
         form: the input and output function; None for types whose values are only passed on.
         equality: when two texts of a type are equal values.
+        send: the send function: the inverse of ``decode_binary``, from the text of a value; None if
+            it is not known.
     """
 
     name: str
@@ -52,6 +59,7 @@ class TypeFamily:
     reads_binary: bool = True
     form: Form | None = None
     equality: Equality = EXACT
+    send: Send | None = None
 
 
 def family(
@@ -63,6 +71,7 @@ def family(
     form: Form | None = None,
     *,
     equality: Equality = EXACT,
+    send: Send | None = None,
 ) -> TypeFamily:
     """Make a family from decoders that never get a null.
 
@@ -81,7 +90,25 @@ def family(
         from_binary is not None,
         form,
         equality,
+        send,
     )
+
+
+def packed(layout: str, read: Callable[[str], Any], text: str) -> bytes:
+    """The send function of a type whose format is numbers in network byte order.
+
+    Args:
+        layout: their layout, a format of :mod:`struct`.
+        read: the input function; its result is one number or a tuple of numbers.
+        text: the text of the value.
+    """
+    value = read(text)
+    return struct.pack(f">{layout}", *(value if isinstance(value, tuple) else (value,)))
+
+
+def sized(data: bytes) -> bytes:
+    """Bytes after their length, as send functions write a part of a value."""
+    return struct.pack(">i", len(data)) + data
 
 
 def _decode_texts(decode_text: Decoder, texts: pa.StringArray) -> pa.Array:

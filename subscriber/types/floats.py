@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from subscriber.errors import DataException, NotSupportedError
-from subscriber.types.family import TypeFamily, binary_numbers, family, invalid_text, values_of
+from subscriber.types.family import Send, TypeFamily, binary_numbers, family, invalid_text, packed, values_of
 from subscriber.types.float_text import double_text, real_text
 from subscriber.types.form import WHITESPACE, Form, invalid_syntax, sign, without_modifier
 
@@ -107,14 +107,20 @@ def canonical_text(text: str) -> str:
     return "0" if text == "-0" else text
 
 
-def _float(name: str, oid: int, arrow_type: pa.DataType, wire: str, form: Form) -> TypeFamily:
+def _float(name: str, oid: int, arrow_type: pa.DataType, wire: str, form: Form, send: Send) -> TypeFamily:
     from_text = partial(_from_text, name, arrow_type)
-    return family(name, (oid,), arrow_type, from_text, partial(_from_binary, name, wire, arrow_type), form)
+    from_binary = partial(_from_binary, name, wire, arrow_type)
+    return family(name, (oid,), arrow_type, from_text, from_binary, form, send=send)
 
 
 FAMILIES: Final = (
     _float(
-        "real", 700, pa.float32(), ">f4", Form(without_modifier(float4in), real_text, pa.float32(), compare=compare)
+        "real",
+        700,
+        pa.float32(),
+        ">f4",
+        Form(without_modifier(float4in), real_text, pa.float32(), compare=compare),
+        partial(packed, "f", float4in),
     ),
     _float(
         "double precision",
@@ -122,5 +128,6 @@ FAMILIES: Final = (
         pa.float64(),
         ">f8",
         Form(without_modifier(float8in), double_text, pa.float64(), compare=compare),
+        partial(packed, "d", float8in),
     ),
 )

@@ -7,13 +7,17 @@ Layout: a point is x f64, y f64. The other types are points one after another. A
 
 from __future__ import annotations
 
+import re
+import struct
+from functools import partial
 from typing import Final
 
 import pyarrow as pa
 
 from subscriber.types.equality import NONE
-from subscriber.types.family import as_text, family
+from subscriber.types.family import Send, as_text, family
 from subscriber.types.float_text import double_text
+from subscriber.types.form import invalid_syntax
 from subscriber.types.wire import BadWire, Wire, value_by_value
 
 _POINT_SIZE: Final = 16
@@ -72,8 +76,36 @@ def _circle(wire: Wire) -> str:
     return f"<{centre},{double_text(radius)}>"
 
 
+# --- send functions -----------------------------------------------------------------------------
+
+_NUMBER: Final = re.compile(r"[-+]?(?:Infinity|NaN|[0-9]+(?:[.][0-9]+)?(?:e[-+]?[0-9]+)?)")
+
+
+def _send(counted: bool, text: str) -> bytes:
+    """Write the numbers of a text that an output function wrote.
+
+    Args:
+        counted: whether the number of points comes first; the text of a path says whether it is
+            closed, too.
+        text: the text.
+    """
+    numbers = [float(number) for number in _NUMBER.findall(text)]
+    if not numbers or _NUMBER.sub("", text).strip("()[]{}<>,"):
+        raise invalid_syntax("geometric type")
+    count = struct.pack(">i", len(numbers) // 2) if counted else b""
+    return count + struct.pack(f">{len(numbers)}d", *numbers)
+
+
+def _path_send(text: str) -> bytes:
+    return (b"\1" if text.startswith("(") else b"\0") + _send(True, text)
+
+
+def _sender(name: str) -> Send:
+    return _path_send if name == "path" else partial(_send, name == "polygon")
+
+
 FAMILIES: Final = tuple(
-    family(name, (oid,), pa.string(), as_text, value_by_value(name, convert), equality=NONE)
+    family(name, (oid,), pa.string(), as_text, value_by_value(name, convert), equality=NONE, send=_sender(name))
     for name, oid, convert in (
         ("point", 600, _point),
         ("lseg", 601, _segment),

@@ -15,10 +15,11 @@ import pyarrow.compute as pc
 
 from subscriber.digits import integer_of
 from subscriber.errors import DataException
-from subscriber.types.family import TypeFamily, binary_numbers, family, invalid_text, values_of
+from subscriber.types.family import TypeFamily, binary_numbers, family, invalid_text, packed, values_of
 from subscriber.types.form import WHITESPACE, Form, invalid_syntax, sign, without_modifier
 
 _IS_DIGIT_OR_SIGN: Final = np.isin(np.arange(256), list(b"0123456789-"))
+_LAYOUTS: Final = {">i2": "h", ">i4": "i", ">i8": "q"}
 _LARGEST_UNSIGNED: Final = 2**32 - 1
 _INTEGER: Final = re.compile(
     r"([+-]?)(?:0[xX]((?:_?[0-9a-fA-F])+)|0[oO]((?:_?[0-7])+)|0[bB]((?:_?[01])+)|([0-9](?:_?[0-9])*))"
@@ -110,12 +111,13 @@ def _signed(name: str, oid: int, arrow_type: pa.DataType, wire: str, read: Calla
     from_text = partial(_from_text, name, arrow_type)
     from_binary = partial(_from_binary, name, wire, arrow_type)
     form = Form(without_modifier(read), str, arrow_type, compare=sign)
-    return family(name, (oid,), arrow_type, from_text, from_binary, form)
+    return family(name, (oid,), arrow_type, from_text, from_binary, form, send=partial(packed, _LAYOUTS[wire], read))
 
 
 def _unsigned(name: str, oid: int, form: Form | None = None) -> TypeFamily:
     from_text = partial(_unsigned_from_text, name)
-    return family(name, (oid,), pa.int64(), from_text, partial(_from_binary, name, ">u4", pa.int64()), form)
+    from_binary = partial(_from_binary, name, ">u4", pa.int64())
+    return family(name, (oid,), pa.int64(), from_text, from_binary, form, send=partial(packed, "I", oidin))
 
 
 FAMILIES: Final = (

@@ -278,6 +278,10 @@ def _versioned_text(name: str, array: pa.BinaryArray) -> pa.StringArray:
     return as_text(binary_array(np.delete(data, starts), text_offsets.astype(np.int32)))
 
 
+def _versioned_send(text: str) -> bytes:
+    return bytes([_VERSION]) + text.encode()
+
+
 def json_in(text: str) -> str:
     """The input function of json, which keeps the text.
 
@@ -304,7 +308,24 @@ _JSONB: Final = Form(without_modifier(jsonb_in), jsonb_out)
 _EQUALITY: Final = Equality(canonical=canonical_inside)
 
 FAMILIES: Final = (
-    family("json", (114,), pa.string(), as_text, as_text, _JSON, equality=NONE),
-    family("jsonb", (3802,), pa.string(), as_text, partial(_versioned_text, "jsonb"), _JSONB, equality=_EQUALITY),
-    family("jsonpath", (4072,), pa.string(), as_text, partial(_versioned_text, "jsonpath"), equality=NONE),
+    family("json", (114,), pa.string(), as_text, as_text, _JSON, equality=NONE, send=str.encode),
+    family(
+        "jsonb",
+        (3802,),
+        pa.string(),
+        as_text,
+        partial(_versioned_text, "jsonb"),
+        _JSONB,
+        equality=_EQUALITY,
+        send=_versioned_send,
+    ),
+    family(
+        "jsonpath",
+        (4072,),
+        pa.string(),
+        as_text,
+        partial(_versioned_text, "jsonpath"),
+        equality=NONE,
+        send=_versioned_send,
+    ),
 )

@@ -74,6 +74,7 @@ FAMILIES: Final = tuple(
         as_text,
         value_by_value(name, partial(_from_wire, size)),
         Form(without_modifier(read), macaddr_out, pa.binary(), compare=sign),
+        send=read,
     )
     for name, oid, size, read in (("macaddr", 829, 6, macaddr_in), ("macaddr8", 774, 8, macaddr8_in))
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
+import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -177,6 +178,20 @@ def _from_wire(is_cidr: bool, wire: Wire) -> Inet:
     return value
 
 
+def inet_send(read: Callable[[str], Inet], is_cidr: bool, text: str) -> bytes:
+    """The send function of inet and cidr (``network_send``). The layout is that of the decoder.
+
+    Args:
+        read: the input function.
+        is_cidr: whether the type is cidr.
+        text: the text of the value.
+    """
+    value = read(text)
+    size = value.width // 8
+    kind = next(kind for kind, version in _VERSIONS.items() if version == value.version)
+    return struct.pack(">BBBb", kind, value.bits, is_cidr, size) + value.address.to_bytes(size)
+
+
 def _convert(write: Callable[[Inet], str], is_cidr: bool, wire: Wire) -> str:
     return write(_from_wire(is_cidr, wire))
 
@@ -189,6 +204,7 @@ FAMILIES: Final = tuple(
         as_text,
         value_by_value(name, partial(_convert, write, is_cidr)),
         Form(without_modifier(read), write, compare=compare),
+        send=partial(inet_send, read, is_cidr),
     )
     for name, oid, read, write, is_cidr in (
         ("inet", 869, inet_in, inet_out, False),

@@ -25,6 +25,8 @@ _TEXT: Final = r"-?[0-9]+(?:\.[0-9]+)?|NaN|-?Infinity"
 _HEADER: Final = struct.Struct(">HhHH")
 _NEGATIVE: Final = 0x4000
 _SPECIAL: Final = {0xC000: "NaN", 0xD000: "Infinity", 0xF000: "-Infinity"}
+_INFINITE_SCALE: Final = 0x20
+"""The scale that PostgreSQL sends with an infinity: bits of its header."""
 _LARGEST_SCALE: Final = 0x3FFF
 _DIGITS_IN_GROUP: Final = 4
 _LARGEST_GROUP: Final = 9999
@@ -157,6 +159,32 @@ def _column_in(array: pa.StringArray) -> list[Decimal | None]:
     raise invalid_syntax("numeric")
 
 
+def numeric_send(text: str) -> bytes:
+    """The send function of numeric (``numeric_send``). The layout is that of the decoder.
+
+    Raises:
+        DataException: as :func:`numeric_in`.
+
+    >>> numeric_send("-1.50").hex(), numeric_send("10000").hex()
+    ('000200004000000200011388', '00010001000000000001')
+    """
+    value = numeric_in(text)
+    if not value.is_finite():
+        sign = next(sign for sign, name in _SPECIAL.items() if name == numeric_out(value))
+        return _HEADER.pack(0, 0, sign, 0 if value.is_nan() else _INFINITE_SCALE)
+    whole, _, fraction = numeric_out(value.copy_abs()).partition(".")
+    point = -(-len(whole) // _DIGITS_IN_GROUP)
+    digits = whole.rjust(point * _DIGITS_IN_GROUP, "0") + fraction
+    digits = digits.ljust(-(-len(digits) // _DIGITS_IN_GROUP) * _DIGITS_IN_GROUP, "0")
+    groups = [int(digits[at : at + _DIGITS_IN_GROUP]) for at in range(0, len(digits), _DIGITS_IN_GROUP)]
+    used = [place for place, group in enumerate(groups) if group]
+    if not used:
+        return _HEADER.pack(0, 0, 0, len(fraction))
+    first, last = used[0], used[-1]
+    head = _HEADER.pack(last - first + 1, point - 1 - first, _NEGATIVE if value < 0 else 0, len(fraction))
+    return head + struct.pack(f">{last - first + 1}H", *groups[first : last + 1])
+
+
 def scale_of(value: Decimal) -> int:
     """The display scale of a finite value."""
     exponent = value.as_tuple().exponent
@@ -270,4 +298,6 @@ def canonical_inside(text: str) -> str:
 _FORM: Final = Form(numeric_in, numeric_out, from_texts=_column_in, compare=compare)
 _EQUALITY: Final = Equality(canonical=canonical, spellings=_spellings)
 
-FAMILIES: Final = (family("numeric", (1700,), pa.string(), _from_text, _from_binary, _FORM, equality=_EQUALITY),)
+FAMILIES: Final = (
+    family("numeric", (1700,), pa.string(), _from_text, _from_binary, _FORM, equality=_EQUALITY, send=numeric_send),
+)

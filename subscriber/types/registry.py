@@ -28,7 +28,7 @@ from subscriber.types import (
 from subscriber.types.arrays import array_families
 from subscriber.types.datetimes import wire as datetimes
 from subscriber.types.equality import Equality
-from subscriber.types.family import TypeFamily
+from subscriber.types.family import Send, TypeFamily
 from subscriber.types.form import Form
 from subscriber.types.ranges import range_families
 
@@ -83,6 +83,15 @@ def family_of(type_oid: int) -> TypeFamily:
 def form_of(type_oid: int) -> Form | None:
     """The form of a type's values; None for a type whose values are only passed on."""
     return family_of(type_oid).form
+
+
+def send_of(type_oid: int) -> Send | None:
+    """The send function of a type: the text of a value → its binary format.
+
+    None for a type that has none (rule A12), or whose bytes depend on the publisher's catalogs or
+    settings: money, and the types that name objects.
+    """
+    return family_of(type_oid).send
 
 
 def equality_of(type_oid: int) -> Equality:

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import re
+import struct
+from functools import partial
 from typing import Final
 
 import pyarrow as pa
 
 from subscriber.lsn import format_lsn
 from subscriber.types.equality import NONE
-from subscriber.types.family import as_text, family
+from subscriber.types.family import as_text, family, packed
 from subscriber.types.form import Form, invalid_syntax, without_modifier
 from subscriber.types.wire import BadWire, Wire, value_by_value
 
+_TID: Final = re.compile(r"\(([0-9]+),([0-9]+)\)")
+_SNAPSHOT: Final = re.compile(r"([0-9]+):([0-9]+):((?:[0-9]+(?:,[0-9]+)*)?)")
 _LSN: Final = re.compile(r"([0-9a-fA-F]{1,8})/([0-9a-fA-F]{1,8})")
 
 
@@ -41,6 +45,19 @@ def _row(wire: Wire) -> str:
     return "({},{})".format(*wire.numbers("IH"))
 
 
+def _tid_in(text: str) -> tuple[int, ...]:
+    match = _TID.fullmatch(text)
+    if match is None:
+        raise invalid_syntax("tid")
+    return int(match[1]), int(match[2])
+
+
+def _xid8_in(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and int(text) < 2**64):
+        raise invalid_syntax("xid8")
+    return int(text)
+
+
 def _transaction(wire: Wire) -> str:
     """Layout: epoch and xid u64."""
     return str(wire.number("Q"))
@@ -60,6 +77,14 @@ def _snapshot(wire: Wire) -> str:
     return f"{xmin}:{xmax}:{','.join(map(str, transactions))}"
 
 
+def _snapshot_send(text: str) -> bytes:
+    match = _SNAPSHOT.fullmatch(text)
+    if match is None:
+        raise invalid_syntax("pg_snapshot")
+    running = [int(one) for one in match[3].split(",") if one]
+    return struct.pack(f">iQQ{len(running)}Q", len(running), int(match[1]), int(match[2]), *running)
+
+
 FAMILIES: Final = (
     family(
         "pg_lsn",
@@ -68,9 +93,14 @@ FAMILIES: Final = (
         as_text,
         value_by_value("pg_lsn", _lsn),
         Form(without_modifier(pg_lsn_in), format_lsn, pa.uint64()),
+        send=partial(packed, "Q", pg_lsn_in),
     ),
-    family("tid", (27,), pa.string(), as_text, value_by_value("tid", _row)),
-    family("xid8", (5069,), pa.string(), as_text, value_by_value("xid8", _transaction)),
-    family("pg_snapshot", (5038,), pa.string(), as_text, value_by_value("pg_snapshot", _snapshot), equality=NONE),
-    family("txid_snapshot", (2970,), pa.string(), as_text, value_by_value("txid_snapshot", _snapshot), equality=NONE),
+    family("tid", (27,), pa.string(), as_text, value_by_value("tid", _row), send=partial(packed, "IH", _tid_in)),
+    family(
+        "xid8", (5069,), pa.string(), as_text, value_by_value("xid8", _transaction), send=partial(packed, "Q", _xid8_in)
+    ),
+    *(
+        family(name, (oid,), pa.string(), as_text, value_by_value(name, _snapshot), equality=NONE, send=_snapshot_send)
+        for name, oid in (("pg_snapshot", 5038), ("txid_snapshot", 2970))
+    ),
 )

@@ -34,6 +34,15 @@ def _char_from_binary(array: pa.BinaryArray) -> pa.StringArray:
     return pa.array(_CHAR_TEXTS).take(pa.array(rows.reshape(-1).astype(np.int32)))
 
 
+def text_send(text: str) -> bytes:
+    """The send function of the character types and of enums (``textsend``)."""
+    return text.encode()
+
+
+def _char_send(text: str) -> bytes:
+    return bytes([byte_of_char(charin(text))])
+
+
 def text_only(type_oid: int) -> TypeFamily:
     """The family of a type without a specific family. It reads any text and refuses the binary
     form.
@@ -110,7 +119,7 @@ def _bpchar_spellings(text: str) -> tuple[str, str]:
 
 def _character(name: str, oid: int, read: FromText, compare: Compare = sign, equality: Equality = EXACT) -> TypeFamily:
     form = Form(read, _as_is, pa.string(), compare=compare)
-    return family(name, (oid,), pa.string(), as_text, as_text, form, equality=equality)
+    return family(name, (oid,), pa.string(), as_text, as_text, form, equality=equality, send=text_send)
 
 
 _BPCHAR: Final = Equality(canonical=_canonical_bpchar, spellings=_bpchar_spellings)
@@ -120,9 +129,15 @@ FAMILIES: Final = (
     _character("character varying", 1043, _varcharin),
     _character("character", 1042, _bpcharin, _compare_bpchar, _BPCHAR),
     _character("name", 19, without_modifier(namein)),
-    family("refcursor", (1790,), pa.string(), as_text, as_text, equality=NONE),
+    family("refcursor", (1790,), pa.string(), as_text, as_text, equality=NONE, send=text_send),
     family(
-        '"char"', (18,), pa.string(), as_text, _char_from_binary, Form(without_modifier(charin), _as_is, pa.string())
+        '"char"',
+        (18,),
+        pa.string(),
+        as_text,
+        _char_from_binary,
+        Form(without_modifier(charin), _as_is, pa.string()),
+        send=_char_send,
     ),
-    family("xml", (142,), pa.string(), as_text, as_text, equality=NONE),
+    family("xml", (142,), pa.string(), as_text, as_text, equality=NONE, send=text_send),
 )

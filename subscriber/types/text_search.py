@@ -6,10 +6,13 @@ between their operands.
 
 from __future__ import annotations
 
+import re
+import struct
 from typing import Final, NamedTuple
 
 import pyarrow as pa
 
+from subscriber.errors import DataException
 from subscriber.types.family import as_text, family
 from subscriber.types.wire import BadWire, Wire, value_by_value
 
@@ -111,7 +114,118 @@ def _item(wire: Wire) -> _Term | tuple[int, int]:
     return operator, wire.number("H") if operator == _PHRASE else 0
 
 
+# --- send functions -----------------------------------------------------------------------------
+
+_LEXEME: Final = re.compile(r"'((?:[^'\\]|''|\\\\)*)'(?::([0-9]+[ABC]?(?:,[0-9]+[ABC]?)*))?(?: |$)")
+_QUERY_TOKEN: Final = re.compile(
+    r" *(?:(?P<mark>[!&|()])|<(?P<distance>[0-9]+|-)>|'(?P<lexeme>(?:[^'\\]|''|\\\\)*)'(?::(?P<marks>[*A-D]+))?)"
+)
+
+
+def _unquoted(lexeme: str) -> bytes:
+    return lexeme.replace("''", "'").replace("\\\\", "\\").encode() + b"\0"
+
+
+def vector_send(text: str) -> bytes:
+    """The send function of tsvector (``tsvectorsend``), for a text that ``tsvectorout`` wrote.
+
+    Raises:
+        DataException: 42601, the text is not written so.
+    """
+    lexemes = []
+    place = 0
+    while place < len(text):
+        found = _LEXEME.match(text, place)
+        if found is None:
+            raise DataException("syntax error in tsvector", sqlstate="42601")
+        positions = [_position_entry(one) for one in (found[2] or "").split(",") if one]
+        lexemes.append(_unquoted(found[1]) + struct.pack(f">H{len(positions)}H", len(positions), *positions))
+        place = found.end()
+    return struct.pack(">i", len(lexemes)) + b"".join(lexemes)
+
+
+def _position_entry(text: str) -> int:
+    weight = text[-1] if text[-1] in "ABC" else ""
+    return _WEIGHTS.index(weight) << _POSITION_BITS | int(text.removesuffix(weight))
+
+
+def query_send(text: str) -> bytes:
+    """The send function of tsquery (``tsquerysend``). Operators of the same kind are read from left
+    to right, as ``tsqueryin`` reads them.
+
+    Raises:
+        DataException: 42601, the text is not written as ``tsqueryout`` writes it.
+    """
+    items = _QueryReader(text).items() if text else []
+    return struct.pack(">i", len(items)) + b"".join(items)
+
+
+class _QueryReader:
+    """Reads a query with its operators between the operands, and returns its items with each
+    operator before its operands.
+    """
+
+    def __init__(self, text: str) -> None:
+        self._tokens: list[re.Match[str]] = []
+        place = 0
+        while place < len(text):
+            token = _QUERY_TOKEN.match(text, place)
+            if token is None:
+                break
+            self._tokens.append(token)
+            place = token.end()
+        self._complete = not text[place:].strip(" ")
+        self._at = 0
+
+    def items(self) -> list[bytes]:
+        """The items of the whole query."""
+        found = self._operand(0)
+        if not self._complete or self._at < len(self._tokens):
+            raise _query_error()
+        return found
+
+    def _operand(self, least: int) -> list[bytes]:
+        """Read as far as operators have at least this priority."""
+        left = self._single()
+        while self._at < len(self._tokens):
+            token = self._tokens[self._at]
+            operator = _PHRASE if token["distance"] else {"&": _AND, "|": _OR}.get(token["mark"] or "", 0)
+            if not operator or _PRIORITY[operator] < least:
+                break
+            self._at += 1
+            right = self._operand(_PRIORITY[operator] + 1)
+            distance = token["distance"]
+            item = struct.pack(">BB", _OPERATOR, operator)
+            if distance:
+                item += struct.pack(">H", 1 if distance == "-" else int(distance))
+            left = [item, *right, *left]
+        return left
+
+    def _single(self) -> list[bytes]:
+        if self._at >= len(self._tokens):
+            raise _query_error()
+        token = self._tokens[self._at]
+        self._at += 1
+        if token["mark"] == "!":
+            return [struct.pack(">BB", _OPERATOR, _NOT), *self._operand(_PRIORITY[_NOT] + 1)]
+        if token["mark"] == "(":
+            inner = self._operand(0)
+            if self._at >= len(self._tokens) or self._tokens[self._at]["mark"] != ")":
+                raise _query_error()
+            self._at += 1
+            return inner
+        if token["lexeme"] is None:
+            raise _query_error()
+        marks = token["marks"] or ""
+        weights = sum(bit for bit, letter in _QUERY_WEIGHTS if letter in marks)
+        return [struct.pack(">BBB", _VALUE, weights, "*" in marks) + _unquoted(token["lexeme"])]
+
+
+def _query_error() -> DataException:
+    return DataException("syntax error in tsquery", sqlstate="42601")
+
+
 FAMILIES: Final = (
-    family("tsvector", (3614,), pa.string(), as_text, value_by_value("tsvector", _vector)),
-    family("tsquery", (3615,), pa.string(), as_text, value_by_value("tsquery", _query)),
+    family("tsvector", (3614,), pa.string(), as_text, value_by_value("tsvector", _vector), send=vector_send),
+    family("tsquery", (3615,), pa.string(), as_text, value_by_value("tsquery", _query), send=query_send),
 )

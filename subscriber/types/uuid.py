@@ -57,4 +57,4 @@ def uuid_out(value: bytes) -> str:
 
 _FORM: Final = Form(without_modifier(uuid_in), uuid_out, pa.binary(), compare=sign)
 
-FAMILIES: Final = (family("uuid", (2950,), pa.string(), _from_text, _from_binary, _FORM),)
+FAMILIES: Final = (family("uuid", (2950,), pa.string(), _from_text, _from_binary, _FORM, send=uuid_in),)

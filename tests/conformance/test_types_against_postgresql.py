@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 from subscriber.errors import ProtocolError
-from subscriber.types import BUILT_IN_TYPES, ELEMENT_TYPES, FAMILIES, family_of, type_name
+from subscriber.types import BUILT_IN_TYPES, ELEMENT_TYPES, FAMILIES, family_of, send_of, type_name
 
 pytestmark = pytest.mark.server
 
@@ -209,11 +209,19 @@ def test_text_and_binary_forms_decode_to_the_same_arrow_values(connection, name)
     assert list(map(repr, from_text.to_pylist())) == list(map(repr, from_binary.to_pylist()))
     if family.arrow_type == pa.string():
         assert from_text.to_pylist()[1:] == [text.decode() for text in texts]
+    check_send(type_oid, [text.decode() for text in texts], sent)
+
+
+def check_send(type_oid: int, texts: Sequence[str], sent: Sequence[bytes]) -> None:
+    """Check that our send function writes the bytes of the server's (A11)."""
+    send = send_of(type_oid)
+    assert send is not None
+    assert [(text, one) for text, one in zip(texts, sent, strict=True) if send(text) != one][:3] == []
 
 
 def compared(connection: psycopg.Connection, type_oid: int, query: str, parameters: Sequence[Any] = ()) -> int:
     """Check that decode_binary reads the send function's bytes as the value that the output
-    function prints. Returns the number of values.
+    function prints, and that our send function writes them. Returns the number of values.
 
     Args:
         connection: a connection to the server.
@@ -222,11 +230,14 @@ def compared(connection: psycopg.Connection, type_oid: int, query: str, paramete
         parameters: the query's parameters.
     """
     (send,) = one_row(connection, "SELECT typsend::text FROM pg_type WHERE oid = %s", [type_oid])
-    values = f"WITH _(v) AS ({query}) SELECT concat(v), {send}(v) FROM _ WHERE v IS NOT NULL"
+    # The text of a tsquery does not tell a & (b & c) from (a & b) & c, which is how it is read.
+    again = "concat(v)::tsquery" if send == "tsquerysend" else "v"
+    values = f"WITH _(v) AS ({query}) SELECT concat(v), {send}(v), {send}({again}) FROM _ WHERE v IS NOT NULL"
     rows = connection.execute(values, parameters or None, binary=True).fetchall()
-    texts, sent = zip(*rows, strict=True)
+    texts, sent, sent_again = zip(*rows, strict=True)
     decoded = family_of(type_oid).decode_binary(pa.array(sent, type=pa.binary())).to_pylist()
     assert [pair for pair in zip(decoded, texts, strict=True) if pair[0] != pair[1]][:3] == []
+    check_send(type_oid, texts, sent_again)
     return len(rows)
 
 

@@ -9,6 +9,9 @@ from hypothesis import strategies as st
 
 from subscriber.errors import SubscriberError
 from subscriber.types import ELEMENT_TYPES, FAMILIES, TypeFamily
+from subscriber.types.output import output_texts
+
+pytestmark = pytest.mark.slow
 
 NEAR_TEXT = st.text("0123456789-+.:eE \\xabcNIfintyBCdysmo", max_size=24).map(str.encode)
 """Text with the letters of numbers, dates and hex, so that some of it is almost right."""
@@ -58,3 +61,18 @@ def test_the_text_of_a_decoded_binary_value_reads_as_the_same_value(family: Type
     except SubscriberError:
         return
     assert family.decode_text(decoded.cast(pa.binary())).equals(decoded)
+
+
+@pytest.mark.parametrize("family", EACH, ids=lambda family: family.name)
+@given(data=st.data())
+def test_the_send_function_writes_what_the_decoder_reads(family: TypeFamily, data: st.DataObject) -> None:
+    """Rule A11: the text of any accepted bytes is sent as bytes of the same value."""
+    assert family.send is not None
+    value = data.draw(NEAR_BINARY | st.binary(max_size=20).map(b"\1".__add__))
+    try:
+        decoded = family.decode_binary(pa.array([value]))
+        (text,) = output_texts(decoded)
+        sent = family.send(text)
+    except SubscriberError:
+        return
+    assert output_texts(family.decode_binary(pa.array([sent]))) == [text]

@@ -49,7 +49,7 @@ from subscriber.types.datetimes.output import (
 )
 from subscriber.types.datetimes.values import TimeTZ, compare_timetz
 from subscriber.types.equality import Equality
-from subscriber.types.family import TypeFamily, all_match, as_text, binary_numbers, family, invalid_text
+from subscriber.types.family import TypeFamily, all_match, as_text, binary_numbers, family, invalid_text, packed
 from subscriber.types.form import Form, sign, without_modifier
 
 _DATE: Final = "[0-9]{4,7}-[0-9]{2}-[0-9]{2}"
@@ -145,6 +145,11 @@ def _interval_from_binary(array: pa.BinaryArray) -> pa.StringArray:
     return pa.array(map(interval_out, values), type=pa.string())
 
 
+def _interval_parts(text: str) -> tuple[int, int, int]:
+    value = interval_in(text, -1)
+    return value.microseconds, value.days, value.months
+
+
 def _check_times(microseconds: list[int]) -> None:
     if min(microseconds) < 0 or max(microseconds) > DAY:
         raise ProtocolError("time out of range", sqlstate="22008")
@@ -155,7 +160,9 @@ def _timestamp(name: str, oid: int, zone: str, write: Callable[[int], str], form
     # PostgreSQL's errors contain the full name of the types with a time zone, and the short name of
     # those without.
     from_text = partial(_from_text, name.removesuffix(" without time zone"), pattern)
-    return family(name, (oid,), pa.string(), from_text, partial(_timestamp_from_binary, name, zone, write), form)
+    send = partial(packed, "q", timestamptz_in if zone else timestamp_in)
+    from_binary = partial(_timestamp_from_binary, name, zone, write)
+    return family(name, (oid,), pa.string(), from_text, from_binary, form, send=send)
 
 
 FAMILIES: Final = (
@@ -166,6 +173,7 @@ FAMILIES: Final = (
         partial(_from_text, "date", rf"{_DATE}(?: BC)?|{_INFINITE}"),
         _date_from_binary,
         Form(without_modifier(date_in), date_out, pa.int32(), dates_in, sign),
+        send=partial(packed, "i", date_in),
     ),
     family(
         "time without time zone",
@@ -174,6 +182,7 @@ FAMILIES: Final = (
         partial(_from_text, "time", _TIME),
         _time_from_binary,
         Form(time_in, time_text, pa.int64(), compare=sign),
+        send=partial(packed, "q", time_in),
     ),
     family(
         "time with time zone",
@@ -182,6 +191,7 @@ FAMILIES: Final = (
         partial(_from_text, "time with time zone", _TIME + _ZONE),
         _timetz_from_binary,
         Form(timetz_in, timetz_out, compare=compare_timetz),
+        send=partial(packed, "qi", timetz_in),
     ),
     _timestamp(
         "timestamp without time zone",
@@ -205,5 +215,6 @@ FAMILIES: Final = (
         _interval_from_binary,
         Form(interval_in, interval_out, compare=compare_intervals),
         equality=Equality(canonical=canonical_interval),
+        send=partial(packed, "qii", _interval_parts),
     ),
 )

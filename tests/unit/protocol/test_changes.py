@@ -8,7 +8,8 @@ import pytest
 
 from subscriber.errors import JournalCorrupt
 from subscriber.protocol import messages as m
-from subscriber.protocol.changes import ChangeGroup, Control, Frame
+from subscriber.protocol.changes import ChangeGroup, Frame
+from subscriber.protocol.controls import Control, Controls
 from subscriber.protocol.encode import encode
 from tests.frames import frame, relation, transaction, values
 
@@ -71,7 +72,7 @@ def test_columns_that_came_in_binary_form_are_known_behind_the_bytes_and_in_a_sl
 
 
 def test_an_empty_frame_survives_its_bytes():
-    assert Frame.decode(Frame((), ()).encode()) == Frame((), ())
+    assert Frame.decode(Frame(()).encode()) == Frame(())
 
 
 def test_a_frame_can_be_read_from_a_memoryview():
@@ -81,7 +82,7 @@ def test_a_frame_can_be_read_from_a_memoryview():
 def test_rows_without_columns_are_still_rows():
     bare = relation("public.bare", {})
     group = ChangeGroup(bare, "I", None, np.arange(3, dtype=np.int32), None, pa.RecordBatch.from_arrays([], names=[]))
-    again = Frame.decode(Frame((group,), ()).encode()).groups[0]
+    again = Frame.decode(Frame((group,)).encode()).groups[0]
     assert len(again) == 3
     assert again.new is not None
     assert again.new.num_columns == 0
@@ -90,12 +91,12 @@ def test_rows_without_columns_are_still_rows():
 def test_a_relation_announced_inside_a_stream_keeps_its_xid():
     streamed = dataclasses.replace(T, xid=733)
     control = Control(0, encode(m.Truncate((16384,), cascade=False, restart_identity=False)), (streamed,))
-    assert Frame.decode(Frame((), (control,)).encode()).controls[0].relations == (streamed,)
+    assert Frame.decode(Frame((), Controls.of([control])).encode()).controls[0].relations == (streamed,)
 
 
 def test_a_relation_is_written_once_however_often_it_is_named():
-    one = len(Frame((), (Control(0, b"T", (T,)),)).encode())
-    two = len(Frame((), (Control(0, b"T", (T,)), Control(1, b"T", (T,)))).encode())
+    one = len(Frame((), Controls.of([Control(0, b"T", (T,))])).encode())
+    two = len(Frame((), Controls.of([Control(0, b"T", (T,)), Control(1, b"T", (T,))])).encode())
     assert two - one < len(encode(T))
 
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from subscriber.types.boolean import parse_bool
 from tests.type_samples import form, from_binary, from_text, order_of, read, refused, refused_text
 
 
@@ -41,3 +42,10 @@ def test_a_byte_that_is_not_zero_is_true():
     """boolrecv takes any byte."""
     assert from_binary("boolean", b"\0", b"\1", b"\xff") == [False, True, True]
     assert from_text("boolean", b"t", b"f") == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("text", "value"), [("on", True), ("OF", False), ("y", True), ("o", None), (" on", None), ("", None)]
+)
+def test_the_value_of_an_option_has_no_space_around_it(text, value):
+    assert parse_bool(text) is value

@@ -21,6 +21,7 @@ from subscriber.types import (
     decode_column,
     family_of,
     form_of,
+    send_of,
     type_name,
 )
 from tests.type_samples import ARRAYS, OIDS, SAMPLES, bytes_of, from_binary, from_text
@@ -44,6 +45,21 @@ def test_both_forms_give_the_sample_and_nulls_stay_where_they_were(name):
     assert from_text(name, None, text, None, None, text, None) == expected
     assert from_binary(name, None, binary, None, None, binary, None) == expected
     assert from_text(name, text) == from_binary(name, binary) == [value]
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_the_send_function_writes_the_sample(name):
+    """A11."""
+    text, binary, _ = SAMPLES[name]
+    send = send_of(OIDS[name])
+    assert send is not None
+    assert send(text.decode()) == (b"\x10" + binary[1:] if name == "numrange" else binary)
+
+
+@pytest.mark.parametrize("oid", [790, 1033, 2205, 16400])
+def test_no_send_function_is_known_for_money_and_for_types_that_name_objects(oid):
+    """A12."""
+    assert send_of(oid) is None
 
 
 @pytest.mark.parametrize("name", SAMPLES)
