@@ -130,7 +130,7 @@ def replace_target_rows(
         ),
     )
     writer = ChangeWriter(target, connection, {})
-    writer.open_frame(Frame((group,), ()))
+    writer.open_frame(Frame((group,)))
     writer.write(Run(0, 0, len(rows)), ChangePlace(xid=0, final_lsn=INVALID_LSN, timestamp=0))
 
 
