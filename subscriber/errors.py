@@ -30,6 +30,11 @@
     ├── DataException              22000   a text is not a value of a type, or the type cannot store a result
     │   └── RowFilterError         22000   a row filter cannot be evaluated for a row
     ├── MessageListenerError       38000   the user's function for logical messages raised an exception
+    ├── OutputPluginError          XX000   an output plugin lacks a callback that is always required, or wrote where it must not
+    │   ├── OutputCallbackMissing  55000   streaming or two-phase decoding requires a callback that the plugin does not have
+    │   ├── OutputPluginFailed     38000   a callback of the user's output plugin raised an exception
+    │   ├── TransactionAborted     40000   a transaction was rolled back while it was decoded before its end
+    │   └── WalRecordError         XX000   records are not in the order of the WAL, or name what does not exist
     └── ApplyError                         a change cannot be applied
         ├── TargetRelationError    55000   the target's table does not match the publisher's
         ├── UnsupportedValue       22000   the target cannot store a value exactly
@@ -396,6 +401,44 @@ class MessageListenerError(SubscriberError):
     """
 
     sqlstate = "38000"
+
+
+class OutputPluginError(SubscriberError):
+    """An output plugin lacks a callback that is always required, or wrote where it must not (rules
+    E1, E7).
+    """
+
+
+class OutputCallbackMissing(OutputPluginError):
+    """Streaming or two-phase decoding requires a callback that the output plugin does not have
+    (rules E3, E4).
+    """
+
+    sqlstate = "55000"
+
+
+class OutputPluginFailed(OutputPluginError):
+    """A callback of the user's output plugin raised an exception that is not in this tree.
+
+    The message contains only the callback's name and the class of the exception.
+    """
+
+    sqlstate = "38000"
+
+
+class TransactionAborted(OutputPluginError):
+    """A transaction was rolled back while it was decoded before its end (rule E14).
+
+    A callback may raise it, too. Logical decoding then ends the transaction's block and goes on.
+    """
+
+    sqlstate = "40000"
+
+
+class WalRecordError(OutputPluginError):
+    """Records are not in the order of the WAL, or name a transaction or a relation that does not
+    exist.
+    """
 
 
 class ApplyError(SubscriberError):

@@ -11,7 +11,8 @@ import pyarrow as pa
 
 from subscriber.lsn import LSN
 from subscriber.protocol import messages as m
-from subscriber.protocol.changes import ChangeGroup, Control, Frame
+from subscriber.protocol.changes import ChangeGroup, Frame
+from subscriber.protocol.controls import Control, Controls
 from subscriber.protocol.encode import encode
 from subscriber.types import family_of
 
@@ -107,7 +108,7 @@ def frame(
             finish = finishes[message.xid] if isinstance(message, m.BeginPrepare) else LSN(0)
             controls.append(Control(position, encode(message), named, finish))
     made = (_group(by_id, members, text=text) for members in groups.values())
-    return Frame(tuple(replace(group, binary=frozenset(binary)) for group in made), tuple(controls))
+    return Frame(tuple(replace(group, binary=frozenset(binary)) for group in made), Controls.of(controls))
 
 
 def _shape(change: m.Insert | m.Update | m.Delete) -> tuple[object, ...]:

@@ -14,7 +14,9 @@ def nothing(*_: object, **__: object) -> Any:
 
 
 def unused_pipeline(
-    has_ended: Callable[[], bool] = lambda: False, check: Callable[[], None] = lambda: None
+    has_ended: Callable[[], bool] = lambda: False,
+    check: Callable[[], None] = lambda: None,
+    warm_up: Callable[[], bool] = lambda: True,
 ) -> Pipeline:
     """A pipeline with which no query and no copy may be started."""
-    return Pipeline(nothing, nothing, has_ended, check)
+    return Pipeline(nothing, nothing, has_ended, check, warm_up)

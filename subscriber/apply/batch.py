@@ -19,10 +19,10 @@ After a crash each of these steps may be executed again. It then finds that its 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import NoReturn
+from typing import Final, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,9 +46,12 @@ from subscriber.catalog.statistics import count_conflicts
 from subscriber.errors import JournalCorrupt, ProtocolError, SubscriberError
 from subscriber.lsn import INVALID_LSN, LSN, format_lsn
 from subscriber.protocol import messages
-from subscriber.protocol.changes import ChangeGroup, Control, Frame
+from subscriber.protocol.changes import ChangeGroup, Frame
+from subscriber.protocol.controls import Control, Controls
 from subscriber.protocol.decode import decode
 from subscriber.protocol.messages import Relation
+
+_BEGIN: Final = ord("B")
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +96,7 @@ class Batch:
         self.commit_timestamp: int | None = None
         self._local = local
         self._skip = SkipLSN(scope.subscription, local.rules.skip_lsn)
-        self._frame = Frame((), ())
+        self._frame = Frame(())
         self._open: RemoteTransaction | None = None
         self._open_tally = ConflictTally()
         self._uncounted = ConflictTally()
@@ -157,10 +160,10 @@ class Batch:
             return None
         if self._open is not None:
             return None if self._open.skip or self._open.two_phase else self._open.final_lsn
-        begin = next((control for control in frame.controls if control.message[:1] == b"B"), None)
-        if begin is None:
+        begins = np.flatnonzero(frame.controls.types() == _BEGIN)
+        if not len(begins):
             return None
-        message = decode(begin.message)
+        message = decode(frame.controls[int(begins[0])].message)
         assert isinstance(message, messages.Begin)
         return None if message.final_lsn < self.applied else LSN(message.final_lsn)
 
@@ -178,7 +181,7 @@ class Batch:
                 if not self._local.writer.write_together(changes):
                     raise OrderMatters
 
-    def _read_controls(self, controls: Sequence[Control], counts: NDArray[np.int64]) -> None:
+    def _read_controls(self, controls: Controls, counts: NDArray[np.int64]) -> None:
         """Read the controls of a stretch: whole transactions together, the others one by one."""
         first = 0 if self._open is None else 1
         pairs = slice(first, first + (len(controls) - first) // 2 * 2)
@@ -194,7 +197,7 @@ class Batch:
         self.changes += whole.changes
         self._read_one_by_one(controls[pairs.stop :], counts[pairs.stop :])
 
-    def _read_one_by_one(self, controls: Sequence[Control], counts: NDArray[np.int64]) -> None:
+    def _read_one_by_one(self, controls: Controls, counts: NDArray[np.int64]) -> None:
         for count, control in zip(counts.tolist(), controls, strict=True):
             self._read_changes(count)
             self._apply_control(control)

@@ -125,7 +125,7 @@ class ChangeWriter:
         self._ordered: dict[LocalRelation, bool] = {}
         self._refuses: dict[LocalRelation, bool] = {}
         self._least_rows: dict[tuple[LocalRelation, bool], int | None] = {}
-        self._frame = Frame((), ())
+        self._frame = Frame(())
         self._prepared: dict[int, _Prepared] = {}
         self._attempts = self._writes_later = False
         self._waiting: list[tuple[str, Any]] = []

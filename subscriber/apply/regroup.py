@@ -46,7 +46,8 @@ from numpy.typing import NDArray
 from subscriber.apply.fold import folded
 from subscriber.apply.walk import Messages, Run
 from subscriber.errors import Stopped, SubscriberError
-from subscriber.protocol.changes import ChangeGroup, Control, Frame
+from subscriber.protocol.changes import ChangeGroup, Frame
+from subscriber.protocol.controls import Control, Controls
 from subscriber.protocol.messages import Relation
 
 FreeKey = Callable[[ChangeGroup], tuple[str, ...] | None]
@@ -57,19 +58,21 @@ a table without a key; None if the order matters.
 MayFold = Callable[[ChangeGroup], bool]
 """Whether changes of a group need not be written if later changes overwrite them."""
 
-_PASSED: Final = b"BCO"
+_PASSED: Final = np.frombuffer(b"BCO", np.uint8)
 """Controls that do not separate stretches: they only mark where a transaction begins and ends, and
 where it comes from.
 """
-_SEPARATES: Final = b"bPKr"
+_SEPARATES: Final = np.frombuffer(b"bPKr", np.uint8)
 """Controls of prepared transactions: a frame that has one is not regrouped."""
 _ORDER: Final = {"D": 0, "U": 1, "I": 2}
 _LEAST_RUNS: Final = 32
-"""A frame with fewer runs is walked at once, unless a run of UPDATEs or DELETEs may be long: to ask
-the target whether the order matters would cost more than the statements. Such are the batches of a
-subscription that has caught up, and frames of one large transaction of INSERTs, which are written
-together in any order.
+"""A frame with fewer runs is walked at once, unless it has many changes in more than one run, or a
+run of UPDATEs or DELETEs may be long: to ask the target whether the order matters would cost more
+than the statements. Such are the batches of a subscription that has caught up, and frames of one
+large transaction of INSERTs, which are written together in any order.
 """
+_MANY_CHANGES: Final = 1_000
+"""From so many changes on, fewer statements are worth the question, even if there are few runs."""
 _LONG_RUN: Final = 64
 """From about this many changes on, a target may have a quicker statement for changes of different
 rows.
@@ -136,7 +139,7 @@ class Stretch:
             changes that were made of several.
     """
 
-    controls: tuple[Control, ...]
+    controls: Controls
     counts: NDArray[np.int64]
     rest: int
     writes: tuple[Rows | ChangeGroup, ...]
@@ -156,7 +159,9 @@ def regrouped(frame: Frame, free_key: FreeKey, may_fold: MayFold) -> Iterator[St
     """
     messages = Messages.of(frame)
     may_be_long = any(group.action != "I" and len(group) >= _LONG_RUN for group in messages.groups)
-    if messages.runs(0, len(messages)) < _LEAST_RUNS and not may_be_long:
+    runs = messages.runs(0, len(messages))
+    has_many = runs > 1 and sum(map(len, messages.groups)) >= _MANY_CHANGES
+    if runs < _LEAST_RUNS and not (has_many or may_be_long):
         yield from messages.walk(0, len(messages))
         return
     free, codes = _free(messages, free_key)
@@ -171,7 +176,7 @@ def regrouped(frame: Frame, free_key: FreeKey, may_fold: MayFold) -> Iterator[St
 
 def may_regroup(frame: Frame) -> bool:
     """Whether the frame has no messages of prepared transactions."""
-    return all(control.message[0] not in _SEPARATES for control in frame.controls)
+    return not np.any(np.isin(frame.controls.types(), _SEPARATES))
 
 
 def _free(messages: Messages, free_key: FreeKey) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
@@ -181,7 +186,7 @@ def _free(messages: Messages, free_key: FreeKey) -> tuple[NDArray[np.bool_], NDA
     """
     free = np.zeros(len(messages), bool)
     codes = np.arange(len(messages))
-    free[: len(messages.controls)] = [control.message[0] in _PASSED for control in messages.controls]
+    free[: len(messages.controls)] = np.isin(messages.controls.types(), _PASSED)
     relations: dict[Relation, list[int]] = {}
     for number, group in enumerate(messages.groups):
         relations.setdefault(group.relation, []).append(number)
@@ -233,7 +238,7 @@ def _stretch(messages: Messages, codes: NDArray[np.int64], folding: _Folding, st
         return None
     places = np.flatnonzero(owners == 0)
     between = np.diff(np.concatenate(([-1], places, [len(owners)]))) - 1
-    controls = tuple([messages.controls[item] for item in items[places].tolist()])
+    controls = messages.controls.take(items[places])
     return Stretch(controls, between[:-1], int(between[-1]), writes)
 
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from operator import attrgetter
 
 import numpy as np
 from numpy.typing import NDArray
 
-from subscriber.protocol.changes import ChangeGroup, Control, Frame
+from subscriber.protocol.changes import ChangeGroup, Frame
+from subscriber.protocol.controls import Control, Controls
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Messages:
     """
 
     groups: tuple[ChangeGroup, ...]
-    controls: tuple[Control, ...]
+    controls: Controls
     first: NDArray[np.int64]
     at: NDArray[np.int64]
     owner: NDArray[np.int64]
@@ -49,9 +49,10 @@ class Messages:
     @classmethod
     def of(cls, frame: Frame) -> Messages:
         """The messages of ``frame``."""
-        controls = tuple(sorted(frame.controls, key=attrgetter("position")))
-        positions = [np.array([control.position for control in controls], np.int32)]
-        positions.extend(group.positions for group in frame.groups)
+        controls = frame.controls
+        if np.any(np.diff(controls.positions) < 0):
+            controls = controls.take(np.argsort(controls.positions))
+        positions = [controls.positions, *(group.positions for group in frame.groups)]
         sizes = [len(part) for part in positions]
         return cls(
             frame.groups,

@@ -9,7 +9,6 @@ messages are then read one by one, with their errors.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -17,12 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from subscriber.lsn import LSN
-from subscriber.protocol.changes import Control
+from subscriber.protocol.controls import Controls
 
 _BEGIN: Final = np.dtype([("type", "S1"), ("final_lsn", ">u8"), ("timestamp", ">i8"), ("xid", ">u4")])
 _COMMIT: Final = np.dtype(
     [("type", "S1"), ("flags", "u1"), ("commit_lsn", ">u8"), ("end_lsn", ">u8"), ("timestamp", ">i8")]
 )
+_PAIR: Final = np.dtype([("begin", _BEGIN), ("commit", _COMMIT)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +42,7 @@ class WholeTransactions:
     timestamp: int
 
 
-def read_whole(
-    controls: Sequence[Control], counts: NDArray[np.int64], applied: LSN, end: LSN
-) -> WholeTransactions | None:
+def read_whole(controls: Controls, counts: NDArray[np.int64], applied: LSN, end: LSN) -> WholeTransactions | None:
     """The transactions of which these are the messages besides the changes.
 
     None if the messages are not Begin and Commit in turn, if one of the transactions is not to be
@@ -56,10 +54,10 @@ def read_whole(
         applied: the applied LSN before the first transaction.
         end: no transaction may finish after this LSN.
     """
-    begins = _fields([control.message for control in controls[0::2]], _BEGIN, b"B")
-    commits = _fields([control.message for control in controls[1::2]], _COMMIT, b"C")
-    if begins is None or commits is None or len(begins) != len(commits) or np.any(counts[0::2]):
+    pairs = _fields(controls)
+    if pairs is None or np.any(counts[0::2]):
         return None
+    begins, commits = pairs["begin"], pairs["commit"]
     final_lsns, end_lsns = begins["final_lsn"], commits["end_lsn"]
     before = np.concatenate((np.array([applied], np.uint64), end_lsns[:-1].astype(np.uint64)))
     fits = (
@@ -75,9 +73,16 @@ def read_whole(
     return WholeTransactions(len(begins), int(counts.sum()), LSN(int(end_lsns[-1])), int(commits["timestamp"][-1]))
 
 
-def _fields(messages: Sequence[bytes], layout: np.dtype[Any], type_byte: bytes) -> NDArray[Any] | None:
-    """The fields of messages of one type; None if there is another message, or no message."""
-    if set(map(len, messages)) != {layout.itemsize}:
+def _fields(controls: Controls) -> NDArray[Any] | None:
+    """The fields of Begin and Commit in turn; None if the messages are others, or if there are
+    none.
+    """
+    if not len(controls) or len(controls) % 2:
         return None
-    fields = np.frombuffer(b"".join(messages), layout)
-    return fields if np.all(fields["type"] == type_byte) else None
+    data, offsets = controls.buffers()
+    sizes = np.diff(offsets)
+    if np.any(sizes[0::2] != _BEGIN.itemsize) or np.any(sizes[1::2] != _COMMIT.itemsize):
+        return None
+    fields = data[offsets[0] : offsets[-1]].view(_PAIR)
+    is_pair = (fields["begin"]["type"] == b"B") & (fields["commit"]["type"] == b"C")
+    return fields if np.all(is_pair) else None

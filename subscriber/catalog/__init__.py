@@ -37,6 +37,7 @@ from subscriber.catalog.own_tables import (
     SUBSCRIPTION_REL,
     SUBSCRIPTION_STATS,
     ensure_catalog,
+    has_catalog,
     is_own_table,
     target_identifier,
 )
@@ -148,6 +149,7 @@ __all__ = [
     "forget_released_slot",
     "get_publication",
     "get_subscription",
+    "has_catalog",
     "insert_publication",
     "insert_subscription",
     "is_own_table",

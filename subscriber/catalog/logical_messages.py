@@ -63,8 +63,13 @@ def commit_messages(connection: sa.Connection, subid: int, xid: int, *, final_ls
 
 
 def first_messages(connection: sa.Connection, subid: int, limit: int) -> Sequence[sa.Row[tuple[Any, ...]]]:
-    """The rows of a subscription's first messages, in commit order; at most ``limit`` rows."""
-    query = sa.select(TABLE).where(TABLE.c.subid == subid).order_by(TABLE.c.final_lsn, TABLE.c.lsn).limit(limit)
+    """The rows of a subscription's first messages, in commit order; at most ``limit`` rows.
+
+    The position of a message is its end, and a commit record may start there (rule A17). So a
+    message outside a transaction comes before a transaction with an equal LSN.
+    """
+    order = (TABLE.c.final_lsn, TABLE.c.transactional, TABLE.c.lsn)
+    query = sa.select(TABLE).where(TABLE.c.subid == subid).order_by(*order).limit(limit)
     return connection.execute(query).all()
 
 

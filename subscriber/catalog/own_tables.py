@@ -334,6 +334,11 @@ def is_own_table(names: RelationNames, schema: str, name: str) -> bool:
     return names.local(schema, name)[1] in OWN_TABLES
 
 
+def has_catalog(connection: sa.Connection) -> bool:
+    """Whether the target has a catalog; nothing is created."""
+    return sa.inspect(connection).has_table(SUBSCRIPTION.name)
+
+
 def ensure_catalog(engine: sa.Engine) -> None:
     """Create the catalog's tables that do not exist yet.
 

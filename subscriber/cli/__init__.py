@@ -2,8 +2,9 @@
 
 ::
 
-    demo, explain, journal, publication,
-    run, scenario, sql, status             the verbs; each module has a click command ``command``
+    check, decode, demo, explain,
+    journal, publication, run, scenario,
+    sql, status                            the verbs; each module has a click command ``command``
     options                                options that several verbs share, and logging
     psql_table                             tables as psql prints them
     backslash                              the backslash commands of ``sql``
@@ -37,6 +38,8 @@ from subscriber.errors import SubscriberError
 from subscriber.waiting import told_by
 
 VERBS: Final = {
+    "check": "Say what would go wrong with a subscription, before anything is changed.",
+    "decode": "Print what a journal contains as an output plugin writes it.",
     "demo": "Replicate an embedded PostgreSQL 18 into SQLite through Spark.",
     "explain": "Show why emulated publications sent, rewrote or left out changes.",
     "journal": "List and print the journals of received changes, and remove their consumers.",
@@ -52,7 +55,7 @@ A module is loaded when its verb is used, so that ``--help`` does not wait for S
 """
 
 
-_COMMANDS: Final = frozenset({"explain", "publication", "sql", "status"})
+_COMMANDS: Final = frozenset({"check", "explain", "publication", "sql", "status"})
 """Verbs that print what they wait for. The other verbs log it."""
 
 

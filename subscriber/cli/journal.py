@@ -16,7 +16,7 @@ from subscriber.journal.storage import open_storage
 from subscriber.lsn import INVALID_LSN, MAX_LSN, format_lsn, parse_lsn
 from subscriber.settings import Settings
 
-_journal_option = click.option(
+journal_option = click.option(
     "--journal",
     metavar="PATH|URL",
     help="A journal, or the folder that contains the journals (default: $SUBSCRIBER_JOURNAL, else the user's data folder).",
@@ -34,7 +34,7 @@ def command() -> None:
 
 
 @command.command("ls")
-@_journal_option
+@journal_option
 @json_option
 @click.option("--segments", is_flag=True, help="Also list the files of each journal (segments).")
 def ls(journal: str | None, as_json: bool, segments: bool) -> None:
@@ -66,7 +66,7 @@ def ls(journal: str | None, as_json: bool, segments: bool) -> None:
 
 
 @command.command("forget")
-@_journal_option
+@journal_option
 @click.argument("consumer", metavar="CONSUMER_FILE")
 @click.option(
     "--yes", is_flag=True, help="Remove the consumer. Without it, only its position is printed, and the exit code is 1."
@@ -81,7 +81,7 @@ def forget(journal: str | None, consumer: str, yes: bool) -> None:
     The journal is then trimmed up to the position of the remaining consumers. If the subscription
     still exists, the changes that it has not applied are lost.
     """
-    storage = open_storage(_the_journal(journal))
+    storage = open_storage(the_journal(journal))
     found = next((one for one in list_consumers(storage) if one.file == consumer), None)
     if found is None:
         raise UsageError(
@@ -98,7 +98,7 @@ def forget(journal: str | None, consumer: str, yes: bool) -> None:
 
 
 @command.command("show")
-@_journal_option
+@journal_option
 @click.option(
     "--from",
     "start",
@@ -131,7 +131,7 @@ def show(
     --show-values.
     """
     for line in browse(
-        _the_journal(journal),
+        the_journal(journal),
         parse_lsn(start) if start else INVALID_LSN,
         parse_lsn(end) if end else MAX_LSN,
         show_values=show_values,
@@ -148,7 +148,7 @@ def show(
             )
 
 
-def _the_journal(given: str | None) -> str:
+def the_journal(given: str | None) -> str:
     """The given journal, or the only journal that there is."""
     base = given or Settings.from_environment().journal
     found = list_journals(base)

@@ -62,9 +62,9 @@ def command(target: str, once: bool, master: str, on_message: str | None, verbos
 
     Each worker receives the stream of a replication slot, copies the tables of new subscriptions,
     and applies changes to the target. Runs until it is stopped, or until every subscription has
-    stopped because of an error. Subscriptions that another process creates, alters or drops are
-    noticed within about a second. A target can have one `subscriber run` at a time. Needs Java 17
-    or newer for Spark.
+    stopped because of an error. A subscription that another process creates, alters or drops is
+    noticed at once, or within about a second if that process runs on another machine. A target can
+    have one `subscriber run` at a time. Needs Java 17 or newer for Spark.
 
     The log is on standard error; on a terminal, a live table shows the progress below it. Ctrl-C,
     SIGTERM and the end of the terminal stop the command. A transaction that is not committed in the

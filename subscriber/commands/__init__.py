@@ -19,6 +19,7 @@
 - ``check_publications`` and ``check_target_tables``: what is published, and does the target have
   the tables? ``create_tables`` creates missing tables; ``create_tables_differences`` reports what
   they lack.
+- ``wake``: wakes a ``subscriber run`` of the same machine.
 - ``publisher_connection``, ``publisher_slots``, ``release_slot``, ``notices``: used by several
   commands.
 

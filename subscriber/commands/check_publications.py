@@ -91,24 +91,45 @@ def check_publications(
         NotSupportedError: the carrier lacks something, or a filter cannot be evaluated here.
         PublisherError: the publisher could not be queried, or refused.
     """
-    source: Publications
-    publishing = None
     if options.carrier is None:
         warn_missing_publications(notify, publisher.missing_publications(publications if named is None else named))
-        streamed = publications
-        source = ServerPublications(publisher.connection, publications)
-    else:
-        streamed = (options.carrier,)
-        source = publishing = _check_emulated(target, publisher, publications, options.carrier)
-    tables = _without_own(source.published_tables(), options.map, notify)
-    changing = source.changing_tables()
+    published = find_published_tables(target, publisher, publications, options, notify)
+    streamed = publications if options.carrier is None else (options.carrier,)
     warn_without_identity(notify, tables_without_identity(publisher.connection, streamed))
     if options.copy_data:
-        new = [table for table in tables if table.key not in known]
+        new = [table for table in published.tables if table.key not in known]
         warn_unreadable(notify, unreadable_tables(publisher.connection, new))
     if options.copy_data and options.origin == "none":
         warn_other_origins(notify, subscription, publisher.publications_of_other_origins(streamed, known))
-    return SubscribedTables(tables, changing, publishing)
+    return published
+
+
+def find_published_tables(
+    target: Target,
+    publisher: Publisher,
+    publications: Sequence[str],
+    options: SubscriptionOptions,
+    notify: Notify,
+) -> SubscribedTables:
+    """The tables that publications publish now. Emulated publications are checked against the
+    publisher's tables; privileges and replica identities are not checked.
+
+    Args:
+        target: the subscriber's database.
+        publisher: the publisher.
+        publications: the publications of the subscription.
+        options: the options of the subscription.
+        notify: called with a notice of tables that are left out.
+
+    Raises:
+        SubscriberError: as :func:`check_publications`.
+    """
+    publishing = None
+    source: Publications = ServerPublications(publisher.connection, publications)
+    if options.carrier is not None:
+        source = publishing = _check_emulated(target, publisher, publications, options.carrier)
+    tables = _without_own(source.published_tables(), options.map, notify)
+    return SubscribedTables(tables, source.changing_tables(), publishing)
 
 
 def read_uncopied(

@@ -4,7 +4,7 @@ whole list in ``subscriber_schema_difference``.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from subscriber.catalog import SCHEMA_DIFFERENCE
@@ -70,13 +70,19 @@ def find_differences(publisher: Publisher, tables: Sequence[MissingTable]) -> li
     return sorted(found, key=lambda one: order[one.difference.kind])
 
 
-def tell_differences(differences: Sequence[RelatedDifference], notify: Notify) -> None:
-    """One NOTICE for each kind, with the number of objects and the first names."""
+def count_differences(differences: Sequence[RelatedDifference]) -> Iterator[str]:
+    """A line for each kind, with the number of objects and the first names."""
     for kind, (one, many) in _KINDS.items():
         names = list(dict.fromkeys(_shown(found) for found in differences if found.difference.kind == kind))
         if names:
             count = f"1 {one}" if len(names) == 1 else f"{len(names):,} {many}"
-            notice(notify, f"{count}: {first_names(names)}")
+            yield f"{count}: {first_names(names)}"
+
+
+def tell_differences(differences: Sequence[RelatedDifference], notify: Notify) -> None:
+    """One NOTICE for each kind, with the number of objects and the first names."""
+    for line in count_differences(differences):
+        notice(notify, line)
     if differences:
         number = "the difference" if len(differences) == 1 else f"all {len(differences):,} differences"
         notice(

@@ -24,6 +24,7 @@ from subscriber.commands.subscription_statements import (
     RenameSubscription,
     SubscriptionCommand,
 )
+from subscriber.commands.wake import wake_run
 from subscriber.publication.publication_statements import PublicationCommand
 from subscriber.settings import Settings
 from subscriber.targets import Target
@@ -36,7 +37,7 @@ def run_command(
     notify: Notify,
     publisher: str | None = None,
 ) -> str:
-    """Execute a command on a target.
+    """Execute a command on a target, and wake a ``subscriber run`` of this machine.
 
     Args:
         target: the database with the catalog and the replicated tables.
@@ -53,6 +54,18 @@ def run_command(
         SubscriberError: it could not be executed; the message is PostgreSQL's if PostgreSQL can
             raise the same error.
     """
+    tag = _run(target, command, settings, notify, publisher)
+    wake_run(settings)
+    return tag
+
+
+def _run(
+    target: Target,
+    command: SubscriptionCommand | PublicationCommand,
+    settings: Settings,
+    notify: Notify,
+    publisher: str | None,
+) -> str:
     if isinstance(command, PublicationCommand):
         return run_publication_command(target, command, publisher, notify)
     match command:

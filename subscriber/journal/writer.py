@@ -51,6 +51,10 @@ from subscriber.protocol.messages import Relation
 
 _LISTINGS_OF_A_NAME: Final = 64
 """How often a name may be listed, on average, before its file is removed."""
+_POSITIONS_SECONDS: Final = 0.01
+"""How old the consumers' positions may be. The receiver asks for them with every gulp of the
+stream, and reading them so often would take a third of its time.
+"""
 
 
 @contextlib.contextmanager
@@ -123,7 +127,9 @@ class JournalWriter:
         self._segment_bytes = 0 if storage.remote else segment_bytes
         self._batch_bytes = batch_bytes
         self.control = control
-        self._positions = Sparing(lambda: slowest_and_fastest(storage, self._consumers), storage.remote)
+        self._positions = Sparing(
+            lambda: slowest_and_fastest(storage, self._consumers), storage.remote, _POSITIONS_SECONDS
+        )
         self._fences: set[LSN] = set()
         self._listing = Listing(storage)
         self._listing.refresh()
@@ -211,8 +217,8 @@ class JournalWriter:
     def applied(self) -> LSN:
         """The position of the slowest consumer, among the consumers that the last listing showed.
 
-        In a remote journal, the position may be up to
-        :data:`~subscriber.journal.sparing.REMOTE_SECONDS` old.
+        The position may be some milliseconds old, in a remote journal up to
+        :data:`~subscriber.journal.sparing.REMOTE_SECONDS`.
         """
         return self._positions.get()[0]
 
@@ -244,6 +250,7 @@ class JournalWriter:
         however many there are.
         """
         self._remove_stray()
+        self._positions.forget()
         known = self._removable()
         is_enough = (
             len(known) * _LISTINGS_OF_A_NAME >= len(self._listing.entries) if known else self.applied() == INVALID_LSN

@@ -10,6 +10,7 @@ from subscriber.pipeline.copy import CopyTable, copy_table
 from subscriber.pipeline.session import END_SECONDS
 from subscriber.pipeline.spark import Spark
 from subscriber.pipeline.streaming_query import ApplyQuery, StartQuery
+from subscriber.pipeline.warm_up import WarmUp
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,16 +23,23 @@ class Pipeline:
         has_ended: returns whether Spark has ended, so that neither can work any more; it may wait a
             moment to be certain.
         check: raises the error if Spark cannot be started.
+        warm_up: warms up Spark once, in the background. Returns whether that has begun: before
+            Spark has started, it cannot.
     """
 
     start_query: StartQuery
     copy_table: CopyTable
     has_ended: Callable[[], bool] = lambda: False
     check: Callable[[], None] = lambda: None
+    warm_up: Callable[[], bool] = lambda: True
 
 
 def spark_pipeline(spark: Spark) -> Pipeline:
     """Return the pipeline of Spark, which may still be starting."""
     return Pipeline(
-        partial(ApplyQuery, spark), partial(copy_table, spark), partial(spark.has_ended, END_SECONDS), spark.check
+        partial(ApplyQuery, spark),
+        partial(copy_table, spark),
+        partial(spark.has_ended, END_SECONDS),
+        spark.check,
+        WarmUp(spark).begin,
     )

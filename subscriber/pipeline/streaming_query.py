@@ -9,27 +9,23 @@ from __future__ import annotations
 import contextlib
 import re
 import shutil
-import socket
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 import pyarrow as pa
-from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql import DataFrame
 
 from subscriber.apply.applier import Applier, ApplyResult
 from subscriber.errors import PipelineError, Stopped, SubscriberError
 from subscriber.lsn import LSN, format_lsn
-from subscriber.pipeline.frame_files import remove_frames
-from subscriber.pipeline.frame_source import FRAME_SCHEMA, FrameSource, FrameStreamReader, as_option
+from subscriber.pipeline.frame_query import FrameQuery, Option
+from subscriber.pipeline.frame_source import FrameStreamReader, as_option
 from subscriber.pipeline.planning_error import left_error
-from subscriber.pipeline.read_ahead import ReadAhead
 from subscriber.pipeline.session import is_local
 from subscriber.pipeline.sink import BatchSink, OnFailure, end_query
 from subscriber.pipeline.spark import Spark
@@ -41,10 +37,6 @@ _MISSING_MODULE: Final = re.compile(r"No module named '([\w.]+)'")
 _INTERRUPT_SECONDS: Final = 0.2
 """The interval between two interrupts of a batch that is to end. More than one may be necessary,
 because an interrupt between two statements has no effect.
-"""
-_starting = threading.Lock()
-"""Held while a query starts: with the first one, pyspark starts a server for the calls of
-foreachBatch, and does not expect another thread to do the same.
 """
 
 
@@ -98,11 +90,8 @@ class ApplyQuery:
         self._error_file = self._folder / "error"
         self._progress_file = self._folder / "progress"
         self._frame_folder = self._folder / "frames" if is_local(spark.master) else None
-        self._segment_bytes = settings.segment_bytes
-        self._ahead: ReadAhead | None = None
-        self._query: StreamingQuery | None = None
+        self._query: FrameQuery | None = None
         self._error: Exception | None = None
-        self._caller: Any = None
         reader = FrameStreamReader(
             url=stream.journal,
             starting_lsn=format_lsn(stream.applied),
@@ -130,9 +119,9 @@ class ApplyQuery:
         )
         self._starter.start()
 
-    def _options(self, stream: JournalStream, settings: Settings) -> dict[str, str | int | bool]:
+    def _options(self, stream: JournalStream, settings: Settings) -> dict[str, Option]:
         """Return the options of the source."""
-        options: dict[str, str | int | bool] = {
+        options: dict[str, Option] = {
             "journal": stream.journal,
             "startingLsn": format_lsn(stream.applied),
             "maxBytes": settings.max_batch_bytes,
@@ -149,41 +138,20 @@ class ApplyQuery:
             options["publishing"] = as_option(stream.publishing)
         return options
 
-    def _start(self, spark: Spark, name: str, options: dict[str, str | int | bool]) -> None:
+    def _start(self, spark: Spark, name: str, options: dict[str, Option]) -> None:
         """Start the query when Spark has started."""
         try:
             session = spark.session_unless(self._applier.interruption.stop)
-            with _starting:
-                self._query = self._start_in(session, name, options)
+            self._query = FrameQuery(session, name, options, self._checkpoint, self._sink)
+            self._query.start()
         except Stopped:
             pass
         except Exception as error:  # py4j and Spark raise many kinds; failure() gives it
             self._error = error
 
-    def _start_in(self, session: SparkSession, name: str, options: dict[str, str | int | bool]) -> StreamingQuery:
-        self._ahead = ReadAhead(session.sparkContext, FRAME_SCHEMA, self._segment_bytes)
-        session.dataSource.register(FrameSource)
-        source = session.readStream.format(FrameSource.name()).options(**options)
-        return (
-            source.load()
-            .writeStream.queryName(name)
-            .option("checkpointLocation", self._checkpoint.as_uri())
-            .foreachBatch(self._apply)
-            .start()
-        )
-
-    def _apply(self, batch: DataFrame, batch_id: int) -> None:
-        """Apply a micro-batch; Spark calls this in a thread of its own."""
-        gateway: Any = batch.sparkSession.sparkContext._gateway  # noqa: SLF001 - it has no other name
-        self._caller = gateway._gateway_client.get_thread_connection()  # noqa: SLF001 - the same
-        self._sink(batch, batch_id)
-
     def _rows(self, batch: DataFrame) -> Iterator[pa.RecordBatch]:
-        """Return the rows of a micro-batch; see :meth:`ReadAhead.rows`."""
-        if self._frame_folder is not None:
-            remove_frames(self._frame_folder)
-        assert self._ahead is not None
-        return self._ahead.rows(batch)
+        assert self._query is not None
+        return self._query.rows(batch)
 
     @property
     def applied(self) -> LSN:
@@ -200,7 +168,7 @@ class ApplyQuery:
         """Whether the query starts or runs."""
         if self._starter.is_alive():
             return self._sink.failure is None
-        return self._query is not None and bool(self._query.isActive)
+        return self._query is not None and self._query.active
 
     def failure(self) -> SubscriberError | None:
         """Return why the query has ended, as an error with its original type; None if it was
@@ -211,7 +179,9 @@ class ApplyQuery:
         """
         if self._sink.failure is not None:
             return self._sink.failure
-        exception = self._error if self._query is None else self._query.exception()
+        exception = self._error
+        if exception is None and self._query is not None:
+            exception = self._query.exception()
         if exception is None:
             return None
         if not isinstance(exception, PySparkException):
@@ -234,15 +204,7 @@ class ApplyQuery:
         self._end_batch()
         self._starter.join()
         if self._query is not None:
-            with contextlib.suppress(PySparkException, Py4JError, OSError):  # if the JVM has ended, so has the query
-                self._query.stop()
-        # Spark's thread has ended. Unless the JVM has, too, its connection to our thread is open.
-        connection = None if self._caller is None else self._caller.socket
-        if connection is not None:
-            with contextlib.suppress(OSError):
-                connection.shutdown(socket.SHUT_RDWR)
-        if self._ahead is not None:
-            self._ahead.close()
+            self._query.stop()
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def _end_batch(self) -> None:

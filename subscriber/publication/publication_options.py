@@ -56,11 +56,21 @@ def _generated_columns(name: str, value: OptionValue) -> GeneratedColumns:
 
 
 def _identifiers(name: str, text: str) -> list[str]:
-    """SplitIdentifierString: names separated by commas; names without quotes are folded to lower
-    case.
+    found = split_identifiers(text)
+    if found is None:
+        raise SQLSyntaxError(f'invalid list syntax in parameter "{name}"')
+    return found
+
+
+def split_identifiers(text: str) -> list[str] | None:
+    """Names separated by commas, in quotes or folded to lower case; None if the text is no such
+    list (``SplitIdentifierString``).
+
+    >>> split_identifiers('A, "b, c"'), split_identifiers(""), split_identifiers("a,,b")
+    (['a', 'b, c'], [], None)
     """
     if not _LIST.fullmatch(text):
-        raise SQLSyntaxError(f'invalid list syntax in parameter "{name}"')
+        return None
     return [word[1:-1].replace('""', '"') if word.startswith('"') else fold(word) for word in _ELEMENT.findall(text)]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal
 
@@ -119,20 +119,32 @@ def start_command(server_version: int, slot: str, start: LSN, options: StreamOpt
     _require(features, ServerFeatures.origin_option, "origin = none", wanted=options.origin == "none")
     _require(features, ServerFeatures.binary_transfer, "binary", wanted=options.binary)
     _require(features, ServerFeatures.logical_messages, "messages", wanted=options.messages)
-    arguments = [f"proto_version '{version}'"]
-    if streaming != "off":
-        arguments.append(f"streaming '{streaming}'")
+    given = plugin_options(replace(options, streaming=streaming), version, with_origin=features.origin_option)
+    arguments = ", ".join(f"{name} {_literal(value)}" for name, value in given.items())
+    return f"START_REPLICATION SLOT {_identifier(slot)} LOGICAL {format_lsn(start)} ({arguments})"
+
+
+def plugin_options(options: StreamOptions, proto_version: int, *, with_origin: bool) -> dict[str, str]:
+    """The options of pgoutput by name, in PostgreSQL's order (rule A33).
+
+    Args:
+        options: the options of the stream.
+        proto_version: the version of the protocol.
+        with_origin: whether ``origin`` is given; servers before 16 do not know it.
+    """
+    given = {"proto_version": str(proto_version)}
+    if options.streaming != "off":
+        given["streaming"] = options.streaming
     if options.two_phase:
-        arguments.append("two_phase 'on'")
-    if features.origin_option:
-        arguments.append(f"origin '{options.origin}'")
-    names = ",".join(_identifier(name) for name in options.publications)
-    arguments.append(f"publication_names {_literal(names)}")
+        given["two_phase"] = "on"
+    if with_origin:
+        given["origin"] = options.origin
+    given["publication_names"] = ",".join(map(_identifier, options.publications))
     if options.binary:
-        arguments.append("binary 'true'")
+        given["binary"] = "true"
     if options.messages:
-        arguments.append("messages 'true'")
-    return f"START_REPLICATION SLOT {_identifier(slot)} LOGICAL {format_lsn(start)} ({', '.join(arguments)})"
+        given["messages"] = "true"
+    return given
 
 
 def _create_command(

@@ -73,7 +73,9 @@ class ApplyHalf:
         self.batch_began = 0.0
         self.rules = BatchRules(state.subscription)
         self.reading = Background(
-            lambda: refresh_at_start(state.target, state.subscription), f"tables of {state.subscription.name}"
+            lambda: refresh_at_start(state.target, state.subscription),
+            f"tables of {state.subscription.name}",
+            state.wake,
         )
         self.transactions = 0
         self.changes = 0

@@ -21,22 +21,24 @@ class Background(Generic[T]):
     Args:
         work: the function to run; it must do no harm if its result is never taken.
         name: the name of the thread.
+        done: called in that thread when the work has ended.
 
     Attributes:
         name: the name of the thread.
     """
 
-    def __init__(self, work: Callable[[], T], name: str) -> None:
+    def __init__(self, work: Callable[[], T], name: str, done: Callable[[], None] = lambda: None) -> None:
         self._work = work
         self.name = name
+        self._done = done
         self._thread: threading.Thread | None = None
+        self._ended = threading.Event()
         self._result: T | None = None
         self._error: BaseException | None = None
 
     def is_under_way(self) -> bool:
         """Return whether the work was begun and has not finished yet."""
-        thread = self._thread
-        return thread is not None and thread.is_alive()
+        return self._thread is not None and not self._ended.is_set()
 
     def take(self, wait_seconds: float = 0.0) -> T | None:
         """Return the result; None while there is no result yet. The first call begins the work, and
@@ -49,10 +51,11 @@ class Background(Generic[T]):
             Exception: the error that the work has raised.
         """
         if self._thread is None:
+            self._ended.clear()
             self._thread = threading.Thread(target=self._run, name=self.name, daemon=True)
             self._thread.start()
-            self._thread.join(wait_seconds)
-        if self._thread.is_alive():
+            self._ended.wait(wait_seconds)
+        if not self._ended.is_set():
             return None
         result, error = self._result, self._error
         self._thread = self._result = self._error = None
@@ -65,3 +68,5 @@ class Background(Generic[T]):
             self._result = self._work()
         except BaseException as error:  # take() raises it
             self._error = error
+        self._ended.set()
+        self._done()

@@ -51,7 +51,9 @@ class ReceiverHalf:
         self.attempts = Attempts()
         self.process: ReceiverProcess | None = None
         self.adopting = Background(
-            lambda: adopt_slot(state.target, state.subscription, settings), f"slot of {state.subscription.name}"
+            lambda: adopt_slot(state.target, state.subscription, settings),
+            f"slot of {state.subscription.name}",
+            state.wake,
         )
         self._state = state
         self._settings = settings
@@ -118,6 +120,7 @@ class ReceiverHalf:
                 messages=self._messages,
             ),
             self._spare.take(),
+            state.wake,
         )
 
     def let_receive(self) -> None:

@@ -9,6 +9,7 @@ import logging
 import pickle
 import subprocess
 import threading
+from collections.abc import Callable
 from typing import Final
 
 from subscriber.errors import PublisherUnavailable, SubscriberError
@@ -29,18 +30,22 @@ class ReceiverProcess:
         assignment: what the walreceiver is to do.
         process: a process that waits for an assignment, see
             :class:`~subscriber.runtime.spare_receiver.SpareReceiver`.
+        on_event: called in another thread after each event of the process, and after its end.
 
     Attributes:
         ready: whether it holds the slot, and waits for :meth:`go`.
         streaming: whether it receives and confirms.
     """
 
-    def __init__(self, assignment: Assignment, process: subprocess.Popen[str]) -> None:
+    def __init__(
+        self, assignment: Assignment, process: subprocess.Popen[str], on_event: Callable[[], None] = lambda: None
+    ) -> None:
         self._name = assignment.subscription
         self._error: SubscriberError | None = None
         self.ready = False
         self.streaming = False
         self._process = process
+        self._on_event = on_event
         assert self._process.stdin is not None
         with contextlib.suppress(BrokenPipeError):
             self._process.stdin.write(assignment.to_json() + "\n")
@@ -97,4 +102,6 @@ class ReceiverProcess:
                     logger.warning('subscription "%s": %s', self._name, event["message"])
                 case "error":
                     self._error = pickle.loads(base64.b64decode(event["error"]))  # noqa: S301 - from our own child
+            self._on_event()
         self._process.stdout.close()
+        self._on_event()

@@ -3,10 +3,12 @@
 ::
 
     catalog ──read every 0.2 to 1 s──▶ wanted ──▶ start, replace or end workers ──▶ tick each ──▶ done? ──▶ again, 0.1 s later
+                                                                                                            or when woken
 
 The catalog in the target defines which subscriptions exist. The supervisor reads it at least
 once a second, so CREATE SUBSCRIPTION and DROP SUBSCRIPTION from another process take effect without
-a restart.
+a restart. A command on the same machine, an event of a receiver, and the end of work in the
+background wake it.
 
 A subscription that fails neither stops nor delays the others. An unexpected error stops only the
 worker in which it occurs. A worker ends in separate threads; the next worker for the same
@@ -18,10 +20,12 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
+import time
 from collections.abc import Callable
 from typing import Final
 
 from subscriber.apply.logical_messages import MessageListener
+from subscriber.commands.wake import watched_folder
 from subscriber.errors import SubscriberError
 from subscriber.pipeline.on_spark import Pipeline
 from subscriber.runtime import once
@@ -37,6 +41,8 @@ from subscriber.targets import Target
 logger = logging.getLogger(__name__)
 
 _TICK_SECONDS: Final = 0.1
+_LOOK_SECONDS: Final = 0.02
+"""How often it is checked, between two ticks, whether something has happened."""
 _CATALOG_SECONDS: Final = 1.0
 
 
@@ -73,7 +79,7 @@ class Supervisor:
         catalog_seconds: float = _CATALOG_SECONDS,
     ) -> None:
         self.workers: dict[int, SubscriptionWorker] = {}
-        self.catalog_watch = CatalogWatch(target, catalog_seconds)
+        self.catalog_watch = CatalogWatch(target, catalog_seconds, watched_folder(settings))
         self._target = target
         self._pipeline = pipeline
         self._settings = settings
@@ -81,6 +87,8 @@ class Supervisor:
         self._on_message = on_message
         self._turn = turn or (threading.Lock() if target.capabilities.single_writer else contextlib.nullcontext())
         self._tick_seconds = tick_seconds
+        self._woken = threading.Event()
+        self._is_warm = False
         self._spare = SpareReceiver()
         self._collection = ConsumerCollection(target, settings)
         self._ending: dict[int, SubscriptionWorker] = {}
@@ -114,7 +122,8 @@ class Supervisor:
                     break
                 if not self._once:
                     self._spare.keep()
-                stop.wait(self._tick_seconds)
+                    self._warm_up()
+                self._wait_for_tick(stop)
             if self._once:
                 return once.has_done_everything(self._target, self._outcome(finished=finished))
         finally:
@@ -140,6 +149,19 @@ class Supervisor:
         workers = [*dict(self.workers).values(), *dict(self._ending).values()]
         moments = [worker.snapshot(look=False).busy_since for worker in workers]
         return min((moment for moment in moments if moment is not None), default=None)
+
+    def _wait_for_tick(self, stop: threading.Event) -> None:
+        """Return when the next tick is due, something has happened, or ``stop`` is set."""
+        due = time.monotonic() + self._tick_seconds
+        while not (stop.is_set() or self.catalog_watch.is_due() or time.monotonic() >= due):
+            if self._woken.wait(min(_LOOK_SECONDS, self._tick_seconds)):
+                break
+        self._woken.clear()
+
+    def _warm_up(self) -> None:
+        """Have Spark warmed up, as soon as no worker has work for it."""
+        if not self._is_warm and all(one.is_idle for one in self.snapshots(look=False).values()):
+            self._is_warm = self._pipeline.warm_up()
 
     def _look_after(self, worker: SubscriptionWorker, stop: threading.Event) -> None:
         try:
@@ -226,6 +248,7 @@ class Supervisor:
                     self._turn,
                     self._spare,
                     self._on_message,
+                    self._woken.set,
                 )
             self.workers[subid].take_up(subscription, relations)
 

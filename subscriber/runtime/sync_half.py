@@ -83,6 +83,7 @@ class SyncHalf:
         self._pipeline = pipeline
         self._settings = settings
         self._failures = failures
+        self._has_new_states = False
 
     def picture(self) -> SyncPicture:
         """Return the current state of the copies; any thread may call this."""
@@ -110,7 +111,12 @@ class SyncHalf:
                 settings=self._settings,
                 on_error=self.copy_failed,
             )
+            self.sync.on_end = self._round_ended
         self.attempts.works()
+        if self._has_new_states:
+            with contextlib.suppress(SubscriberError):  # the catalog is read again later
+                self._has_new_states = False
+                self._state.read_relations()
         self.sync.tick(self._state.relations.unfinished)
         if self.sync.running or self._gate.busy:
             return  # the target may have one writer
@@ -132,6 +138,11 @@ class SyncHalf:
         if self._failures.disables(error):
             with contextlib.suppress(SubscriberError):
                 self._failures.disable()
+
+    def _round_ended(self) -> None:
+        """Let the next tick read what the round has done; it comes at once."""
+        self._has_new_states = True
+        self._state.wake()
 
     def make_ready(self) -> None:
         """Set the tables to state r that are in state s and whose position the apply worker has

@@ -107,6 +107,7 @@ class TableSync:
 
     Attributes:
         attempts: the attempts at whole rounds.
+        on_end: called at the end of each round, in its thread.
     """
 
     def __init__(
@@ -125,9 +126,11 @@ class TableSync:
         self._gate = gate
         self._settings = settings
         self._on_error = on_error
+        self.on_end: Callable[[], None] = _nothing
         self._interruption = Interruption(target)
         self._stop = self._interruption.stop
         self._thread: threading.Thread | None = None
+        self._ended = threading.Event()
         self._failed_tables: dict[tuple[str, str], FailedAttempts] = {}
         self.attempts = Attempts()
         self._states = SyncCatalog(target, subscription, turn)
@@ -161,6 +164,7 @@ class TableSync:
             self._kept.release()
         due = [one for one in pending if now >= self._failed_attempts(one).not_before]
         if due:
+            self._ended.clear()
             self._thread = threading.Thread(
                 target=self._run, args=(due,), name=f"table sync of {self._subscription.name}", daemon=True
             )
@@ -182,7 +186,7 @@ class TableSync:
     @property
     def running(self) -> bool:
         """Whether a round is in progress."""
-        return self._thread is not None and self._thread.is_alive()
+        return self._thread is not None and not self._ended.is_set()
 
     @property
     def copies(self) -> list[CopyStatus]:
@@ -225,6 +229,8 @@ class TableSync:
         finally:
             with contextlib.suppress(SubscriberError):
                 self._kept.keep(None)
+            self._ended.set()
+            self.on_end()
 
     def _round_failed(self, error: SubscriberError) -> None:
         self._on_error(error, None)

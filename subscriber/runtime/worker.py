@@ -63,6 +63,7 @@ class SubscriptionWorker:
         spare: the processes for receivers.
         on_message: called with every logical message of the publisher; with None the publisher is
             not asked to send logical messages.
+        wake: lets the supervisor tick at once; any thread may call it.
     """
 
     def __init__(
@@ -74,9 +75,10 @@ class SubscriptionWorker:
         turn: Turn,
         spare: SpareReceiver,
         on_message: MessageListener | None = None,
+        wake: Callable[[], None] = lambda: None,
     ) -> None:
         self._began = time.monotonic()
-        self._state = state = WorkerState(target, subscription)
+        self._state = state = WorkerState(target, subscription, wake=wake)
         self._gate = gate = Gate(turn)
         self._failures = failures = FailureLog(state, settings)
         self._receiving = ReceiverHalf(state, settings, spare, messages=on_message is not None)

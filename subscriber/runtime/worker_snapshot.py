@@ -119,6 +119,13 @@ class WorkerSnapshot:
         return "streaming" if self.receives and self.applies else "starting"
 
     @property
+    def is_idle(self) -> bool:
+        """Whether there is nothing to copy, and everything that was received is applied."""
+        return self.stopped or (
+            self.applies and self.busy_since is None and not self.relations.unfinished and not self.lag_bytes
+        )
+
+    @property
     def lag_bytes(self) -> int:
         """The bytes of WAL that are received and not applied."""
         return max(0, self.last_entry - self.applied)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from subscriber import catalog
@@ -35,6 +36,7 @@ class WorkerState:
             last read.
         stopped: whether the worker has failed for good.
         disabled: whether this failure has disabled the subscription (option ``disable_on_error``).
+        wake: lets the supervisor look after the workers at once; any thread may call it.
     """
 
     target: Target
@@ -46,6 +48,7 @@ class WorkerState:
     positions: tuple[LSN, LSN] = (INVALID_LSN, INVALID_LSN)
     stopped: bool = False
     disabled: bool = False
+    wake: Callable[[], None] = lambda: None
 
     def read_positions(self) -> None:
         """Update :attr:`positions` from the journal.

@@ -45,6 +45,7 @@ from subscriber.targets.roles.shapes import Shapes
 from subscriber.targets.roles.transactions import Transactions
 from subscriber.targets.roles.values import Values
 from subscriber.targets.roles.writing import Writing
+from subscriber.targets.server_facts import TargetFacts, read_version
 from subscriber.targets.table_roles import TableRole, TableRoles
 
 if TYPE_CHECKING:
@@ -64,6 +65,8 @@ class Target:
         open_table_roles: imports and creates the roles from ``shapes`` to ``bulk``, which are not
             passed; see :mod:`subscriber.targets.table_roles`.
         read_result: reads all rows of a result as text.
+        read_facts: reads the server's version and limits, for the check of a migration.
+        file: the database's file; None for a server.
         status_file: the file in which a run stores its status while a batch prevents other
             processes from reading the target; None if the target can be read at any time.
         files: the files of which one changes with every commit; none if that is not known, or if a
@@ -78,6 +81,8 @@ class Target:
     transactions: Transactions
     open_table_roles: Callable[[], TableRoles]
     read_result: Callable[[sa.CursorResult[Any]], QueryResult] = read_result
+    read_facts: Callable[[sa.Connection], TargetFacts] = read_version
+    file: Path | None = None
     pipeline: Pipeline | None = None
     prepared: Prepared | None = None
     origins: Origins | None = None

@@ -50,6 +50,21 @@ def wait_for_row(file, table):
     wait_until(lambda: keys(file, table) == [1], f"the row of {table}")
 
 
+def stop_between_transactions(runner, file):
+    """Stop the run, unless it is in a transaction in the target: it would keep the file locked.
+    Returns whether it is stopped.
+    """
+    os.kill(runner.process.pid, signal.SIGSTOP)
+    with contextlib.closing(sqlite3.connect(file, timeout=0, isolation_level=None)) as connection:
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+        except sqlite3.OperationalError:
+            os.kill(runner.process.pid, signal.SIGCONT)
+            return False
+        connection.execute("ROLLBACK")
+    return True
+
+
 def test_a_row_that_is_inserted_right_after_add_publication_came_back_arrives(running):
     """Without a copy, only the stream can bring the row."""
     publisher, runner, file = running
@@ -69,7 +84,7 @@ def test_a_run_that_does_not_notice_loses_its_walsender(running):
     list until its walsender is terminated.
     """
     publisher, runner, file = running
-    os.kill(runner.process.pid, signal.SIGSTOP)
+    wait_until(lambda: stop_between_transactions(runner, file), "the run to be stopped outside a transaction")
     try:
         runner.sql("ALTER SUBSCRIPTION s ADD PUBLICATION b WITH (copy_data = false)")
         active = publisher.execute(f"SELECT active FROM pg_replication_slots WHERE slot_name = '{publisher.name}'")

@@ -26,6 +26,7 @@ from subscriber.pipeline.session import spark_session
 from subscriber.pipeline.source import PgoutputSource
 from subscriber.pipeline.spark import Spark
 from subscriber.pipeline.streaming_query import ApplyQuery, JournalStream
+from subscriber.pipeline.warm_up import warm_up
 from subscriber.protocol import messages as m
 from subscriber.settings import Settings
 from subscriber.targets import open_target
@@ -194,3 +195,9 @@ def test_python_workers_are_forked_with_their_modules(spark):
     ((there, pandas, parent),) = spark.sparkContext.parallelize([0], 1).map(look).collect()
     assert (there, pandas) == (True, False)
     assert "subscriber.pipeline.fork_server" in parent
+
+
+def test_a_warm_up_runs_a_query_and_a_job_and_leaves_nothing_behind(spark):
+    warm_up(spark, local=True)
+    assert spark.streams.active == []
+    assert list(Path(spark.sparkContext.getConf().get("spark.local.dir")).glob("warm-up-*")) == []

@@ -178,7 +178,7 @@ class Runner:
 
     def java(self) -> int:
         """The process ID of Spark's Java process."""
-        (pid,) = (pid for pid in self.processes() if os.readlink(f"/proc/{pid}/exe").endswith("/java"))
+        (pid,) = (pid for pid in self.processes() if executable(pid).endswith("/java"))
         return pid
 
     def kill(self) -> None:
@@ -295,6 +295,14 @@ class Usage:
     descriptors: int
     memory: int
     highest_memory: int
+
+
+def executable(pid: int) -> str:
+    """The path of the program that the process runs; empty if the process has ended."""
+    try:
+        return os.readlink(f"/proc/{pid}/exe")
+    except OSError:
+        return ""
 
 
 def usage(pid: int) -> Usage:

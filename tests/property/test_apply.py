@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -22,6 +23,8 @@ from subscriber.protocol import messages as m
 from subscriber.protocol.changes import Frame
 from subscriber.targets import Target, open_target
 from tests.frames import finishes_of, frame, prepared, relation, transaction, values
+
+pytestmark = pytest.mark.slow
 
 KEYED = relation("public.keyed", {"k": "int4", "v": "text", "big": "text"}, ["k"], oid=1)
 BAG = relation("public.bag", {"a": "int4", "b": "text"}, identity="f", oid=2)

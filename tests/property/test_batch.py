@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -17,6 +18,8 @@ from subscriber.protocol.encode import encode
 from subscriber.protocol.message_batch import ChangeRows, MessageBatch, group_changes
 from subscriber.protocol.tuples import KIND_BINARY, KIND_NULL, KIND_UNCHANGED, TupleColumns
 from tests import strategies
+
+pytestmark = pytest.mark.slow
 
 RELATION_IDS = (1, 2, 3)
 

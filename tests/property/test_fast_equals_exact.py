@@ -32,6 +32,8 @@ from subscriber.targets import Target, open_target
 from tests.frames import relation, transaction, values
 from tests.property.test_apply import cut as _cut
 
+pytestmark = pytest.mark.slow
+
 PLAIN = relation("public.plain", {"k": "int4", "v": "text", "big": "text"}, ["k"], oid=1)
 PAIR = relation("public.pair", {"a": "int4", "b": "text", "v": "text"}, ["a", "b"], oid=2)
 UNIQUE = relation("public.uniq", {"k": "int4", "v": "text"}, ["k"], oid=3)

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import event as note
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -35,6 +36,8 @@ from subscriber.stages.emulate import emulate
 from tests.journals import passed
 from tests.property.test_apply import SHAPES, Publisher, contents, fresh_target, operations
 from tests.streams import EndingStream, ScriptedStream, frame, journal_at, keepalive
+
+pytestmark = pytest.mark.slow
 
 KINDS = (
     "plain",

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from unittest import mock
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -22,6 +23,8 @@ from subscriber.protocol import messages as m
 from subscriber.protocol.decode import decode
 from tests.frames import transaction
 from tests.journals import BEGIN, T, insert, keys_of, passed, publish, read, writing
+
+pytestmark = pytest.mark.slow
 
 STEP = 0x100
 

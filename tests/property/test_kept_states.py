@@ -7,6 +7,7 @@ from __future__ import annotations
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -16,6 +17,8 @@ from subscriber.catalog.subscription_options import SubscriptionOptions
 from subscriber.errors import ProgressConflict, UsageError
 from subscriber.lsn import LSN
 from subscriber.targets import Target, open_target
+
+pytestmark = pytest.mark.slow
 
 NAMES = ("s", "u")
 TABLES = ("a", "b", "c")

@@ -308,6 +308,10 @@ _ONLY_DECLARES: Final = frozenset({
 """Modules of Protocols, dataclasses and constants, without a decision of their own."""
 
 _PROVEN_BY_SERVERS: Final = {
+    "migration/check_migration": "conformance/test_migration_check.py",
+    "publisher/server_facts": "conformance/test_migration_check.py",
+    "publisher/table_facts": "conformance/test_migration_check.py",
+    "publisher/unreplicated_objects": "conformance/test_migration_check.py",
     "scenario/nodes/mirror": "conformance/test_target_node.py",
     "scenario/nodes/own_database": "conformance/test_own_database.py",
     "scenario/nodes/target_node": "conformance/test_target_node.py",

@@ -79,6 +79,7 @@ def rules() -> dict[str, str]:
 # --- the rule book --------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_every_rule_that_is_cited_is_in_the_rule_book():
     cited = {rule: name for name, text in all_prose().items() for rule in RULE.findall(text)}
     assert len(cited) > 150

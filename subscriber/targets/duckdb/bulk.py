@@ -21,6 +21,7 @@ Invariants:
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, Final
 
 import pyarrow as pa
@@ -33,7 +34,9 @@ from subscriber.targets.duckdb.loading import block_name_is_free
 from subscriber.targets.loader import LoadColumn
 from subscriber.targets.roles.bulk import BulkColumn
 from subscriber.targets.roles.matching import Matching
-from subscriber.targets.target_table import TargetTable
+from subscriber.targets.target_table import TargetColumn, TargetTable
+
+Columns = tuple[TargetColumn, ...]
 
 _LEAST_ROWS: Final = 16
 """From this many rows on one statement is quicker than a statement for each row, whatever the
@@ -41,6 +44,8 @@ action is and however short the rows are.
 """
 _ROWS_READ: Final = 200_000
 """The rows of a table whose keys DuckDB reads in the time of a statement for one row."""
+_MOST_STATEMENTS: Final = 1_000
+"""The statements of each kind that are remembered."""
 _BLOCK: Final = sa.table("subscriber_block")
 
 _SIZE: Final = sa.text(
@@ -56,6 +61,11 @@ class DuckDBBulk:
         self._engine = engine
         self._errors = errors
         self._matching = matching
+        # To compile a statement for forty columns takes longer than to execute it for a hundred
+        # rows.
+        self._insert_sql = lru_cache(_MOST_STATEMENTS)(self._compiled_insert)
+        self._update_sql = lru_cache(_MOST_STATEMENTS)(self._compiled_update)
+        self._delete_sql = lru_cache(_MOST_STATEMENTS)(self._compiled_delete)
 
     def least_rows(self, connection: sa.Connection, table: TargetTable, key: Sequence[LoadColumn]) -> int | None:
         """See :meth:`Bulk.least_rows`; an INSERT does not read the table."""
@@ -71,44 +81,49 @@ class DuckDBBulk:
 
     def insert(self, connection: sa.Connection, table: TargetTable, written: Sequence[BulkColumn]) -> int:
         """See :meth:`Bulk.insert`."""
-        rows = sa.select(*_values(written)).select_from(_BLOCK)
-        names = [one.column.name for one in written]
-        return self._run(connection, sa.insert(table.clause()).from_select(names, rows), written)
+        return self._run(connection, self._insert_sql(table, _columns(written)), written)
 
     def update(
         self, connection: sa.Connection, table: TargetTable, key: Sequence[BulkColumn], written: Sequence[BulkColumn]
     ) -> int:
         """See :meth:`Bulk.update`; if no column is to be set, the rows are only counted."""
-        columns, clause = [*key, *written], table.clause()
-        values = _values(columns)
-        found = self._found(clause, key, values)
-        if not written:
-            counted = sa.select(sa.func.count()).select_from(clause, _BLOCK).where(*found)
-            return self._run(connection, counted, columns)
-        new = {one.column.name: value for one, value in zip(written, values[len(key) :], strict=True)}
-        return self._run(connection, sa.update(clause).values(new).where(*found), columns)
+        return self._run(connection, self._update_sql(table, _columns(key), _columns(written)), [*key, *written])
 
     def delete(self, connection: sa.Connection, table: TargetTable, key: Sequence[BulkColumn]) -> int:
         """See :meth:`Bulk.delete`."""
+        return self._run(connection, self._delete_sql(table, _columns(key)), key)
+
+    def _compiled_insert(self, table: TargetTable, written: Columns) -> str:
+        rows = sa.select(*_values(written)).select_from(_BLOCK)
+        return self._compiled(sa.insert(table.clause()).from_select([one.name for one in written], rows))
+
+    def _compiled_update(self, table: TargetTable, key: Columns, written: Columns) -> str:
+        clause, values = table.clause(), _values([*key, *written])
+        found = self._found(clause, key, values)
+        if not written:
+            return self._compiled(sa.select(sa.func.count()).select_from(clause, _BLOCK).where(*found))
+        new = {one.name: value for one, value in zip(written, values[len(key) :], strict=True)}
+        return self._compiled(sa.update(clause).values(new).where(*found))
+
+    def _compiled_delete(self, table: TargetTable, key: Columns) -> str:
         clause = table.clause()
-        return self._run(connection, sa.delete(clause).where(*self._found(clause, key, _values(key))), key)
+        return self._compiled(sa.delete(clause).where(*self._found(clause, key, _values(key))))
+
+    def _compiled(self, statement: sa.ClauseElement) -> str:
+        return str(statement.compile(dialect=self._engine.dialect))
 
     def _found(
-        self, clause: sa.TableClause, key: Sequence[BulkColumn], values: Sequence[sa.ColumnElement[Any]]
+        self, clause: sa.TableClause, key: Columns, values: Sequence[sa.ColumnElement[Any]]
     ) -> list[sa.ColumnElement[bool]]:
         """The conditions that the key of a row is that of a row of the block."""
-        return [
-            self._matching.finds(one.column, clause.c[one.column.name], value)
-            for one, value in zip(key, values, strict=False)
-        ]
+        return [self._matching.finds(one, clause.c[one.name], value) for one, value in zip(key, values, strict=False)]
 
-    def _run(self, connection: sa.Connection, statement: sa.ClauseElement, columns: Sequence[BulkColumn]) -> int:
+    def _run(self, connection: sa.Connection, sql: str, columns: Sequence[BulkColumn]) -> int:
         """Execute a statement on a block of these columns; returns the number that it reports."""
         import duckdb
 
         arrays = [duckdb_values.as_stored(one.type_oid, one.column, one.values) for one in columns]
         driver: Any = connection.connection.driver_connection
-        sql = str(statement.compile(dialect=self._engine.dialect))
         # DuckDB finds this table by the variable's name, as in subscriber.targets.duckdb.loading.
         subscriber_block = pa.Table.from_arrays(arrays, names=[_name(number) for number in range(len(arrays))])
         try:
@@ -119,10 +134,14 @@ class DuckDBBulk:
         return found
 
 
-def _values(columns: Sequence[BulkColumn]) -> list[sa.ColumnElement[Any]]:
+def _columns(columns: Sequence[BulkColumn]) -> Columns:
+    return tuple(one.column for one in columns)
+
+
+def _values(columns: Sequence[TargetColumn]) -> list[sa.ColumnElement[Any]]:
     """The SQL of the values of a block's columns."""
     return [
-        sa.cast(sa.column(_name(number), _selectable=_BLOCK), Declared(one.column.declared_type))
+        sa.cast(sa.column(_name(number), _selectable=_BLOCK), Declared(one.declared_type))
         for number, one in enumerate(columns)
     ]
 

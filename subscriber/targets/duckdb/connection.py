@@ -31,6 +31,7 @@ from typing import Any, Final
 
 import duckdb
 
+from subscriber.targets.duckdb.checkpoints import THRESHOLD
 from subscriber.targets.file_locks import holders
 from subscriber.waiting import watched
 
@@ -86,6 +87,7 @@ def _attempt(path: str, connect: Callable[[], Any]) -> Any | None:
         before = _headers(path)
         connection = connect()
         connection.execute("PRAGMA disable_checkpoint_on_shutdown")
+        connection.execute(THRESHOLD)
         if before is None or _headers(path) == before:
             return connection
         connection.close()

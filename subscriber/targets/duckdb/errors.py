@@ -65,13 +65,13 @@ def _translate(kind: str, text: str, database: str) -> SubscriberError:
         return TargetUnavailable(
             "another transaction changed the same rows of the DuckDB database",
             sqlstate="40001",
-            hint="It will be tried again.",
+            hint="A run tries the change again.",
         )
     if kind == "OutOfMemoryException":
         return TargetUnavailable(
             f"DuckDB has reached its memory limit with the database {database}",
             sqlstate="53200",
-            hint="Raise the limit in the target URL, such as duckdb:///….duckdb?memory_limit=8GB; the change will be tried again.",
+            hint="Raise the limit in the target URL, such as duckdb:///….duckdb?memory_limit=8GB. A run tries the change again.",
         )
     if kind == "CatalogException" and "already exists" in text:
         return TargetError(
@@ -88,7 +88,7 @@ def _translate(kind: str, text: str, database: str) -> SubscriberError:
         found = obstacle(database) if kind == "IOException" else None
         return TargetUnavailable(
             f"the DuckDB database {database} is not available ({kind})",
-            hint="Another process may have it open, or its disk may be full; the change will be tried again."
+            hint="Another process may have it open, or its disk may be full. A run tries the change again."
             if found is None
             else hint_at(found, "duckdb"),
         )

@@ -20,27 +20,44 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 IDLE_SECONDS: Final = 0.2
 """The file is closed when it was not used for so long."""
-LONGEST_SECONDS: Final = 1.0
+LONGEST_SECONDS: Final = 2.0
 """The file is closed after so long, even if it is used all the time."""
 PAUSE_SECONDS: Final = 0.1
 """The file then stays closed for so long: twice the interval at which other processes try."""
+
+
+class BeforeClose(Protocol):
+    """Called with a connection that is about to be closed."""
+
+    def __call__(self, connection: Any, *, closes_file: bool) -> None:
+        """See :class:`KeptOpen`."""
+
+
+def _nothing(connection: Any, *, closes_file: bool) -> None:
+    del connection, closes_file
 
 
 class KeptOpen:
     """See the module's docstring. All methods may be called by any thread.
 
     Args:
+        before_close: called with each connection before it is closed, and with whether it is the
+            last one to the file, if the run may keep the file open.
         clock: a monotonic clock, in seconds.
         sleep: waits for so many seconds.
     """
 
     def __init__(
-        self, clock: Callable[[], float] = time.monotonic, sleep: Callable[[float], None] = time.sleep
+        self,
+        before_close: BeforeClose = _nothing,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
     ) -> None:
+        self._before_close = before_close
         self._clock = clock
         self._sleep = sleep
         self._changed = threading.Condition()
@@ -88,10 +105,12 @@ class KeptOpen:
             self._connections += 1
             self._changed.notify_all()
 
-    def closed(self) -> None:
-        """Note that a connection is closed."""
+    def closed(self, connection: Any) -> None:
+        """Note that a connection is about to be closed."""
         with self._changed:
             self._connections -= 1
+            if self._keeps:
+                self._before_close(connection, closes_file=self._keeper is None and not self._connections)
             self._used = self._clock()
             self._begin_pause()
 
@@ -113,6 +132,7 @@ class KeptOpen:
     def _close(self) -> None:
         keeper, self._keeper = self._keeper, None
         if keeper is not None:
+            self._before_close(keeper, closes_file=not self._connections)
             keeper.close()
 
     def _begin_pause(self) -> None:

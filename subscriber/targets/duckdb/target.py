@@ -4,10 +4,11 @@
   Therefore a connection is opened for one transaction and closed after it. This costs about twenty
   milliseconds, and lets ``subscriber sql``, ``subscriber status`` and the users' tools open the
   file in between. While transactions follow each other closely, ``subscriber run`` closes the file
-  only once a second (:mod:`subscriber.targets.duckdb.keep_open`). If another process has the file
-  open, opening is tried again (:mod:`subscriber.targets.duckdb.connection`). Closing the file does
-  not write a checkpoint; DuckDB writes one when its write-ahead log has grown. A transaction that
-  copies a large table prevents other processes from opening the file until it ends.
+  only every two seconds (:mod:`subscriber.targets.duckdb.keep_open`). If another process has the
+  file open, opening is tried again (:mod:`subscriber.targets.duckdb.connection`). Closing the file
+  does not write a checkpoint, unless the file would be slow to open again
+  (:mod:`subscriber.targets.duckdb.checkpoints`). A transaction that copies a large table prevents
+  other processes from opening the file until it ends.
 - *Transactions* are optimistic, and several connections of this process can write at the same time.
   If two transactions change the same row, DuckDB refuses the later change, and the subscriber tries
   it again. DuckDB does not have savepoints.
@@ -26,6 +27,7 @@ With current versions, duckdb-engine does not reflect columns and keys. Shapes a
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
@@ -42,6 +44,7 @@ from subscriber.targets.duckdb.errors import DuckDBErrors
 from subscriber.targets.duckdb.transactions import DuckDBTransactions
 from subscriber.targets.query_result import read_result
 from subscriber.targets.run_lock import FileRunLock
+from subscriber.targets.server_facts import TargetFacts
 from subscriber.targets.table_roles import TableRoles
 from subscriber.targets.target import Target
 
@@ -62,6 +65,7 @@ def open_duckdb(url: sa.URL) -> Target:
             data.
         ImportError: DuckDB is not installed.
     """
+    from subscriber.targets.duckdb.checkpoints import Checkpoints
     from subscriber.targets.duckdb.connection import open_file
     from subscriber.targets.duckdb.keep_open import KeptOpen
 
@@ -73,19 +77,23 @@ def open_duckdb(url: sa.URL) -> Target:
     engine = sa.create_engine(url, paramstyle="qmark", poolclass=sa.NullPool, hide_parameters=True)
     _quote_every_name(engine.dialect, Path(str(url.database)).name)
 
-    file, kept = str(url.database), KeptOpen()
+    file = str(url.database)
+    checkpoints = Checkpoints(file)
+    kept = KeptOpen(checkpoints.before_close)
 
     @sa.event.listens_for(engine, "do_connect")
     def connect(dialect: Any, _record: object, arguments: list[Any], options: dict[str, Any]) -> Any:
         open_again = partial(open_file, file, partial(dialect.connect, *arguments, **options))
         kept.opening()
+        began = time.monotonic()
         connection = open_again()
+        checkpoints.opened(time.monotonic() - began)
         kept.opened(open_again)
         return connection
 
     @sa.event.listens_for(engine, "close")
-    def closed(_connection: object, _record: object) -> None:
-        kept.closed()
+    def closed(connection: object, _record: object) -> None:
+        kept.closed(connection)
 
     errors = DuckDBErrors(file)
 
@@ -121,11 +129,18 @@ def open_duckdb(url: sa.URL) -> Target:
         transactions=DuckDBTransactions(engine, errors, file),
         open_table_roles=table_roles,
         read_result=partial(read_result, real="FLOAT"),
+        read_facts=_read_facts,
         # DuckDB's lock on the file is released between transactions.
         run_lock=_DuckDBRunLock(file, kept.keeping),
         status_file=Path(f"{file}.subscriber-status"),
         files=(Path(file), Path(f"{file}.wal")),
+        file=Path(file),
     )
+
+
+def _read_facts(connection: sa.Connection) -> TargetFacts:
+    # The dialect reports PostgreSQL 8.0.
+    return TargetFacts(version=connection.execute(sa.text("SELECT version()")).scalar_one().removeprefix("v"))
 
 
 class _DuckDBRunLock(FileRunLock):

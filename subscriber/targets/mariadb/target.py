@@ -47,6 +47,7 @@ from subscriber.targets.mariadb.prepared import MariaDBPrepared
 from subscriber.targets.mariadb.run_lock import MariaDBRunLock
 from subscriber.targets.mariadb.transactions import MariaDBTransactions
 from subscriber.targets.query_result import read_result
+from subscriber.targets.server_facts import Limit, TargetFacts
 from subscriber.targets.table_roles import TableRoles
 from subscriber.targets.target import Target
 
@@ -140,9 +141,16 @@ def open_mariadb(url: sa.URL) -> Target:
         transactions=transactions,
         open_table_roles=table_roles,
         read_result=partial(read_result, real=FIELD_TYPE.FLOAT),
+        read_facts=_read_facts,
         prepared=MariaDBPrepared(engine, errors, transactions, database),
         run_lock=MariaDBRunLock(engine, errors, database),
     )
+
+
+def _read_facts(connection: sa.Connection) -> TargetFacts:
+    version, packet = connection.execute(sa.text("SELECT @@version, @@max_allowed_packet")).one()
+    remedy = f"SET GLOBAL max_allowed_packet = {1024**3}; -- and in the server's configuration file"
+    return TargetFacts(version=version, largest_value=Limit("max_allowed_packet", packet, remedy))
 
 
 def _check_options(options: Mapping[str, Any]) -> None:

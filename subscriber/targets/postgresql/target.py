@@ -25,6 +25,7 @@ from subscriber.targets.postgresql.prepared import PostgreSQLPrepared
 from subscriber.targets.postgresql.run_lock import PostgreSQLRunLock
 from subscriber.targets.postgresql.server_text import read_server_text
 from subscriber.targets.postgresql.transactions import PostgreSQLTransactions, set_up_session
+from subscriber.targets.server_facts import Limit, TargetFacts
 from subscriber.targets.table_roles import TableRoles
 from subscriber.targets.target import Target
 
@@ -97,12 +98,21 @@ def open_postgresql(url: sa.URL) -> Target:
         transactions=transactions,
         open_table_roles=table_roles,
         read_result=read_server_text,
+        read_facts=_read_facts,
         pipeline=PostgreSQLPipeline() if engine.dialect.loaded_dbapi.Pipeline.is_supported() else None,
         prepared=PostgreSQLPrepared(engine, errors, transactions, origins),
         origins=origins,
         run_lock=PostgreSQLRunLock(engine, errors),
         cluster=PostgreSQLCluster(errors),
     )
+
+
+def _read_facts(connection: sa.Connection) -> TargetFacts:
+    version, prepared = connection.execute(
+        sa.text("SELECT current_setting('server_version'), current_setting('max_prepared_transactions')::int4")
+    ).one()
+    remedy = "ALTER SYSTEM SET max_prepared_transactions = 100; -- and restart the target"
+    return TargetFacts(version=version, prepared_transactions=Limit("max_prepared_transactions", prepared, remedy))
 
 
 def _check_options(engine: sa.Engine) -> None:

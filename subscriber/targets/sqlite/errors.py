@@ -90,7 +90,7 @@ def _translate(name: str, text: str, database: str) -> SubscriberError:
         found = obstacle(database) if kind in ("CANTOPEN", "READONLY") else None
         return TargetUnavailable(
             f"the SQLite database {database} is not available ({name})",
-            hint="Another program may hold it locked, its disk may be full, or it may be read-only; the change will be tried again."
+            hint="Another program may hold it locked, its disk may be full, or it may be read-only. A run tries the change again."
             if found is None
             else hint_at(found, "sqlite"),
         )

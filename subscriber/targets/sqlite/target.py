@@ -114,6 +114,7 @@ def open_sqlite(url: sa.URL) -> Target:
         transactions=SQLiteTransactions(engine, errors, file),
         open_table_roles=table_roles,
         run_lock=FileRunLock(file),
+        file=Path(file),
     )
 
 

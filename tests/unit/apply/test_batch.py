@@ -216,7 +216,7 @@ def test_a_second_pass_stops_before_a_prepared_transaction_that_finished_later(r
 
 
 def test_an_empty_frame_has_no_transactions(applier):
-    assert applier.apply([Frame((), ())], start=START, end=END).transactions == 0
+    assert applier.apply([Frame(())], start=START, end=END).transactions == 0
 
 
 # SKIP ---------------------------------------------------------------------------------------------

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from subscriber.apply import regroup
 from subscriber.apply.regroup import FreeKey, MayFold, Stretch, may_regroup, regrouped
 from subscriber.protocol import messages as m
-from subscriber.protocol.changes import ChangeGroup, Control, Frame
+from subscriber.protocol.changes import ChangeGroup, Frame
+from subscriber.protocol.controls import Control, Controls
 from subscriber.protocol.encode import encode
 from tests.changes import T, delete, insert, update
 from tests.frames import frame, prepared, relation, transaction, values
@@ -273,11 +274,11 @@ def test_frames_with_prepared_transactions_are_not_regrouped():
     assert may_regroup(frame(SHAPES, transaction(1000, set_to("1", "x"))))
     assert not may_regroup(frame(SHAPES, prepared(1000, set_to("1", "x"))))
     rollback = encode(m.RollbackPrepared(900, 1000, 1, 2, 7, "gid"))
-    assert not may_regroup(Frame((), (Control(0, rollback),)))
+    assert not may_regroup(Frame((), Controls.of([Control(0, rollback)])))
 
 
 def test_an_empty_frame_has_no_steps():
-    assert list(regrouped(Frame((), ()), free, never)) == []
+    assert list(regrouped(Frame(()), free, never)) == []
 
 
 one_change = st.tuples(st.sampled_from("UID"), st.integers(0, 3).map(str))

@@ -2,7 +2,8 @@ from __future__ import annotations
 
 from subscriber.apply.walk import Messages, Run, steps
 from subscriber.protocol import messages as m
-from subscriber.protocol.changes import Control, Frame
+from subscriber.protocol.changes import Frame
+from subscriber.protocol.controls import Control, Controls
 from tests.frames import frame, relation, transaction, values
 
 T = relation("public.t", {"a": "int4"}, ["a"])
@@ -46,11 +47,11 @@ def test_a_later_run_continues_its_group():
 
 
 def test_an_empty_frame_has_no_steps():
-    assert list(steps(Frame((), ()))) == []
+    assert list(steps(Frame(()))) == []
 
 
 def test_controls_are_ordered_by_position():
-    controls = (Control(2, b"C"), Control(0, b"B"))
+    controls = Controls.of([Control(2, b"C"), Control(0, b"B")])
     assert [step.message for step in steps(Frame((), controls)) if isinstance(step, Control)] == [b"B", b"C"]
 
 

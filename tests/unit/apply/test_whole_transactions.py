@@ -16,7 +16,7 @@ from subscriber.apply.whole_transactions import WholeTransactions, read_whole
 from subscriber.errors import ProtocolError
 from subscriber.lsn import LSN
 from subscriber.protocol import messages as m
-from subscriber.protocol.changes import Control
+from subscriber.protocol.controls import Control, Controls
 from subscriber.protocol.encode import encode
 
 APPLIED, END = LSN(100), LSN(1_000)
@@ -24,7 +24,7 @@ APPLIED, END = LSN(100), LSN(1_000)
 
 def read(sent: Sequence[m.Message | bytes], counts: Sequence[int], end: LSN = END) -> WholeTransactions | None:
     raw = [one if isinstance(one, bytes) else encode(one) for one in sent]
-    controls = [Control(position, message) for position, message in enumerate(raw)]
+    controls = Controls.of(Control(position, message) for position, message in enumerate(raw))
     return read_whole(controls, np.array(counts, np.int64), APPLIED, end)
 
 

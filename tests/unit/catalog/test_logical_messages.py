@@ -53,6 +53,13 @@ def test_messages_come_in_commit_order_and_within_a_transaction_in_wal_order(con
     assert lsns(connection, subid=2) == []
 
 
+def test_a_message_that_ends_where_a_commit_record_starts_comes_before_the_transaction(connection):
+    """Rule A17."""
+    insert_message(connection, 1, message(10), final_lsn=LSN(20), xid=731)
+    insert_message(connection, 1, message(20, transactional=False), final_lsn=LSN(20))
+    assert [row.lsn for row in first_messages(connection, 1, 10)] == [20, 10]
+
+
 def test_a_message_that_is_stored_again_is_there_once(connection):
     for content in (b"first", b"again"):
         insert_message(connection, 1, message(5, content), final_lsn=LSN(9))

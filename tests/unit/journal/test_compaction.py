@@ -210,6 +210,7 @@ with writing(Path(sys.argv[1]), confirmed=0x100) as journal:
 STEPS = ["journal.sync.before", "journal.sync.after", "journal.rename.before", "journal.rename.after", "journal.merge.before", "journal.merge.after"]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("point", STEPS)
 def test_a_kill_at_any_step_loses_nothing(tmp_path, point):
     """any_crash: a reader sees the same before and after the restart, and the restart cleans up."""

@@ -19,16 +19,20 @@ class Clock:
         return self.now
 
 
-def test_a_remote_answer_is_cached_for_a_second_and_a_local_one_is_not():
+def test_a_remote_answer_is_cached_for_a_second_and_a_local_one_as_long_as_is_allowed():
     clock, asked = Clock(), iter(range(100))
-    remote = Sparing(lambda: next(asked), True, clock)
+    remote = Sparing(lambda: next(asked), True, clock=clock)
     assert [remote.get() for _ in range(3)] == [0, 0, 0]
     clock.now += REMOTE_SECONDS
     assert [remote.get() for _ in range(3)] == [1, 1, 1]
     remote.forget()
     assert remote.get() == 2
-    local = Sparing(lambda: next(asked), False, clock)
+    local = Sparing(lambda: next(asked), False, clock=clock)
     assert [local.get() for _ in range(3)] == [3, 4, 5]
+    sparing = Sparing(lambda: next(asked), False, 0.01, clock)
+    assert [sparing.get() for _ in range(3)] == [6, 6, 6]
+    clock.now += 0.01
+    assert sparing.get() == 7
 
 
 def test_a_failure_is_not_cached():
@@ -41,7 +45,7 @@ def test_a_failure_is_not_cached():
         assert isinstance(answer, int)
         return answer
 
-    sparing = Sparing(ask, True, Clock())
+    sparing = Sparing(ask, True, clock=Clock())
     with pytest.raises(OSError):
         sparing.get()
     assert sparing.get() == 7

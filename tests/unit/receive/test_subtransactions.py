@@ -22,6 +22,7 @@ def filled(count: int, in_memory: int) -> SubtransactionIndex:
     return index
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_subtransactions():
     """Invariant bounded_memory: 200,000 took some 30 MB in a dict."""
     tracemalloc.start()

@@ -9,6 +9,7 @@ import pytest
 
 from subscriber.errors import PublisherUnavailable
 from subscriber.runtime.background import Background
+from tests.waits import wait_until
 
 
 def taken(background):
@@ -54,3 +55,22 @@ def test_take_raises_the_error_of_the_work_and_starts_the_work_again():
     with pytest.raises(PublisherUnavailable, match="away"):
         taken(background)
     assert taken(background) == 2
+
+
+def test_the_end_of_the_work_is_told_when_the_result_can_be_taken():
+    told: list[str | None] = []
+    background: Background[str] = Background(lambda: "done", "test", lambda: told.append(background.take()))
+    assert background.take(10.0) in (None, "done")
+    wait_until(lambda: len(told) == 1)
+
+
+def test_the_end_of_work_that_fails_is_told_too():
+    told = threading.Event()
+
+    def fail() -> str:
+        raise PublisherUnavailable("away")
+
+    background = Background(fail, "test", told.set)
+    with pytest.raises(PublisherUnavailable, match="away"):
+        taken(background)
+    assert told.wait(10)

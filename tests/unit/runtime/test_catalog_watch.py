@@ -12,9 +12,11 @@ import pytest
 
 from subscriber import catalog
 from subscriber.catalog import RelationState
+from subscriber.commands.wake import wake_run, watched_folder
 from subscriber.errors import SubscriberError, TargetError, TargetUnavailable
 from subscriber.runtime import catalog_watch
 from subscriber.runtime.catalog_watch import CatalogWatch, Wanted
+from subscriber.settings import Settings
 from subscriber.targets import Target
 from tests.subscriptions import create_subscription, set_state
 
@@ -185,3 +187,24 @@ def test_a_target_that_is_away_causes_no_warning(watch, failing, caplog):
     with caplog.at_level(logging.DEBUG):
         look_after(watch, failing, None, TargetUnavailable("away"))
     assert [record.levelname for record in caplog.records if "cannot be read now" in record.message] == ["DEBUG"]
+
+
+def test_a_read_is_due_as_soon_as_one_of_the_files_has_changed(failing, file):
+    watch = CatalogWatch(failing, 1.0)
+    assert watch.is_due()
+    assert watch.look() == {}
+    assert not watch.is_due()
+    changed(file, ago=30)
+    assert watch.is_due()
+
+
+def test_a_command_of_this_machine_makes_the_next_read_due_whatever_the_pause(failing, tmp_path):
+    settings = Settings(str(tmp_path))
+    watch = CatalogWatch(failing, 3600.0, watched_folder(settings))
+    os.utime(tmp_path, (1, 1))
+    assert watch.look() == {}
+    assert not watch.is_due()
+    wake_run(settings)
+    assert watch.is_due()
+    assert watch.look() == {}
+    assert not watch.is_due()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 
 import pytest
@@ -11,11 +12,17 @@ from subscriber.runtime.receiver_handle import ReceiverProcess
 from subscriber.runtime.receiver_process import Assignment
 from subscriber.runtime.spare_receiver import SpareReceiver
 from tests.subscriptions import NOWHERE
-from tests.waits import wait_until
+from tests.waits import PATIENCE, wait_until
 
 
 @pytest.fixture
-def receiver(tmp_path) -> Iterator[ReceiverProcess]:
+def told() -> threading.Event:
+    """Set when the process has sent an event, or has ended."""
+    return threading.Event()
+
+
+@pytest.fixture
+def receiver(tmp_path, told) -> Iterator[ReceiverProcess]:
     assignment = Assignment(
         subscription="s",
         conninfo=NOWHERE,
@@ -30,7 +37,7 @@ def receiver(tmp_path) -> Iterator[ReceiverProcess]:
         applied_lsn=1,
         messages=False,
     )
-    process = ReceiverProcess(assignment, SpareReceiver().take())
+    process = ReceiverProcess(assignment, SpareReceiver().take(), told.set)
     yield process
     process.stop()
 
@@ -48,6 +55,10 @@ def test_the_failure_is_the_error_of_the_process(receiver):
     assert "could not connect to the publisher" in error.message
     receiver.go()
     assert not receiver.ready, "a process that has ended receives nothing"
+
+
+def test_the_end_of_the_process_is_told(receiver, told):
+    assert told.wait(PATIENCE)
 
 
 def test_a_process_that_was_killed_is_started_again(receiver):

@@ -7,6 +7,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -22,6 +23,7 @@ from subscriber.runtime.catalog_watch import CatalogWatch
 from subscriber.runtime.receiver_half import ReceiverHalf
 from subscriber.runtime.supervisor import Supervisor
 from subscriber.runtime.worker import SubscriptionWorker
+from subscriber.runtime.worker_snapshot import WorkerSnapshot
 from subscriber.settings import Settings
 from subscriber.targets import Target
 from tests.pipelines import nothing, unused_pipeline
@@ -128,6 +130,38 @@ def test_a_run_whose_spark_cannot_be_started_ends_with_the_error_and_notes_it_fo
 
 def refuse() -> None:
     raise UsageError("could not start Spark")
+
+
+def test_spark_is_not_warmed_up_while_a_worker_has_work(target, monkeypatch):
+    run = Run(target, monkeypatch, warm_up=nothing)  # no receiver has started, so nothing is applied
+    run.until(lambda: run.ticks["s2"] > 20)
+
+
+def test_spark_is_warmed_up_once_when_all_workers_are_idle(target, monkeypatch):
+    begun: list[int] = []
+
+    def begin() -> bool:
+        begun.append(1)
+        return len(begun) == 2  # at first, Spark has not started yet
+
+    real = SubscriptionWorker.snapshot
+
+    def idle(one: SubscriptionWorker, *, look: bool = True) -> WorkerSnapshot:
+        return replace(real(one, look=look), applies=True)
+
+    monkeypatch.setattr(SubscriptionWorker, "snapshot", idle)
+    run = Run(target, monkeypatch, warm_up=begin)
+    run.until(lambda: run.ticks["s2"] > 20)
+    assert len(begun) == 2
+
+
+def test_a_supervisor_that_is_woken_does_not_wait_for_its_next_tick(target, monkeypatch):
+    run = Run(target, monkeypatch)
+    run.supervisor._tick_seconds = 3600.0
+    run.supervisor.catalog_watch._seconds = 3600.0
+    monkeypatch.setattr("subscriber.runtime.catalog_watch._LEAST_SECONDS", 3600.0)
+    run.at_tick = lambda one: one._state.wake()
+    run.until(lambda: run.ticks["s2"] > 5)
 
 
 def watched(ask: Callable[[], tuple[LSN, LSN]]) -> Sparing[tuple[LSN, LSN]]:

@@ -166,6 +166,19 @@ def test_with_every_table_ready_two_phase_is_enabled_without_a_round(half, targe
     assert half.picture() == SyncPicture()
 
 
+def test_after_a_round_the_states_that_it_has_stored_are_read_at_once(half, target, tmp_path):
+    """The catalog is read a few times a second otherwise, and the table is ready only then."""
+    woken: list[int] = []
+    half._state.wake = lambda: woken.append(1)
+    half._state.consumers = JournalConsumers(str(tmp_path), "t" * 32, 1, subscription="s", place="sqlite:///t.db")
+    half.synchronize()
+    set_state(target, "a", SYNCED, 300)
+    half._round_ended()
+    assert woken == [1]
+    half.synchronize()
+    assert stored_states(target) == {"a": ("r", 300)}
+
+
 def test_a_failed_copy_is_recorded_and_does_not_stop_the_worker(half, target):
     set_state(target, "a", DATASYNC)
     read_relations(half)

@@ -127,3 +127,21 @@ def test_the_summary_has_positions_lag_and_counts():
     )
     assert now.summary() == ("s streaming, received 0/70, applied 0/50, lag 16 B, 1,234 transactions, 56,789 changes")
     assert replace(now, applied=LSN(0x68)).lag_bytes == 0
+
+
+@pytest.mark.parametrize(
+    ("changes", "is_idle"),
+    [
+        ({}, True),
+        ({"receives": False}, True),
+        ({"stopped": True, "applies": False}, True),
+        ({"applies": False}, False),
+        ({"busy_since": 1.0}, False),
+        ({"last_entry": LSN(9), "applied": LSN(8)}, False),
+        ({"last_entry": LSN(9), "applied": LSN(9)}, True),
+        ({"relations": tables(t=RelationState.INIT)}, False),
+        ({"relations": tables(t=RelationState.READY)}, True),
+    ],
+)
+def test_a_worker_is_idle_if_nothing_is_left_to_copy_or_to_apply(changes: dict[str, Any], is_idle: bool):
+    assert changed(changes).is_idle == is_idle

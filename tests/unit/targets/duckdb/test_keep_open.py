@@ -37,7 +37,7 @@ def use(kept: KeptOpen) -> None:
     """A transaction."""
     kept.opening()
     kept.opened(Connection)
-    kept.closed()
+    kept.closed(None)
 
 
 def test_only_a_run_keeps_the_file_open():
@@ -84,7 +84,7 @@ def test_the_pause_begins_when_the_last_transaction_has_ended(monkeypatch):
         wait_until(lambda: Connection.open == 0)
         use(kept)
         assert pauses == [], "a connection is open: to wait would not close the file"
-        kept.closed()
+        kept.closed(None)
         kept.opening()
         assert len(pauses) == 1
 
@@ -130,6 +130,7 @@ def test_a_run_lets_other_processes_open_the_file_when_it_is_idle(writing, monke
     assert others_can_open(file)
 
 
+@pytest.mark.slow
 def test_another_process_gets_the_file_of_a_busy_run(writing, tmp_path):
     file, opened = writing
     command = (
@@ -146,3 +147,17 @@ def test_another_process_gets_the_file_of_a_busy_run(writing, tmp_path):
         printed, _ = other.communicate(timeout=PATIENCE)
     assert other.returncode == 0
     assert int(printed) > 0
+
+
+def test_a_connection_of_a_run_is_told_of_before_it_is_closed(monkeypatch):
+    monkeypatch.setattr(keep_open, "IDLE_SECONDS", 0.01)
+    told: list[tuple[object, bool]] = []
+    kept = KeptOpen(lambda connection, *, closes_file: told.append((connection, closes_file)))
+    use(kept)
+    assert told == []  # no run keeps the file open
+    with kept.keeping():
+        use(kept)
+        wait_until(lambda: len(told) == 2)
+    assert told[0] == (None, False)
+    assert isinstance(told[1][0], Connection)
+    assert told[1][1]

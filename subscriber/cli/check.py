@@ -1,0 +1,118 @@
+"""``subscriber check``: what would go wrong with a subscription, before anything is changed."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict
+
+import click
+
+from subscriber import catalog
+from subscriber.cli.options import json_option, target_option
+from subscriber.commands.subscription_grammar import parse
+from subscriber.commands.subscription_statements import CreateSubscription
+from subscriber.errors import UsageError
+from subscriber.migration.check_migration import Migration, check_migration
+from subscriber.migration.findings import Finding, has_failed
+from subscriber.settings import Settings
+from subscriber.targets import Target, open_target
+
+_COLORS = {"FAIL": "red", "WARN": "yellow", "INFO": "cyan"}
+
+
+@click.command("check")
+@target_option
+@click.option(
+    "--subscription", metavar="NAME", help="Check an existing subscription, in place of CONNECTION and PUBLICATION."
+)
+@click.option(
+    "--with",
+    "options",
+    default="",
+    metavar="OPTIONS",
+    help="The options that CREATE SUBSCRIPTION is to have, such as 'create_tables = true'.",
+)
+@json_option
+@click.argument("connection", required=False, metavar="CONNECTION")
+@click.argument("publications", nargs=-1, metavar="PUBLICATION…")
+def command(
+    target: str,
+    subscription: str | None,
+    options: str,
+    as_json: bool,
+    connection: str | None,
+    publications: tuple[str, ...],
+) -> None:
+    """Say what would go wrong with a subscription, before anything is changed.
+
+    CONNECTION is the publisher, as a libpq connection string. The command checks publisher, tables
+    and target. Then it lists what is not replicated, and estimates how long the initial copy takes.
+    Nothing is changed anywhere.
+
+    Each finding has one line. The lines below it give the reason and the statement that puts it
+    right. FAIL means that the subscription would stop, or would lose something; WARN means that it
+    may; INFO is a fact to know.
+
+    The exit code is 1 if there is a FAIL.
+    """
+    with open_target(target) as database:
+        migration = _migration(database, subscription, options, connection, publications)
+        found = []
+        for finding in check_migration(database, migration, Settings.from_environment()):
+            found.append(finding)
+            if not as_json:
+                click.echo("\n".join(_lines(finding)))
+    if as_json:
+        click.echo(json.dumps([asdict(finding) for finding in found], indent=1))
+    else:
+        counts = {kind: sum(one.severity == kind for one in found) for kind in _COLORS}
+        click.echo(f"\n{counts['FAIL']} FAIL, {counts['WARN']} WARN, {counts['INFO']} INFO")
+    if has_failed(found):
+        sys.exit(1)
+
+
+def _migration(
+    database: Target,
+    subscription: str | None,
+    options: str,
+    connection: str | None,
+    publications: tuple[str, ...],
+) -> Migration:
+    if subscription is not None:
+        if connection is not None or options:
+            raise click.UsageError("--subscription excludes CONNECTION, PUBLICATION and --with.")
+        found = _subscription(database, subscription)
+        return Migration(found.conninfo, tuple(found.publications), found.options, exists=True)
+    if connection is None or not publications:
+        raise click.UsageError("Give CONNECTION and at least one PUBLICATION, or --subscription.")
+    names = ", ".join('"' + name.replace('"', '""') + '"' for name in publications)
+    wanted = f"CREATE SUBSCRIPTION checked CONNECTION '' PUBLICATION {names}" + (
+        f" WITH ({options})" if options else ""
+    )
+    parsed = parse(wanted)
+    assert isinstance(parsed, CreateSubscription)
+    return Migration(connection, parsed.publications, parsed.options)
+
+
+def _subscription(database: Target, name: str) -> catalog.Subscription:
+    """The subscription; neither a file nor the catalog is created."""
+    if database.file is None or database.file.exists():
+        with database.reporting(), database.engine.connect() as connection:
+            if catalog.has_catalog(connection):
+                return catalog.get_subscription(connection, name)
+    raise UsageError(
+        f'subscription "{name}" does not exist',
+        sqlstate="42704",
+        hint="`subscriber status` lists the subscriptions of a target.",
+    )
+
+
+def _lines(finding: Finding) -> Iterator[str]:
+    severity = click.style(finding.severity, fg=_COLORS[finding.severity])
+    yield f"{severity}  {finding.object}: {finding.message}"
+    if finding.reason:
+        yield f"        {finding.reason}"
+    if finding.remedy:
+        yield f"        → {finding.remedy}"

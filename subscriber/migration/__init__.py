@@ -1,0 +1,17 @@
+"""What a migration needs around the rows. The first part is its check.
+
+::
+
+    check_migration      asks publisher and target, changes nothing
+      ├─ check_publisher     facts of the server and the role        ─▶ findings
+      ├─ check_tables        facts of the published tables           ─▶ findings
+      ├─ check_target        facts of the target and of this machine ─▶ findings
+      └─ estimate_copy       sizes, and a sample of one second       ─▶ findings
+    findings             what a finding is
+
+Facts are read at the edge (:mod:`subscriber.publisher`, :mod:`subscriber.targets`). The functions
+that judge them are pure, so that each finding is tested without a server that has the problem.
+
+*Rejected:* a dry run of CREATE SUBSCRIPTION that is rolled back. A replication slot cannot be
+rolled back, and the first error would hide all others.
+"""

@@ -1,0 +1,126 @@
+"""The check of a migration against real servers: each problem is found, and nothing is changed."""
+
+from __future__ import annotations
+
+import pytest
+from psycopg.conninfo import make_conninfo
+
+from subscriber.catalog.subscription_options import SubscriptionOptions
+from subscriber.migration.check_migration import Migration, check_migration
+from subscriber.migration.findings import Finding
+from subscriber.settings import Settings
+from subscriber.targets import open_target
+
+pytestmark = pytest.mark.server
+
+CREATED = SubscriptionOptions(create_tables=True)
+
+
+def checked(database, folder, *publications, options=CREATED, url=None, user=None) -> list[Finding]:
+    conninfo = database.conninfo if user is None else make_conninfo(database.conninfo, user=user)
+    with open_target(url or f"sqlite:///{folder / 'new.db'}") as target:
+        migration = Migration(conninfo, publications, options)
+        return list(check_migration(target, migration, Settings(str(folder / "journal"))))
+
+
+def of(findings, *severities) -> set[tuple[str, str]]:
+    return {(one.area, one.object) for one in findings if one.severity in severities}
+
+
+def test_a_migration_without_problems_has_only_facts_to_know(database, tmp_path):
+    database.execute("CREATE TABLE good (id int PRIMARY KEY, v text)")
+    database.execute("INSERT INTO good SELECT i, 'x' FROM generate_series(1, 1000) i")
+    database.execute("ANALYZE good")
+    database.execute("CREATE VIEW seen AS SELECT * FROM good")
+    database.execute("CREATE PUBLICATION p FOR TABLE good")
+    slots = "SELECT count(*) FROM pg_replication_slots WHERE database = current_database()"
+    found = checked(database, tmp_path, "p")
+    assert of(found, "FAIL") == set()
+    assert ("not replicated", "views") in of(found, "INFO")
+    messages = {one.object: one.message for one in found}
+    assert messages["create_tables"] == "1 table will be created"
+    assert messages["views"] == "1: public.seen"
+    assert messages["size"].startswith("1 table with about 1,000 rows")
+    assert messages["duration of the copy"] == "about 1 s for one connection"
+    assert database.execute(slots) == [(0,)]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_each_problem_of_a_table_is_a_fail_with_a_statement_that_puts_it_right(database, tmp_path):
+    role = f"{database.name}_poor"
+    for statement in (
+        'CREATE TABLE "no ""key" (a int)',
+        "CREATE TABLE hidden (id int PRIMARY KEY)",
+        "ALTER TABLE hidden ENABLE ROW LEVEL SECURITY",
+        "CREATE TABLE closed (id int PRIMARY KEY)",
+        "CREATE UNLOGGED TABLE unlogged (id int PRIMARY KEY)",
+        f"CREATE ROLE {role} LOGIN",
+        f'GRANT SELECT ON hidden, "no ""key" TO {role}',
+        'CREATE PUBLICATION p FOR TABLE "no ""key", hidden, closed',
+    ):
+        database.execute(statement)
+    try:
+        found = checked(database, tmp_path, "p", "absent", user=role)
+        assert of(found, "FAIL") == {
+            ("publisher", f"role {role}"),
+            ("publisher", "publication absent"),
+            ("tables", 'public.no "key'),
+            ("tables", "public.hidden"),
+            ("tables", "public.closed"),
+        }
+        assert ("not replicated", "unlogged tables") in of(found, "WARN")
+        for finding in found:
+            if finding.severity == "FAIL" and finding.object != "publication absent":
+                database.execute(str(finding.remedy))
+        after = checked(database, tmp_path, "p", user=role)
+        assert of(after, "FAIL") == set()
+    finally:
+        database.execute(f"DROP OWNED BY {role}")
+        database.execute(f"DROP ROLE {role}")
+
+
+def test_a_filter_that_the_identity_does_not_cover_is_found(publisher_database, tmp_path):
+    publisher_database.execute("CREATE TABLE t (id int PRIMARY KEY, c int)")
+    publisher_database.execute("CREATE PUBLICATION p FOR TABLE t WHERE (c > 1)")
+    found = [one for one in checked(publisher_database, tmp_path, "p") if one.severity == "FAIL"]
+    assert [one.message for one in found] == [
+        'the publisher refuses the statement: cannot update table "t"',
+        'the publisher refuses the statement: cannot delete from table "t"',
+    ]
+    publisher_database.execute(str(found[0].remedy))
+    assert of(checked(publisher_database, tmp_path, "p"), "FAIL") == set()
+
+
+def test_the_tables_of_an_existing_target_are_compared(publisher_database, tmp_path):
+    publisher_database.execute("CREATE TABLE rows (id int PRIMARY KEY)")
+    publisher_database.execute("CREATE TABLE narrow (id int PRIMARY KEY, v text)")
+    publisher_database.execute("CREATE TABLE absent (id int PRIMARY KEY)")
+    publisher_database.execute("CREATE PUBLICATION p FOR ALL TABLES")
+    url = f"sqlite:///{tmp_path / 'old.db'}"
+    with open_target(url) as target, target.begin() as connection:
+        connection.exec_driver_sql("CREATE TABLE rows (id INTEGER PRIMARY KEY)")
+        connection.exec_driver_sql("INSERT INTO rows VALUES (1)")
+        connection.exec_driver_sql("CREATE TABLE narrow (id INTEGER PRIMARY KEY)")
+    found = checked(publisher_database, tmp_path, "p", options=SubscriptionOptions(), url=url)
+    assert of(found, "FAIL") == {("target", "public.narrow"), ("target", "public.absent")}
+    assert ("target", "public.rows") in of(found, "WARN")
+    with open_target(url) as target:
+        assert target.query("SELECT name FROM sqlite_schema ORDER BY 1").rows == [("narrow",), ("rows",)]
+
+
+def test_an_open_transaction_that_holds_up_the_slot_is_named(publisher_database, tmp_path):
+    publisher_database.execute("CREATE TABLE t (id int PRIMARY KEY)")
+    publisher_database.execute("CREATE PUBLICATION p FOR TABLE t")
+    publisher_database.execute("BEGIN; INSERT INTO t VALUES (1); PREPARE TRANSACTION 'held up'")
+    try:
+        found = checked(publisher_database, tmp_path, "p")
+        assert any("held up" in one.message for one in found if one.object == "open transaction")
+    finally:
+        publisher_database.execute("ROLLBACK PREPARED 'held up'")
+
+
+def test_a_file_that_cannot_be_created_is_a_fail(publisher_database, tmp_path):
+    publisher_database.execute("CREATE TABLE t (id int PRIMARY KEY)")
+    publisher_database.execute("CREATE PUBLICATION p FOR TABLE t")
+    found = checked(publisher_database, tmp_path, "p", url=f"duckdb:///{tmp_path / 'no' / 'x.duckdb'}")
+    assert of(found, "FAIL") == {("target", "file")}
