@@ -73,6 +73,7 @@ UPDATE public.categories SET name = 'Category :a ' || id WHERE id = :b % 16 + 1;
 
 -- once: a column with a default
 ALTER TABLE public.copies ADD COLUMN state text DEFAULT 'good';
+UPDATE public.copies SET state = 'scratched' WHERE id % 100 = 0;
 
 -- once: an index
 CREATE INDEX addresses_phone ON public.addresses (phone);
