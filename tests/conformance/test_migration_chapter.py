@@ -1,5 +1,5 @@
-"""The checklist of docs/migrating.md: its commands, as they stand there, migrate a small database to
-SQLite.
+"""The checklist of docs/migrating.md: its commands, as they stand there, migrate a small database
+to SQLite.
 """
 
 from __future__ import annotations
