@@ -119,6 +119,14 @@ class Application:
             BaseException: the first error for which a thread has ended, if there was one.
         """
         self._ending.set()
+        self.join()
+
+    def join(self) -> None:
+        """Wait until all threads have ended, by :meth:`stop` or because of a fence.
+
+        Raises:
+            BaseException: the first error for which a thread has ended, if there was one.
+        """
         for thread in self._threads:
             thread.join()
         if self._errors:
@@ -306,7 +314,10 @@ def _insert(
         if not by_target:
             given = {**given, row.generated: highest + 1}
     connection.execute(sa.insert(clause).values(given).inline())
-    condition = [clause.c[column] == value for column, value in given.items()]
+    condition = [
+        clause.c[column] == sa.bindparam(None, value, clause.c[column].type, unique=True)
+        for column, value in given.items()
+    ]
     stored = connection.execute(sa.select(clause).where(*condition)).mappings().all()[-1]
     return Inserted(
         row,
