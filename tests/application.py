@@ -314,11 +314,16 @@ def _insert(
         if not by_target:
             given = {**given, row.generated: highest + 1}
     connection.execute(sa.insert(clause).values(given).inline())
-    condition = [
-        clause.c[column] == sa.bindparam(None, value, clause.c[column].type, unique=True)
-        for column, value in given.items()
-    ]
-    stored = connection.execute(sa.select(clause).where(*condition)).mappings().all()[-1]
+    if row.generated:
+        last = sa.select(sa.func.max(clause.c[row.generated])).scalar_subquery()
+        condition = [clause.c[row.generated] == last]
+    else:
+        named = [column for column, value in row.values.items() if isinstance(value, str | Generated)]
+        condition = [
+            clause.c[column] == sa.bindparam(None, given[column], clause.c[column].type, unique=True)
+            for column in named
+        ]
+    stored = connection.execute(sa.select(clause).where(*condition)).mappings().one()
     return Inserted(
         row,
         stored[row.generated] if row.generated else None,
