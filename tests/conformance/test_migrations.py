@@ -158,10 +158,14 @@ def find_and_repair(migration: Migration) -> None:
 
 def cut_over(migration: Migration) -> None:
     """Rehearse and do the cutover; then the application cannot write at the publisher."""
-    code, rehearsal = migration.answer("cutover", SUBSCRIPTION, "--fence", "--verify", "--dry-run")
+    options = ["--fence", "--verify"]
+    if migration.kind != "postgresql":
+        # Each model has a number that is only a part of a key; such a column generates no values.
+        options.append("--accept-missing")
+    code, rehearsal = migration.answer("cutover", SUBSCRIPTION, *options, "--dry-run")
     assert code == 0, rehearsal
     folder = migration.runner.folder / "reports"
-    migration.call("cutover", SUBSCRIPTION, "--fence", "--verify", "--report", str(folder))
+    migration.call("cutover", SUBSCRIPTION, *options, "--report", str(folder))
     assert {path.suffix for path in folder.iterdir()} == {".html", ".json"}
     assert migration.status()["enabled"] is False
     late = Application(migration.publisher.conninfo, migration.model)
