@@ -33,12 +33,6 @@ from subscriber.targets import Target, TargetTable
 DATA: Final = Path(__file__).parent / "data"
 MODELS: Final = ("airline", "rental", "shop")
 PUBLICATION: Final = "app"
-SPECIAL: Final = {
-    "airline": (("airline.weather", "wind"), ("airline.weather", "day"), ("airline.aircraft", "retired")),
-    "rental": (("public.till_log", "day"), ("public.customers", "until")),
-    "shop": (("shop.page_views", "seconds"), ("shop.page_views", "day"), ("shop.wishes", "until")),
-}
-"""Columns with NaN or infinite dates, which a MariaDB target cannot hold."""
 
 _REFUSED: Final = (
     psycopg.errors.IntegrityError,
