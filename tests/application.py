@@ -319,7 +319,8 @@ def _insert(
             for column in named
         ]
     # Not all columns: psycopg does not read an infinite date, which is the default of one.
-    shown = [clause.c[column] for column in (*filter(None, [row.generated]), *row.defaults)] or [sa.literal(1)]
+    first = row.generated or next(iter(given))
+    shown = [clause.c[column] for column in {first: None, **row.defaults}]
     stored = connection.execute(sa.select(*shown).where(*condition)).mappings().one()
     return Inserted(
         row,
