@@ -227,7 +227,7 @@ def test_a_change_that_cannot_be_applied_is_the_error_of_the_hold(running):
     with running.target.begin() as connection:
         connection.exec_driver_sql("INSERT INTO a VALUES (1000000, 0, 'in the way')")
     running.publisher.execute("INSERT INTO a VALUES (1000000, 1, 'new')")
-    with pytest.raises(ApplyNotHeld, match="cannot be held, because it fails: duplicate key"), running.hold():
+    with pytest.raises(ApplyNotHeld, match="cannot be held, because it fails: conflict detected"), running.hold():
         pass
     assert running.row() is None
 
