@@ -61,6 +61,11 @@ class Writer:
         self._ending.set()
         self._thread.join()
 
+    def writes(self, transactions: int) -> None:
+        """Wait until so many transactions were written."""
+        enough = self.transactions + transactions
+        wait_until(lambda: self.transactions > enough, "some transactions", PATIENCE)
+
     def _run(self) -> None:
         with psycopg.connect(self._conninfo, autocommit=True) as connection:
             while not self._ending.wait(0.003):
@@ -167,8 +172,7 @@ def test_the_target_is_at_the_snapshot_while_the_publisher_is_written(running):
     with Writer(running.publisher.conninfo) as writer:
         reached = []
         for _ in range(3):
-            before = writer.transactions
-            wait_until(lambda before=before: writer.transactions > before + 50, "some transactions", PATIENCE)
+            writer.writes(50)
             with running.hold() as held:
                 expected = running.published(held)
                 assert running.applied() == expected

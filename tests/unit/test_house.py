@@ -309,6 +309,7 @@ _ONLY_DECLARES: Final = frozenset({
 
 _PROVEN_BY_SERVERS: Final = {
     "commands/hold_apply": "conformance/test_hold_apply.py",
+    "commands/holding": "conformance/test_hold_apply.py",
     "migration/check_migration": "conformance/test_migration_check.py",
     "publisher/server_facts": "conformance/test_migration_check.py",
     "publisher/table_facts": "conformance/test_migration_check.py",
