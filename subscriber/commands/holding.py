@@ -1,5 +1,5 @@
-"""The steps of a hold of the apply, on the side of the command (:mod:`subscriber.commands.hold_apply`
-has the protocol): the row, the waits for the run, and the snapshot.
+"""The steps of a hold of the apply, on the side of the command: the row, the waits for the run, and
+the snapshot. :mod:`subscriber.commands.hold_apply` has the protocol.
 """
 
 from __future__ import annotations
