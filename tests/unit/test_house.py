@@ -308,7 +308,6 @@ _ONLY_DECLARES: Final = frozenset({
 """Modules of Protocols, dataclasses and constants, without a decision of their own."""
 
 _PROVEN_BY_SERVERS: Final = {
-    "commands/hold_apply": "conformance/test_hold_apply.py",
     "commands/holding": "conformance/test_hold_apply.py",
     "migration/check_migration": "conformance/test_migration_check.py",
     "publisher/server_facts": "conformance/test_migration_check.py",
