@@ -92,7 +92,7 @@ def test_the_planner_finds_where_the_driver_has_stopped(following):
 
 
 @pytest.fixture
-def large(following, tmp_path) -> SimpleNamespace:
+def large(following: SimpleNamespace, tmp_path: Path) -> SimpleNamespace:
     """The same for a journal whose entries are not divided."""
     folder = tmp_path / "large"
     three_large_transactions(folder)
