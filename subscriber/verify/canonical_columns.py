@@ -59,12 +59,14 @@ class ComparedColumn:
         into: the type as which the target reads the publisher's text; None if it is the same type.
         replace: replaces the publisher's values that the target cannot hold; None if nothing is
             replaced.
+        cast: the publisher's server reads its text as the other type, so nothing is converted here.
     """
 
     type_oid: int
     column: TargetColumn
     into: int | None = None
     replace: Replace | None = None
+    cast: bool = False
 
     @property
     def name(self) -> str:
@@ -74,7 +76,13 @@ class ComparedColumn:
     @property
     def compared_as(self) -> int:
         """The type by whose rules values are compared."""
-        return self.type_oid if self.into in (None, TEXT) else self.into  # type: ignore[return-value]
+        return self.type_oid if self.into is None or self.into == TEXT else self.into
+
+    @property
+    def _is_converted(self) -> bool:
+        """Whether the publisher's text is not yet that of the type that is compared."""
+        other = self.compared_as
+        return other != self.type_oid and not self.cast and not {other, self.type_oid} <= _NUMBERS
 
     def publisher_text(self, values: pa.Array) -> pa.Array:
         """The canonical text of the publisher's values.
@@ -85,16 +93,15 @@ class ComparedColumn:
         Raises:
             SubscriberError: a text is not a value of its type, or not one of the target's type.
         """
-        if self.replace is not None or self.into not in (None, TEXT):
+        if self.replace is not None or self._is_converted:
             decoded = decode_column(self.type_oid, values.cast(pa.binary()), binary=False)
             if self.replace is not None:
                 decoded = self.replace(decoded)
-            if self.into not in (None, TEXT):
-                assert self.into is not None
-                decoded = converted(self.into, self.column, decoded)
+            if self._is_converted:
+                decoded = converted(self.compared_as, self.column, decoded)
             texts = iter(output_texts(decoded.drop_null()))
             values = pa.array([next(texts) if valid else None for valid in decoded.is_valid().to_pylist()], pa.string())
-        return canonical(self.compared_as, values.cast(pa.string()))
+        return canonical(self.compared_as, values)
 
     def target_text(self, values: Sequence[Any] | pa.Array) -> pa.Array:
         """The canonical text of the target's values.
