@@ -129,9 +129,7 @@ class TableComparer:
         choice = self._plan.side.choice
         sums = BucketSums(choice)
         name = f"verify {self._plan.local.qualified_name} {uuid.uuid4()}"
-        for data in run_on_ranges(
-            context, partial(digest_task, self._plan.side), self._plan.ranges, ended, group=name
-        ):
+        for data in run_on_ranges(context, partial(digest_task, self._plan.side), self._plan.ranges, ended, group=name):
             part = BucketSums.from_bytes(choice, data)
             sums.merge(part)
             self._on_rows(part.rows, 0)
@@ -202,4 +200,3 @@ class TableComparer:
         for batch in self._target_batches(connection):
             self._check(self._stop)
             yield from batch.rows_of(choice, buckets)
-

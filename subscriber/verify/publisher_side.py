@@ -162,9 +162,7 @@ def digest_range(
     return sums
 
 
-def digest_task(
-    side: PublisherSide, part: CopyRange, nothing: Iterable[object]
-) -> Iterator[bytes | SubscriberError]:
+def digest_task(side: PublisherSide, part: CopyRange, nothing: Iterable[object]) -> Iterator[bytes | SubscriberError]:
     """The result of a Spark task: the sums of a range as bytes, or the error that ended it.
 
     Errors are returned as objects, because Spark would convert an exception into text.

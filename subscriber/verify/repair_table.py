@@ -133,9 +133,7 @@ def _write(
     return Repair(counts["D"], counts["U"], counts["I"])
 
 
-def _changes(
-    target: Target, plan: TablePlan, relation: Relation, action: Action, rows: list[Texts]
-) -> ChangeGroup:
+def _changes(target: Target, plan: TablePlan, relation: Relation, action: Action, rows: list[Texts]) -> ChangeGroup:
     """The changes that write or delete rows."""
     places = list(plan.side.key) if action == "D" and plan.side.key else list(range(len(relation.columns)))
     texts = list(zip(*rows, strict=True)) if relation.columns else []
@@ -152,9 +150,7 @@ def _changes(
     return ChangeGroup(relation, action, None, positions, None, batch)
 
 
-def _values(
-    target: Target, plan: TablePlan, relation: Relation, place: int, texts: tuple[str | None, ...]
-) -> pa.Array:
+def _values(target: Target, plan: TablePlan, relation: Relation, place: int, texts: tuple[str | None, ...]) -> pa.Array:
     """The values of a column, as the frames of the apply path have them."""
     array = pa.array(texts, pa.string())
     if target.capabilities.postgresql_text:

@@ -81,9 +81,7 @@ class RowsToRepair:
         or deleted.
         """
         query = (_WITH_KEY if self._key else _WITHOUT_KEY)[kind]
-        each = (
-            tuple(json.loads(texts)) for texts, number in self._database.execute(query) for _ in range(number)
-        )
+        each = (tuple(json.loads(texts)) for texts, number in self._database.execute(query) for _ in range(number))
         while some := list(islice(each, _ROWS_AT_ONCE)):
             yield some
 
