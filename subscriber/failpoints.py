@@ -45,6 +45,8 @@ FAILPOINTS: Final = frozenset(
         "copy.block",
         "copy.commit",
         "handover",
+        "hold.pause",
+        "hold.reach",
     )
     for moment in ("before", "after")
 )
