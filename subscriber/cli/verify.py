@@ -56,13 +56,6 @@ class _Share(click.ParamType):
     metavar="NUMBER",
     help="Spark tasks that read a large table at a time; one for each processor by default. 1: without Spark.",
 )
-@click.option(
-    "--timeout",
-    "seconds",
-    type=click.FloatRange(0, min_open=True),
-    metavar="SECONDS",
-    help="Give up if the target has not reached the publisher's snapshot by then.",
-)
 @json_option
 @click.argument("subscription", required=False, metavar="[SUBSCRIPTION]")
 def command(
@@ -72,7 +65,6 @@ def command(
     repair: bool,
     show_values: bool,
     processes: int | None,
-    seconds: float | None,
     as_json: bool,
     subscription: str | None,
 ) -> None:
@@ -88,7 +80,7 @@ def command(
 
     The exit code is 0 if every table is equal, or was repaired, and 1 otherwise.
     """
-    options = VerifyOptions(tables, sample, repair, show_values, processes, seconds)
+    options = VerifyOptions(tables, sample, repair, show_values, processes)
     with open_target(target) as database:
         name = subscription or _only_subscription(database)
         stop = threading.Event()
