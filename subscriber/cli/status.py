@@ -18,6 +18,7 @@ from subscriber.lsn import parse_lsn
 from subscriber.runtime.read_status import subscription_statuses
 from subscriber.runtime.status_file import read_status_file
 from subscriber.runtime.subscription_status import (
+    HoldStatus,
     RelationStatus,
     RunnerStatus,
     SubscriptionStatus,
@@ -40,8 +41,8 @@ def command(target: str, as_json: bool) -> None:
 
     For each subscription prints whether it is enabled, the received and the applied LSN, the lag,
     the states of its tables, and the numbers of conflicts and errors; then its slot at the
-    publisher, the tables that are not ready with the progress of their copies, tables that were
-    altered, warnings, and the last error.
+    publisher, the tables that are not ready with the progress of their copies, a command that holds
+    the apply, tables that were altered, warnings, and the last error.
 
     The lag in seconds is the age of the oldest commit that was received and is not applied; it is 0
     if everything at the publisher is applied. "?" is a value that cannot be read from this machine:
@@ -71,6 +72,9 @@ def command(target: str, as_json: bool) -> None:
     if pending:
         click.echo("\n" + format_rows(_RELATION_HEADINGS, pending, "Tables that are not ready"))
     click.echo("\n" + _runner_line(statuses[0].runner))
+    for status in statuses:
+        if status.hold is not None:
+            click.echo("\n" + _hold_line(status.name, status.hold))
     for part in schema_change_parts(statuses):
         click.echo(f"\n{part}")
     for status in statuses:
@@ -94,6 +98,14 @@ def _runner_line(runner: RunnerStatus | None) -> str:
         )
     busy = "" if runner.busy_since is None else f", busy with a batch or a copy since {runner.busy_since}"
     return f"`subscriber run` has been running since {runner.started_at} {place}, last heartbeat at {runner.heartbeat_at}{busy}"
+
+
+def _hold_line(subscription: str, hold: HoldStatus) -> str:
+    """Which command holds the apply of a subscription."""
+    state = {"requested": "is to be held", "paused": "is paused", "held": "is held"}[hold.state]
+    at = "" if hold.lsn is None else f" at {hold.lsn}" if hold.state == "held" else f" until it is at {hold.lsn}"
+    since = f"since {hold.since}"
+    return f"the apply of {subscription} {state}{at} by process {hold.process_id} on host {hold.host}, {since}"
 
 
 def _warnings(status: SubscriptionStatus) -> Iterator[str]:
