@@ -28,7 +28,7 @@ _HEADINGS = ("table", "publisher", "target", "differing", "only at publisher", "
 _KINDS = {"differing": "differing", "only_publisher": "only at publisher", "only_target": "only in target"}
 
 
-class _Share(click.ParamType):
+class _Share(click.ParamType[float]):
     """A percentage, such as ``1%``."""
 
     name = "percentage"

@@ -80,7 +80,7 @@ class TableSource:
         name: the name of the table.
         publications: the publications that decide about rows and columns.
         snapshot: the name of the exported snapshot.
-        files: the files of the table, read before the snapshot was exported.
+        files: the files that the table has in the snapshot.
         replaced: the columns whose unrepresentable values are NULL in the target, and what makes
             them NULL.
     """

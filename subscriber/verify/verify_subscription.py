@@ -35,7 +35,7 @@ from subscriber.catalog.kept_publishing import read_publishing
 from subscriber.commands.hold_apply import hold_apply
 from subscriber.errors import ProgressConflict, SubscriberError, UsageError
 from subscriber.lsn import LSN
-from subscriber.publisher.copy_plan import TableFiles, table_files
+from subscriber.publisher.copy_plan import table_files
 from subscriber.publisher.publisher import connect_publisher
 from subscriber.publisher.snapshot import Snapshot
 from subscriber.settings import Settings, default_journal
@@ -260,9 +260,9 @@ class _Verifier:
         """The tables with their sizes on the publisher's disk."""
         if not relations:
             return []
-        files = self._files([(one.schema, one.name) for one in relations])
-        oids = sorted({oid for leaves in files.values() for oid, _ in leaves})
         with connect_publisher(self._subscription.conninfo, self._subscription.name) as publisher:
+            files = table_files(publisher, [(one.schema, one.name) for one in relations])
+            oids = sorted({oid for leaves in files.values() for oid, _ in leaves})
             rows = publisher.execute(
                 "SELECT oid::int8, COALESCE(pg_table_size(oid), 0) FROM unnest(%s::oid[]) AS leaf (oid)", (oids,)
             )
@@ -270,10 +270,6 @@ class _Verifier:
         return [
             _Table(one, sum(size.get(oid, 0) for oid, _ in files.get((one.schema, one.name), ()))) for one in relations
         ]
-
-    def _files(self, tables: Sequence[tuple[str, str]]) -> dict[tuple[str, str], TableFiles]:
-        with connect_publisher(self._subscription.conninfo, self._subscription.name) as publisher:
-            return table_files(publisher, tables)
 
     def compare(self, batch: Sequence[_Table]) -> Mapping[tuple[str, str], TableVerification]:
         """Compare the tables of one batch, again if what was read is not proven.
@@ -283,18 +279,21 @@ class _Verifier:
                 :data:`ATTEMPTS` attempts.
         """
         run_tasks = self._tasks() if any(table.bytes >= LARGE_BYTES for table in batch) else None
+        found: dict[tuple[str, str], TableVerification] = {}
         repaired: Counter[tuple[str, str]] = Counter()
-        attempt = 1
-        while True:
+        left = list(batch)
+        for attempt in range(1, ATTEMPTS + 1):
             try:
-                found = self._compare_held(batch, run_tasks, last=attempt == ATTEMPTS)
-                return {key: _with_repairs(one, repaired[key]) for key, one in found.items()}
+                found.update(self._compare_held(left, run_tasks, last=attempt == ATTEMPTS))
             except _Unproven as unproven:
                 logger.info("tables are compared again: %s", unproven.error.message)
                 repaired.update(unproven.repaired)
                 if attempt == ATTEMPTS:
                     raise unproven.error from None
-            attempt += 1
+            left = [table for table in left if table.key not in found]
+            if not left:
+                break
+        return {key: _with_repairs(one, repaired[key]) for key, one in found.items()}
 
     def _tasks(self) -> RunTasks | None:
         """Spark, started before the apply is held; None if this process is to read everything."""
@@ -313,12 +312,12 @@ class _Verifier:
     def _compare_held(
         self, batch: Sequence[_Table], run_tasks: RunTasks | None, *, last: bool
     ) -> Mapping[tuple[str, str], TableVerification]:
-        """Compare the tables of one batch in one hold.
+        """Compare the tables of one batch in one hold. A table that cannot be read now is left out,
+        unless this is the last attempt.
 
         Raises:
-            _Unproven: the hold was lost, or a table could not be read now.
+            _Unproven: the hold was lost.
         """
-        files = self._files([table.key for table in batch])  # before the snapshot is made
         found: dict[tuple[str, str], TableVerification] = {}
         seconds = self._options.seconds
         with self._hold(self._target, self._subscription, self._settings, seconds=seconds) as held:
@@ -326,14 +325,7 @@ class _Verifier:
                 applied = self._subscription.progress.read(connection)
                 publishing = read_publishing(connection, self._subscription)
             for table in batch:
-                held_table = HeldTable(
-                    self._subscription,
-                    table.relation,
-                    publishing,
-                    held.snapshot,
-                    files.get(table.key, ()),
-                    applied,
-                )
+                held_table = HeldTable(self._subscription, table.relation, publishing, held.snapshot, applied)
                 try:
                     found[table.key] = verify_table(
                         self._target,
@@ -344,10 +336,11 @@ class _Verifier:
                         self._on_progress,
                         self._stop,
                     )
+                except ProgressConflict as error:  # something was applied, so the hold was lost
+                    raise _Unproven(error, found) from None
                 except SubscriberError as error:
-                    if (error.transient and not last) or isinstance(error, ProgressConflict):
-                        raise _Unproven(error, found) from None
-                    found[table.key] = replace(_named(self._subscription, table.relation), error=error.report())
+                    if last or not error.transient:
+                        found[table.key] = replace(_named(self._subscription, table.relation), error=error.report())
             try:
                 held.check()
             except SubscriberError as error:

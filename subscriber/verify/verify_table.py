@@ -12,7 +12,7 @@ from subscriber.catalog import Subscription, SubscriptionRelation
 from subscriber.errors import ApplyError
 from subscriber.lsn import LSN, format_lsn
 from subscriber.publication.publishing import Publishing
-from subscriber.publisher.copy_plan import TableFiles
+from subscriber.publisher.copy_plan import table_files
 from subscriber.publisher.published_tables import ServerPublications
 from subscriber.publisher.snapshot import Snapshot, snapshot_session
 from subscriber.settings import Settings
@@ -35,7 +35,6 @@ class HeldTable:
         relation: the table.
         publishing: the emulated publications; None if the server evaluates the publications.
         snapshot: the publisher's snapshot, whose LSN the target has reached.
-        files: the table's files, read before the snapshot was exported.
         applied: the subscription's progress.
     """
 
@@ -43,7 +42,6 @@ class HeldTable:
     relation: SubscriptionRelation
     publishing: Publishing | None
     snapshot: Snapshot
-    files: TableFiles
     applied: LSN
 
 
@@ -104,14 +102,14 @@ def verify_table(
 
 def _plan(target: Target, table: HeldTable, settings: Settings, share: float) -> TablePlan:
     subscription = table.subscription
+    name = table.relation.schema, table.relation.name
     with snapshot_session(subscription.conninfo, subscription.name, table.snapshot.name) as publisher:
         source = TableSource(
             subscription,
-            table.relation.schema,
-            table.relation.name,
+            *name,
             table.publishing or ServerPublications(publisher, subscription.publications),
             table.snapshot.name,
-            table.files,
+            table_files(publisher, [name], of_snapshot=True).get(name, ()),
             {},
         )
         with _reading(target) as connection:
