@@ -144,6 +144,8 @@ def plan_table(
         tuple(names.index(name) for name in key) if key is not None and set(key) <= set(names) else (),
         Choice(_buckets(rows), share),
     )
+    if (source.schema, source.name) not in source.publications.changing_tables():
+        notes.append("the publications publish neither UPDATE nor DELETE: the target keeps rows as they were inserted")
     shared = _shared_with(connection, subscription, source.schema, source.name)
     if shared:
         notes.append(f"the target's table is also written by {', '.join(shared)}, whose rows are only in the target")

@@ -141,7 +141,7 @@ def test_a_repair_that_fails_leaves_the_table_as_it_was(session):
         "CREATE TRIGGER refuse BEFORE INSERT ON typed WHEN new.id = 7 BEGIN SELECT raise(ABORT, 'no'); END",
     )
     report = verify(session, repair=True, tables=("typed",))
-    assert "repair of table" in report.tables[0].error
+    assert "repair of table" in str(report.tables[0].error)
     assert not report.is_equal
     assert session.rows("SELECT count(*) FROM typed WHERE id < 10") == [(0,)]
 
@@ -162,6 +162,6 @@ def test_a_table_of_two_subscriptions_is_not_repaired(session):
     subscribe(session)
     subscribe(session, name="t")
     (bag,) = verify(session, tables=("bag",), repair=True).tables
-    assert 'subscription "t" also writes to it' in bag.error
+    assert 'subscription "t" also writes to it' in str(bag.error)
     assert 'subscription "t"' in bag.notes[-1]
     assert session.rows("SELECT count(*) FROM bag") == [(0,)]
