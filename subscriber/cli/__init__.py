@@ -4,7 +4,7 @@
 
     check, decode, demo, explain,
     journal, publication, run, scenario,
-    sql, status                            the verbs; each module has a click command ``command``
+    sql, status, verify                    the verbs; each module has a click command ``command``
     options                                options that several verbs share, and logging
     psql_table                             tables as psql prints them
     backslash                              the backslash commands of ``sql``
@@ -48,6 +48,7 @@ VERBS: Final = {
     "run": "Replicate: run the workers of all enabled subscriptions of a target.",
     "sql": "Run CREATE, ALTER and DROP SUBSCRIPTION or PUBLICATION, and queries, on a target.",
     "status": "Show subscriptions, slots, table states, lag, conflicts and errors of a target.",
+    "verify": "Compare publisher and target at one LSN, and repair what differs.",
 }
 """Verb, which is also the name of its module → its description.
 
@@ -55,7 +56,7 @@ A module is loaded when its verb is used, so that ``--help`` does not wait for S
 """
 
 
-_COMMANDS: Final = frozenset({"check", "explain", "publication", "sql", "status"})
+_COMMANDS: Final = frozenset({"check", "explain", "publication", "sql", "status", "verify"})
 """Verbs that print what they wait for. The other verbs log it."""
 
 

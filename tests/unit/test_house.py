@@ -318,6 +318,12 @@ _PROVEN_BY_SERVERS: Final = {
     "scenario/nodes/target_node": "conformance/test_target_node.py",
     "scenario/servers/mariadb_server": "conformance/test_servers.py",
     "scenario/servers/postgresql_server": "conformance/test_servers.py",
+    "verify/compare_digests": "conformance/test_verify.py",
+    "verify/publisher_side": "conformance/test_verify.py",
+    "verify/repair_table": "conformance/test_verify.py",
+    "verify/table_plan": "conformance/test_verify.py",
+    "verify/verify_subscription": "conformance/test_verify.py",
+    "verify/verify_table": "conformance/test_verify.py",
 }
 """Modules that only talk to a server, and the tests that prove them."""
 
