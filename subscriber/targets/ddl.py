@@ -341,11 +341,11 @@ def _indexes(
 def _checks(target: Target, shape: TableShape, left: list[SchemaDifference]) -> Iterator[sa.Constraint]:
     for check in shape.checks:
         expression = target.ddl.expression(check, _types(shape))
+        name, ddl = shape.definitions.get(check, ("", f"CHECK ({check})"))
         if expression is None:
-            name, ddl = shape.definitions.get(check, ("", f"CHECK ({check})"))
             left.append(SchemaDifference("check constraint", name, ddl, "a CHECK constraint is left out"))
         else:
-            yield sa.CheckConstraint(sa.literal_column(expression))
+            yield sa.CheckConstraint(sa.literal_column(expression), name=name or None)
 
 
 def _foreign_keys(
