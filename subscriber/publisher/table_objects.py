@@ -213,13 +213,30 @@ def _read_type(connection: Connection, oid: int, known: dict[int, UserType]) -> 
 
 
 def _type(connection: Connection, oid: int, row: tuple[Any, ...], known: dict[int, UserType]) -> UserType:
-    schema, name, written, letter, base, base_name, not_null, default, labels, label_list, checks, columns, span, extension = row
+    (
+        schema,
+        name,
+        written,
+        letter,
+        base,
+        base_name,
+        not_null,
+        default,
+        labels,
+        label_list,
+        checks,
+        columns,
+        span,
+        extension,
+    ) = row
     made = UserType(oid=oid, schema=schema, name=name, kind="other")
     if extension is not None:
         return replace(made, kind="extension", ddl=f"CREATE EXTENSION IF NOT EXISTS {extension}")
     match letter:
         case "e":
-            return replace(made, kind="enum", ddl=f"CREATE TYPE {written} AS ENUM ({label_list or ''})", labels=tuple(labels))
+            return replace(
+                made, kind="enum", ddl=f"CREATE TYPE {written} AS ENUM ({label_list or ''})", labels=tuple(labels)
+            )
         case "d":
             below = _read_type(connection, base, known) if base >= _FIRST_NORMAL_OID else None
             clauses = [f" DEFAULT {default}" if default else "", " NOT NULL" if not_null else ""]
@@ -236,8 +253,31 @@ def _type(connection: Connection, oid: int, row: tuple[Any, ...], known: dict[in
         case "c":
             needs = tuple(_read_type(connection, other, known) for other, _ in columns if other >= _FIRST_NORMAL_OID)
             return replace(
-                made, kind="composite", ddl=f"CREATE TYPE {written} AS ({', '.join(text for _, text in columns)})", needs=needs
+                made,
+                kind="composite",
+                ddl=f"CREATE TYPE {written} AS ({', '.join(text for _, text in columns)})",
+                needs=needs,
             )
         case "r" if span is not None and span[0] < _FIRST_NORMAL_OID:
             return replace(made, kind="range", ddl=f"CREATE TYPE {written} AS RANGE ({span[1]})")
     return made
+
+
+# Functions ----------------------------------------------------------------------------------------
+
+
+def read_functions(connection: Connection) -> list[str]:
+    """The functions and procedures of the database with the types of their arguments, without those
+    of extensions.
+
+    Raises:
+        psycopg.Error: a query failed.
+    """
+    rows = connection.execute(
+        "SELECT format('%s.%s(%s)', n.nspname, p.proname, pg_get_function_identity_arguments(p.oid))"
+        " FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace"
+        " WHERE n.nspname <> 'information_schema' AND n.nspname !~ '^pg_'"
+        " AND NOT EXISTS (SELECT FROM pg_depend e WHERE e.classid = 'pg_proc'::regclass AND e.objid = p.oid AND e.deptype = 'e')"
+        " ORDER BY 1"
+    ).fetchall()
+    return [name for (name,) in rows]

@@ -34,11 +34,13 @@ class Statements:
         sql: the statements, which are executed in one transaction.
         note: what differs from the publisher's object without changing a result; empty for nothing.
         rebuilds: the whole table is written again, so no run may write to it, unless it is empty.
+        needs_empty: the table is replaced, and must have no rows.
     """
 
     sql: tuple[str, ...]
     note: str = ""
     rebuilds: bool = False
+    needs_empty: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,10 +123,13 @@ class NewComment:
 
 @dataclass(frozen=True, slots=True)
 class NewType:
-    """The type of a column becomes a user-defined type, in a target that has PostgreSQL's types."""
+    """The type of a column becomes a user-defined type, and its default the publisher's, in a target
+    that has PostgreSQL's types.
+    """
 
     column: str
     type_name: str
+    default: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,23 +138,15 @@ class Written:
 
     Attributes:
         sql: the statements.
-        rebuilds: they replace a table, which must be empty.
+        needs_empty: they replace a table, which must be empty.
     """
 
     sql: tuple[str, ...]
-    rebuilds: bool = False
+    needs_empty: bool = False
 
 
 TableChange = (
-    NewIndex
-    | NewForeignKey
-    | NewCheck
-    | NewDefault
-    | NewGenerated
-    | NewIdentity
-    | NewComment
-    | NewType
-    | Written
+    NewIndex | NewForeignKey | NewCheck | NewDefault | NewGenerated | NewIdentity | NewComment | NewType | Written
 )
 
 

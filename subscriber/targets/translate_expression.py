@@ -35,8 +35,10 @@ from sqlglot.errors import SqlglotError
 from subscriber.digits import integer_of
 from subscriber.types import family_of
 
-Kind = Literal["number", "decimal", "text", "truth", "date", "moment", "null"]
-"""Kinds of values. Values of two kinds are never compared; a NULL has a kind of its own."""
+Kind = Literal["number", "decimal", "text", "truth", "date", "moment", "null", "other"]
+"""Kinds of values. Values of two kinds are never compared. NULL has a kind of its own. Of the values
+of an other kind only whether they are NULL is known.
+"""
 _Written = tuple[Kind, str]
 _Node = Any
 """A node of sqlglot's tree. The name of the base class depends on the version of sqlglot."""
@@ -97,19 +99,19 @@ class Rules:
     loose: Mapping[str, str] = field(default_factory=lambda: {"lower": "lower", "upper": "upper"})
 
 
-def kind_of(type_oid: int) -> Kind | None:
-    """The kind of a type whose values every target stores as such; None for other types."""
+def kind_of(type_oid: int) -> Kind:
+    """The kind of a type whose values every target stores as such; "other" for other types."""
     arrow_type = family_of(type_oid).arrow_type
     if pa.types.is_boolean(arrow_type):
         return "truth"
     if pa.types.is_integer(arrow_type):
         return "number"
-    return "text" if type_oid in _TEXTS else None
+    return "text" if type_oid in _TEXTS else "other"
 
 
 def translate(
     expression: str,
-    columns: Mapping[str, _Written | None],
+    columns: Mapping[str, _Written],
     rules: Rules,
     *,
     enums: Collection[str] = (),
@@ -119,8 +121,7 @@ def translate(
 
     Args:
         expression: the expression as ``pg_get_expr`` prints it with an empty search_path.
-        columns: for each column of the table, its kind and how it is written; None if its values
-            cannot be part of an expression in the target.
+        columns: for each column of the table, its kind and how it is written.
         rules: the target's rules.
         enums: the enums whose values are stored as texts, as ``format_type`` writes them.
         loose: whether the expression is the key of an index that is not unique.
@@ -135,19 +136,13 @@ def translate(
     return _Translation(columns, rules, frozenset(enums), loose=loose).write(tree)[1]
 
 
-def plain_columns(types: Mapping[str, int], quote: Callable[[str], str]) -> dict[str, _Written | None]:
+def plain_columns(types: Mapping[str, int], quote: Callable[[str], str]) -> dict[str, _Written]:
     """The columns of a new table for :func:`translate`, by their type OIDs."""
-    found: dict[str, _Written | None] = {}
-    for name, type_oid in types.items():
-        kind = kind_of(type_oid)
-        found[name] = None if kind is None else (kind, quote(name))
-    return found
+    return {name: (kind_of(type_oid), quote(name)) for name, type_oid in types.items()}
 
 
 class _Translation:
-    def __init__(
-        self, columns: Mapping[str, _Written | None], rules: Rules, enums: frozenset[str], *, loose: bool
-    ) -> None:
+    def __init__(self, columns: Mapping[str, _Written], rules: Rules, enums: frozenset[str], *, loose: bool) -> None:
         self._columns = columns
         self._rules = rules
         self._enums = enums
@@ -185,10 +180,7 @@ class _Translation:
     def _column(self, name: str) -> _Written:
         if name not in self._columns:
             raise NotKnown(f'column "{name}", which is not replicated,')
-        found = self._columns[name]
-        if found is None:
-            raise NotKnown(f'a comparison or operation with column "{name}" of this type')
-        return found
+        return self._columns[name]
 
     def _cast(self, node: _Node) -> _Written:
         to = node.to
@@ -226,7 +218,7 @@ class _Translation:
             found, _ = self._operand(node, node.this)
             if kind in _EQUALITY or found in _ORDERED:
                 return "truth", self._infix(node, (_ORDER | _EQUALITY)[kind], found)
-            raise NotKnown(f"the order of {found} values")
+            raise NotKnown(f"the order of {'these' if found == 'other' else found} values")
         if kind in (exp.NullSafeNEQ, exp.NullSafeEQ):
             found, left = self._operand(node, node.this)
             distinct = self._rules.distinct.format(left=left, right=self._of(node, node.expression, found))
@@ -281,6 +273,8 @@ class _Translation:
 
     def _of(self, parent: _Node | None, node: _Node, kind: Kind) -> str:
         found, written = self._operand(parent, node)
+        if "other" in (found, kind):
+            raise NotKnown("an operation with a value of this type")
         if found != kind:
             raise NotKnown(f"an operation of {kind} and {found} values")
         return written

@@ -82,7 +82,9 @@ class DuckDBObjects(GenericObjects):
                 if row.constraint_type == "FOREIGN KEY"
             ),
             checks=tuple(
-                (row.constraint_name or "", row.expression or "") for row in constraints if row.constraint_type == "CHECK"
+                (row.constraint_name or "", row.expression or "")
+                for row in constraints
+                if row.constraint_type == "CHECK"
             ),
             defaults=frozenset(column.column_name for column in columns if column.column_default is not None),
             counted=frozenset(column.column_name for column in columns if "nextval(" in (column.column_default or "")),
@@ -94,13 +96,13 @@ class DuckDBObjects(GenericObjects):
         """See :meth:`GenericObjects.is_text`."""
         return column.storage == duckdb_values.VARCHAR
 
-    def other_kind(self, type_oid: int, column: TargetColumn) -> tuple[Kind, str] | None:
+    def other_kind(self, type_oid: int, column: TargetColumn) -> Kind:
         """See :meth:`GenericObjects.other_kind`."""
         if column.storage == duckdb_values.DECIMAL:
-            return "decimal", self.quote(column.name)
+            return "decimal"
         if type_oid in (_TIMESTAMP, _TIMESTAMPTZ) and not self.is_text(column):
-            return "moment", self.quote(column.name)
-        return ("date", self.quote(column.name)) if column.storage == "DATE" else None
+            return "moment"
+        return "date" if column.storage == "DATE" else "other"
 
     def default(self, text: str, type_oid: int, column: TargetColumn) -> str | None:
         """See :meth:`Objects.default`."""

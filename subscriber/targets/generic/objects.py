@@ -60,24 +60,24 @@ class GenericObjects:
         except NotKnown as unknown:
             raise CannotBuild(f"{unknown.part} is not known to mean the same in {self._errors.database}") from None
 
-    def _column(self, type_oid: int, column: TargetColumn, *, exact: bool) -> tuple[Kind, str] | None:
+    def _column(self, type_oid: int, column: TargetColumn, *, exact: bool) -> tuple[Kind, str]:
         """The kind of the values of a column, and how they are written."""
         kind, written = kind_of(type_oid), self.quote(column.name)
         if kind == "text" and not exact:
-            return None
+            return "other", written
         if kind == "number" and self.is_text(column):
             return kind, self.casts.format(column=written)
-        return (kind, written) if kind is not None else self.other_kind(type_oid, column)
+        return self.other_kind(type_oid, column) if kind == "other" else kind, written
 
     def is_text(self, column: TargetColumn) -> bool:
         """Whether the column stores texts."""
         del column
         return False
 
-    def other_kind(self, type_oid: int, column: TargetColumn) -> tuple[Kind, str] | None:
+    def other_kind(self, type_oid: int, column: TargetColumn) -> Kind:
         """The kind of a column whose type only some targets store as such."""
         del type_oid, column
-        return None
+        return "other"
 
     def default(self, text: str, type_oid: int, column: TargetColumn) -> str | None:
         """See :meth:`Objects.default`."""

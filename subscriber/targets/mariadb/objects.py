@@ -52,6 +52,11 @@ _CHECKS: Final = sa.text(
     "SELECT constraint_name AS name, check_clause AS text FROM information_schema.check_constraints"
     f" WHERE constraint_schema = {_HERE} AND table_name = :name"
 )
+_CHECKS_OF_MYSQL: Final = sa.text(
+    "SELECT c.constraint_name AS name, c.check_clause AS text FROM information_schema.check_constraints c"
+    " JOIN information_schema.table_constraints t ON t.constraint_schema = c.constraint_schema AND t.constraint_name = c.constraint_name"
+    f" WHERE t.table_schema = {_HERE} AND t.table_name = :name"
+)
 _COLUMNS: Final = sa.text(
     "SELECT column_name AS name, column_default AS value, column_comment AS comment, collation_name AS collation"
     f" FROM information_schema.columns WHERE table_schema = {_HERE} AND table_name = :name"
@@ -90,7 +95,7 @@ class MariaDBObjects(GenericObjects):
             for row in connection.execute(_FOREIGN_KEYS, place):
                 entry = references.setdefault(row.name, [row.other, row.deleted, row.updated])
                 entry.append((row.field, row.referenced))
-            checks = [(row.name, row.text) for row in connection.execute(_CHECKS, place)]
+            checks = [(row.name, row.text) for row in connection.execute(self._checks_query(), place)]
             columns = connection.execute(_COLUMNS, place).all()
             comment = connection.execute(_COMMENT, place).scalar_one_or_none()
         return FoundObjects(
@@ -110,15 +115,19 @@ class MariaDBObjects(GenericObjects):
             column_comments={row.name: row.comment for row in columns if row.comment},
         )
 
+    def _checks_query(self) -> sa.TextClause:
+        dialect: Any = self._engine.dialect
+        return _CHECKS if dialect.is_mariadb else _CHECKS_OF_MYSQL
+
     def is_text(self, column: TargetColumn) -> bool:
         """See :meth:`GenericObjects.is_text`."""
         return column.storage in _TEXTS
 
-    def other_kind(self, type_oid: int, column: TargetColumn) -> tuple[Kind, str] | None:
+    def other_kind(self, type_oid: int, column: TargetColumn) -> Kind:
         """See :meth:`GenericObjects.other_kind`."""
         if column.storage == "decimal":
-            return "decimal", self.quote(column.name)
-        return ("date", self.quote(column.name)) if (type_oid, column.storage) == (_DATE, "date") else None
+            return "decimal"
+        return "date" if (type_oid, column.storage) == (_DATE, "date") else "other"
 
     def default(self, text: str, type_oid: int, column: TargetColumn) -> str | None:
         """See :meth:`Objects.default`; both databases have a time zone of the session."""

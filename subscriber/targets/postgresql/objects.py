@@ -146,9 +146,11 @@ class PostgreSQLObjects(GenericObjects):
             case NewType():
                 column = self.quote(change.column)
                 using = f"USING {column}::pg_catalog.text::{change.type_name}"
-                return Statements((f"ALTER TABLE {name} ALTER COLUMN {column} TYPE {change.type_name} {using}",))
+                alter = f"ALTER TABLE {name} ALTER COLUMN {column}"
+                default = () if change.default is None else (f"{alter} SET DEFAULT {change.default}",)
+                return Statements((f"{alter} DROP DEFAULT", f"{alter} TYPE {change.type_name} {using}", *default))
             case Written():
-                return Statements(change.sql, rebuilds=change.rebuilds)
+                return Statements(change.sql, needs_empty=change.needs_empty)
 
     def _foreign_key(self, change: NewForeignKey) -> str:
         """The publisher's clause with the target's name of the referenced table."""

@@ -53,7 +53,6 @@ _FOREIGN_KEYS: Final = sa.text(
 _COLUMNS: Final = sa.text("SELECT name, dflt_value, hidden FROM pragma_table_xinfo(:name, :database) ORDER BY cid")
 _NOW: Final = "rtrim(rtrim(strftime('%Y-%m-%d %H:%M:%f', 'now'), '0'), '.')"
 """The current time in UTC, as PostgreSQL writes it."""
-_TIMESTAMP, _TIMESTAMPTZ = 1114, 1184
 
 
 class SQLiteObjects(GenericObjects):
@@ -97,13 +96,13 @@ class SQLiteObjects(GenericObjects):
 
     def is_text(self, column: TargetColumn) -> bool:
         """See :meth:`GenericObjects.is_text`."""
-        return column.storage not in (sqlite_values.INTEGER, "REAL")
+        return column.storage not in (sqlite_values.INTEGER, sqlite_values.NUMERIC, sqlite_values.REAL)
 
     def default(self, text: str, type_oid: int, column: TargetColumn) -> str | None:
         """See :meth:`Objects.default`; a time of the session's time zone has no equal here."""
         del column
         match text, type_oid:
-            case ("now()" | "CURRENT_TIMESTAMP"), 1184:
+            case (("now()" | "CURRENT_TIMESTAMP"), 1184):
                 return f"{_NOW} || '+00'"
             case "timezone('utc'::text, now())", 1114:
                 return _NOW
@@ -131,9 +130,7 @@ class SQLiteObjects(GenericObjects):
                     connection, table, item=f"CONSTRAINT {self.quote(change.name)} CHECK ({change.expression})"
                 )
             case NewDefault():
-                return self._rebuilt(
-                    connection, table, clause=(change.column, f"DEFAULT ({change.expression})")
-                )
+                return self._rebuilt(connection, table, clause=(change.column, f"DEFAULT ({change.expression})"))
             case NewGenerated():
                 name = self.quote(change.column)
                 made = f"{name} {change.declared} GENERATED ALWAYS AS ({change.expression}) VIRTUAL"
