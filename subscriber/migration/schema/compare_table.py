@@ -286,26 +286,21 @@ def _partitions(both: Compared) -> Iterator[Missing]:
     objects, target = both.objects, both.target
     if not both.keeps_types or not objects.partition_key or both.found.partitioned:
         return
-    quote = target.engine.dialect.identifier_preparer.quote
-    shape = objects.shape
+    quote, shape = target.objects.quote, objects.shape
 
     def qualified(schema: str, name: str) -> str:
-        return ".".join(quote(part).replace("%%", "%") for part in both.names.local(schema, name))
+        return ".".join(quote(part) for part in both.names.local(schema, name))
 
     table = qualified(shape.schema, shape.name)
-    model = (
-        qualified(shape.schema, f"{shape.name} (model)")
-        if not both.names.tables
-        else f'{table.rpartition(".")[0]}."(model)"'
-    )
+    model = f"{table.rpartition('.')[0]}.{quote(f'{shape.name} (model)')}"
     sql = [
         f"CREATE TABLE {model} (LIKE {table} INCLUDING ALL)",
         f"DROP TABLE {table}",
         f"CREATE TABLE {table} (LIKE {model} INCLUDING ALL) PARTITION BY {objects.partition_key}",
         f"DROP TABLE {model}",
     ]
-    for schema in sorted({both.names.local(one.schema, one.name)[0] for one in objects.partitions}):
-        sql.append(f"CREATE SCHEMA IF NOT EXISTS {quote(schema)}")
+    schemas = sorted({both.names.local(one.schema, one.name)[0] for one in objects.partitions})
+    sql += [f"CREATE SCHEMA IF NOT EXISTS {quote(schema)}" for schema in schemas]
     for one in objects.partitions:
         key = f" PARTITION BY {one.key}" if one.key else ""
         sql.append(
@@ -346,13 +341,12 @@ def _index(both: Compared, index: IndexShape) -> Iterator[Missing]:
 
 
 def _keys(both: Compared, index: IndexShape) -> tuple[str, ...]:
-    quote = both.target.engine.dialect.identifier_preparer.quote
     written = []
     for key in index.keys:
         if key.column is None:
             written.append(f"({both.expression(key.expression, loose=not index.unique)})")
         else:
-            written.append(quote(key.column))
+            written.append(both.target.objects.quote(key.column))
     lacking = [
         name
         for name in (*(key.column for key in index.keys), *index.include)

@@ -135,7 +135,7 @@ def _without_tables(
 def _sequences(
     target: Target, connection: Connection, sequences: Sequence[LoneSequence], names: RelationNames
 ) -> Iterator[SchemaObject]:
-    quote = target.engine.dialect.identifier_preparer.quote
+    quote = target.objects.quote
     for one in sequences:
         schema, name = names.local(one.schema, one.name)
         shown = f"{one.schema}.{one.name}"
@@ -149,7 +149,7 @@ def _sequences(
 
 
 def _types(target: Target, connection: Connection, tables: Sequence[TableObjects]) -> Iterator[SchemaObject]:
-    quote = target.engine.dialect.identifier_preparer.quote
+    quote = target.objects.quote
     wanted: dict[int, UserType] = {}
     for objects in tables:
         for made, _ in objects.types.values():

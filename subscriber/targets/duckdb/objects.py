@@ -110,6 +110,7 @@ class DuckDBObjects(GenericObjects):
 
     def statements(self, connection: sa.Connection, table: TargetTable, change: TableChange) -> Statements:
         """See :meth:`Objects.statements`."""
+        del connection  # the statements do not depend on the table
         name = self.qualified(table)
         match change:
             case NewIndex() if change.index.constraint == "primary key" and not table.key:
@@ -147,4 +148,4 @@ class DuckDBObjects(GenericObjects):
                 raise CannotBuild("DuckDB cannot add a foreign key to a table that exists")
             case NewGenerated():
                 raise CannotBuild("DuckDB cannot add a generated column to a table that exists")
-        self.refuse(change)
+        raise self.refusal(change)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, NoReturn
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -87,15 +87,11 @@ class GenericObjects:
     def statements(self, connection: sa.Connection, table: TargetTable, change: TableChange) -> Statements:
         """See :meth:`Objects.statements`."""
         del connection, table
-        self.refuse(change)
+        raise self.refusal(change)
 
-    def refuse(self, change: TableChange) -> NoReturn:
-        """Refuse a change.
-
-        Raises:
-            CannotBuild: always.
-        """
-        raise CannotBuild(f"how {self._errors.database} declares {type(change).__name__[3:].lower()} is not known")
+    def refusal(self, change: TableChange) -> CannotBuild:
+        """The error for a change of a kind that is not known."""
+        return CannotBuild(f"how {self._errors.database} declares {type(change).__name__[3:].lower()} is not known")
 
     @contextmanager
     def building(self) -> Iterator[sa.Connection]:

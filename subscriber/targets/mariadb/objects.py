@@ -173,7 +173,7 @@ class MariaDBObjects(GenericObjects):
                 assert change.column is not None
                 declared = self._declaration(connection, table, change.column)
                 return Statements((f"{alter} MODIFY COLUMN {declared} COMMENT {_text(change.text)}",))
-        self.refuse(change)
+        raise self.refusal(change)
 
     def _index(self, table: TargetTable, change: NewIndex, alter: str) -> Statements:
         note = self.plain_index(change)
@@ -182,11 +182,11 @@ class MariaDBObjects(GenericObjects):
             raise CannotBuild("MariaDB has no partial indexes")
         keys = []
         for key, written in zip(index.keys, change.keys, strict=True):
-            column = None if key.column is None else table.column(key.column)
-            if column is None:
+            if key.column is None:
                 raise CannotBuild("MariaDB has no indexes of expressions")
-            prefix = f"({_PREFIX})" if _needs_prefix(column) else ""
-            if prefix and index.unique:
+            column = table.column(key.column)
+            prefix = f"({_PREFIX})" if column is not None and _needs_prefix(column) else ""
+            if column is not None and prefix and index.unique:
                 raise CannotBuild(
                     f'a unique key of column "{column.name}", declared "{column.declared_type}", would compare only the first characters'
                 )

@@ -15,6 +15,10 @@ from subscriber.targets.target_table import TargetColumn, TargetTable
 class Objects(Protocol):
     """Reads the objects of tables that exist, and writes the DDL that adds others."""
 
+    def quote(self, name: str) -> str:
+        """A name in the target's SQL."""
+        ...
+
     def find(self, connection: sa.Connection, table: TargetTable) -> FoundObjects:
         """What the table has.
 
