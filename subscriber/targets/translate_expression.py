@@ -218,7 +218,7 @@ class _Translation:
             found, _ = self._operand(node, node.this)
             if kind in _EQUALITY or found in _ORDERED:
                 return "truth", self._infix(node, (_ORDER | _EQUALITY)[kind], found)
-            raise NotKnown(f"the order of {'these' if found == 'other' else found} values")
+            raise NotKnown(f"the order of {_described(node.this, found)}")
         if kind in (exp.NullSafeNEQ, exp.NullSafeEQ):
             found, left = self._operand(node, node.this)
             distinct = self._rules.distinct.format(left=left, right=self._of(node, node.expression, found))
@@ -274,10 +274,16 @@ class _Translation:
     def _of(self, parent: _Node | None, node: _Node, kind: Kind) -> str:
         found, written = self._operand(parent, node)
         if "other" in (found, kind):
-            raise NotKnown("an operation with a value of this type")
+            raise NotKnown(f"an operation with {_described(node, found)}")
         if found != kind:
             raise NotKnown(f"an operation of {kind} and {found} values")
         return written
+
+
+def _described(node: _Node, kind: Kind) -> str:
+    """An operand, for a message: constants are not shown."""
+    columns = [f'column "{column.name}"' for column in node.find_all(exp.Column)]
+    return columns[0] if columns else f"{kind} values"
 
 
 def _string(text: str) -> str:

@@ -11,7 +11,7 @@ from subscriber import catalog
 from subscriber.commands.check_publications import find_published_tables
 from subscriber.errors import UsageError
 from subscriber.migration.schema.compare_table import Compared, Missing, compare_table
-from subscriber.migration.schema.schema_object import AFTER, Phase, SchemaDifference, SchemaObject, sort_objects
+from subscriber.migration.schema.schema_object import AFTER, KINDS, Phase, SchemaDifference, SchemaObject, sort_objects
 from subscriber.publisher.publisher import Publisher, connect_publisher
 from subscriber.publisher.schema_objects import schema_objects
 from subscriber.publisher.table_objects import read_functions, read_lone_sequences, read_table_objects
@@ -21,7 +21,7 @@ from subscriber.schema.shape import RelatedDifference
 from subscriber.schema.table_objects import LoneSequence, TableObjects, UserType
 from subscriber.settings import Settings
 from subscriber.targets import Connection, Target, TargetTable
-from subscriber.targets.table_changes import CannotBuild, Written
+from subscriber.targets.table_changes import CannotBuild, TableChange, Written
 
 _NAME: Final = "subscriber schema"
 """The application name of the connection to the publisher."""
@@ -212,12 +212,18 @@ def _of_tables(
             references=tables,
             shared_names=shared,
         )
-        for missing in compare_table(both):
-            yield _described(both, connection, missing)
+        earlier: list[TableChange] = []
+        for missing in sorted(compare_table(both), key=lambda one: KINDS.index(one.kind)):
+            one = _described(both, connection, missing, earlier)
+            if one.change is not None:
+                earlier.append(one.change)
+            yield one
 
 
-def _described(both: Compared, connection: Connection, missing: Missing) -> SchemaObject:
-    """An object with its phase and DDL."""
+def _described(
+    both: Compared, connection: Connection, missing: Missing, earlier: Sequence[TableChange]
+) -> SchemaObject:
+    """An object with its phase, and its DDL after the changes of the objects before it."""
     relation = both.objects.shape.qualified_name
     one = SchemaObject(
         kind=missing.kind,
@@ -227,12 +233,13 @@ def _described(both: Compared, connection: Connection, missing: Missing) -> Sche
         publisher_ddl=missing.publisher_ddl,
         relation=relation,
         table=both.table,
+        order=len(earlier),
     )
     if missing.change is None:
         return one
     phase: Phase = "after" if missing.kind in AFTER else "before"
     try:
-        planned = both.target.objects.statements(connection, both.table, missing.change)
+        planned = both.target.objects.statements(connection, both.table, missing.change, earlier)
         if planned.rebuilds or planned.needs_empty:
             phase = _phase_of_rebuild(both, connection, phase, needs_empty=planned.needs_empty)
     except CannotBuild as error:

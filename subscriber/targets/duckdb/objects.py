@@ -6,6 +6,7 @@ key or generated column.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 import sqlalchemy as sa
@@ -108,9 +109,11 @@ class DuckDBObjects(GenericObjects):
         """See :meth:`Objects.default`."""
         return None if self.is_text(column) else _NOW.get((text, type_oid))
 
-    def statements(self, connection: sa.Connection, table: TargetTable, change: TableChange) -> Statements:
+    def statements(
+        self, connection: sa.Connection, table: TargetTable, change: TableChange, earlier: Sequence[TableChange] = ()
+    ) -> Statements:
         """See :meth:`Objects.statements`."""
-        del connection  # the statements do not depend on the table
+        del connection, earlier  # the statements do not depend on what the table has
         name = self.qualified(table)
         match change:
             case NewIndex() if change.index.constraint == "primary key" and not table.key:

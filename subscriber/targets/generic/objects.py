@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -84,9 +84,11 @@ class GenericObjects:
         del text, type_oid, column
         return None
 
-    def statements(self, connection: sa.Connection, table: TargetTable, change: TableChange) -> Statements:
+    def statements(
+        self, connection: sa.Connection, table: TargetTable, change: TableChange, earlier: Sequence[TableChange] = ()
+    ) -> Statements:
         """See :meth:`Objects.statements`."""
-        del connection, table
+        del connection, table, earlier
         raise self.refusal(change)
 
     def refusal(self, change: TableChange) -> CannotBuild:

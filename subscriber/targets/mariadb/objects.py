@@ -7,7 +7,7 @@ TABLE. DDL commits, so each change is a transaction of its own in any case.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -144,8 +144,11 @@ class MariaDBObjects(GenericObjects):
             return "curdate()"
         return None
 
-    def statements(self, connection: sa.Connection, table: TargetTable, change: TableChange) -> Statements:
+    def statements(
+        self, connection: sa.Connection, table: TargetTable, change: TableChange, earlier: Sequence[TableChange] = ()
+    ) -> Statements:
         """See :meth:`Objects.statements`."""
+        del earlier  # no statement depends on another
         alter = f"ALTER TABLE {self.qualified(table)}"
         match change:
             case NewIndex():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 import sqlalchemy as sa
@@ -112,9 +112,11 @@ class PostgreSQLObjects(GenericObjects):
         del columns, inexact, enums, loose
         return text
 
-    def statements(self, connection: sa.Connection, table: TargetTable, change: TableChange) -> Statements:
+    def statements(
+        self, connection: sa.Connection, table: TargetTable, change: TableChange, earlier: Sequence[TableChange] = ()
+    ) -> Statements:
         """See :meth:`Objects.statements`."""
-        del connection
+        del connection, earlier  # the statements do not depend on what the table has
         name = self.qualified(table)
         match change:
             case NewIndex() if change.index.constraint:

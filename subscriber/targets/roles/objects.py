@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
 
@@ -68,8 +68,17 @@ class Objects(Protocol):
         """
         ...
 
-    def statements(self, connection: sa.Connection, table: TargetTable, change: TableChange) -> Statements:
-        """The statements that make a change, for the table as it is now.
+    def statements(
+        self, connection: sa.Connection, table: TargetTable, change: TableChange, earlier: Sequence[TableChange] = ()
+    ) -> Statements:
+        """The statements that make a change.
+
+        Args:
+            connection: a connection to the target.
+            table: the table.
+            change: the change.
+            earlier: the changes that a script has made before. Without them, the statements are for
+                the table as it is now.
 
         Raises:
             CannotBuild: the target cannot have this.

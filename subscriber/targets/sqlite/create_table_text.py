@@ -15,6 +15,8 @@ from typing import Final
 _TOKEN: Final = re.compile(
     r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|`(?:[^`]|``)*`|\[[^\]]*\]|--[^\n]*|/\*.*?\*/|[^\W\d]\w*|.""", re.DOTALL
 )
+_CONSTRAINTS: Final = frozenset({"CONSTRAINT", "PRIMARY", "UNIQUE", "CHECK", "FOREIGN"})
+"""The words with which a constraint of a table begins. As a column's name they are quoted."""
 _QUOTES: Final = {'"': '"', "`": "`", "[": "]", "'": "'"}
 
 
@@ -49,6 +51,14 @@ class TableText:
                 return TableText(tuple(items), self.options)
         return None
 
+    def with_column(self, definition: str) -> TableText:
+        """The table with another column, after the last one."""
+        items = list(self.items)
+        last = max((place for place, item in enumerate(items) if _is_column(item)), default=-1)
+        items[last] += "\n"
+        items.insert(last + 1, f" {definition}")
+        return TableText(tuple(items), self.options)
+
     def checks(self) -> Iterator[tuple[str, str]]:
         """Name and expression of the CHECK constraints; the name is empty for none."""
         for item in self.items:
@@ -79,6 +89,11 @@ def _words(item: str) -> list[str]:
     """The tokens of an item without blanks and comments."""
     found = (token[0] for token in _TOKEN.finditer(item))
     return [text for text in found if not text.isspace() and not text.startswith(("--", "/*"))]
+
+
+def _is_column(item: str) -> bool:
+    words = _words(item)
+    return bool(words) and words[0].upper() not in _CONSTRAINTS
 
 
 def _first_name(item: str) -> str | None:

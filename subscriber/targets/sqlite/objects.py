@@ -13,7 +13,7 @@ constraints and defaults, so the table is made again, by the procedure of SQLite
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -108,39 +108,35 @@ class SQLiteObjects(GenericObjects):
                 return _NOW
         return None
 
-    def statements(self, connection: sa.Connection, table: TargetTable, change: TableChange) -> Statements:
+    def statements(
+        self, connection: sa.Connection, table: TargetTable, change: TableChange, earlier: Sequence[TableChange] = ()
+    ) -> Statements:
         """See :meth:`Objects.statements`."""
         match change:
-            case NewIndex() if change.index.constraint == "primary key" and not table.key:
-                return self._rebuilt(connection, table, item=f"PRIMARY KEY ({', '.join(change.keys)})")
-            case NewIndex():
+            case NewIndex() if not _is_primary_key(table, change):
                 note = self.plain_index(change)
                 unique = "UNIQUE " if change.index.unique else ""
                 where = "" if change.predicate is None else f" WHERE {change.predicate}"
-                database = f"{self.quote(table.schema)}." if table.schema not in (None, "main") else ""
-                name = f"{database}{self.quote(change.name)}"
+                name = f"{self._database(table)}{self.quote(change.name)}"
                 keys = _with_order(change)
                 return Statements((f"CREATE {unique}INDEX {name} ON {self.quote(table.name)} ({keys}){where}",), note)
-            case NewForeignKey():
-                clause, note = self.foreign_key_clause(change, deferrable=True)
-                item = f"CONSTRAINT {self.quote(change.name)} {clause}"
-                return self._rebuilt(connection, table, item=item, note=note)
-            case NewCheck():
-                return self._rebuilt(
-                    connection, table, item=f"CONSTRAINT {self.quote(change.name)} CHECK ({change.expression})"
-                )
-            case NewDefault():
-                return self._rebuilt(connection, table, clause=(change.column, f"DEFAULT ({change.expression})"))
             case NewGenerated():
-                name = self.quote(change.column)
-                made = f"{name} {change.declared} GENERATED ALWAYS AS ({change.expression}) VIRTUAL"
                 return Statements(
-                    (f"ALTER TABLE {self.qualified(table)} ADD COLUMN {made}",),
+                    (f"ALTER TABLE {self.qualified(table)} ADD COLUMN {self._generated(change)}",),
                     "the column is VIRTUAL: SQLite cannot add a STORED column to a table that exists",
                 )
             case NewIdentity():
                 raise CannotBuild("SQLite generates values only for a column INTEGER PRIMARY KEY")
+            case NewIndex() | NewForeignKey() | NewCheck() | NewDefault():
+                return self._rebuilt(connection, table, change, earlier)
         raise CannotBuild("SQLite has no comments")
+
+    def _generated(self, change: NewGenerated) -> str:
+        return f"{self.quote(change.column)} {change.declared} GENERATED ALWAYS AS ({change.expression}) VIRTUAL"
+
+    def _database(self, table: TargetTable) -> str:
+        """The name of an attached database, with a dot."""
+        return "" if table.schema in (None, "main") else f"{self.quote(str(table.schema))}."
 
     def referenced(self, table: TargetTable) -> str:
         """See :meth:`GenericObjects.referenced`; a reference stays in its database."""
@@ -167,41 +163,58 @@ class SQLiteObjects(GenericObjects):
             )
 
     def _rebuilt(
-        self,
-        connection: sa.Connection,
-        table: TargetTable,
-        *,
-        item: str | None = None,
-        clause: tuple[str, str] | None = None,
-        note: str = "",
+        self, connection: sa.Connection, table: TargetTable, change: TableChange, earlier: Sequence[TableChange]
     ) -> Statements:
         with self._errors.reporting():
             text = read_table_text(sql_of(connection, table.schema, table.name))
-            if text is not None:
-                text = text.with_item(item) if item is not None else _with_clause(text, clause)
+            columns = connection.execute(_COLUMNS, {"name": table.name, "database": table.schema}).all()
+            others = list(
+                connection.execute(
+                    sa.select(sa.column("sql"))
+                    .select_from(sa.table("sqlite_master", schema=table.schema))
+                    .where(sa.column("tbl_name") == table.name, sa.column("type").in_(("index", "trigger")))
+                    .where(sa.column("sql").is_not(None))
+                    .order_by(sa.column("type"), sa.column("name"))
+                ).scalars()
+            )
+            counter = self._counter(connection, table)
+        note = ""
+        for one in (*earlier, change):
             if text is None:
                 raise CannotBuild("the text of its CREATE TABLE statement cannot be changed")
-            columns = connection.execute(_COLUMNS, {"name": table.name, "database": table.schema}).all()
-            others = connection.execute(
-                sa.select(sa.column("sql"))
-                .select_from(sa.table("sqlite_master", schema=table.schema))
-                .where(sa.column("tbl_name") == table.name, sa.column("type").in_(("index", "trigger")))
-                .where(sa.column("sql").is_not(None))
-                .order_by(sa.column("type"), sa.column("name"))
-            ).scalars()
-            counter = self._counter(connection, table)
-            database = "" if table.schema in (None, "main") else f"{self.quote(table.schema)}."
-            new, old = (f"{database}{self.quote(name)}" for name in (f"{table.name} (new)", table.name))
-            names = self.quoted([row.name for row in columns if row.hidden == 0])
-            sql = (
-                text.statement(new),
-                f"INSERT INTO {new} ({names}) SELECT {names} FROM {old}",
-                f"DROP TABLE {old}",
-                f"ALTER TABLE {new} RENAME TO {self.quote(table.name)}",
-                *others,
-                *counter,
-            )
+            if isinstance(one, NewIndex) and not _is_primary_key(table, one):
+                others += self.statements(connection, table, one).sql
+            else:
+                text, note = self._changed(text, one)
+        assert text is not None
+        new, old = (f"{self._database(table)}{self.quote(name)}" for name in (f"{table.name} (new)", table.name))
+        names = self.quoted([row.name for row in columns if row.hidden == 0])
+        sql = (
+            text.statement(new),
+            f"INSERT INTO {new} ({names}) SELECT {names} FROM {old}",
+            f"DROP TABLE {old}",
+            f"ALTER TABLE {new} RENAME TO {self.quote(table.name)}",
+            *others,
+            *counter,
+        )
         return Statements(sql, note, rebuilds=True)
+
+    def _changed(self, text: TableText, change: TableChange) -> tuple[TableText | None, str]:
+        """The text of a table with one more clause, and a note."""
+        note = ""
+        match change:
+            case NewIndex():
+                return text.with_item(f"PRIMARY KEY ({', '.join(change.keys)})"), note
+            case NewForeignKey():
+                clause, note = self.foreign_key_clause(change, deferrable=True)
+                return text.with_item(f"CONSTRAINT {self.quote(change.name)} {clause}"), note
+            case NewCheck():
+                return text.with_item(f"CONSTRAINT {self.quote(change.name)} CHECK ({change.expression})"), note
+            case NewDefault():
+                return text.with_clause(change.column, f"DEFAULT ({change.expression})"), note
+            case NewGenerated():
+                return text.with_column(self._generated(change)), note
+        raise self.refusal(change)
 
     def _counter(self, connection: sa.Connection, table: TargetTable) -> tuple[str, ...]:
         """The statements that keep the value of an AUTOINCREMENT table."""
@@ -213,16 +226,16 @@ class SQLiteObjects(GenericObjects):
         if last is None:
             return ()
         name = "'" + table.name.replace("'", "''") + "'"
-        place = "" if table.schema in (None, "main") else f"{self.quote(table.schema)}."
+        place = self._database(table)
         return (
             f"DELETE FROM {place}sqlite_sequence WHERE name = {name}",
             f"INSERT INTO {place}sqlite_sequence (name, seq) VALUES ({name}, {int(last)})",
         )
 
 
-def _with_clause(text: TableText, clause: tuple[str, str] | None) -> TableText | None:
-    assert clause is not None
-    return text.with_clause(*clause)
+def _is_primary_key(table: TargetTable, change: NewIndex) -> bool:
+    """Whether the index is the key of a table without one, which only CREATE TABLE can declare."""
+    return change.index.constraint == "primary key" and not table.key
 
 
 def _with_order(change: NewIndex) -> str:
