@@ -159,12 +159,14 @@ class FoundIndex:
         keys: its keys: column names, and None for an expression or a part of a column.
         unique: whether it is unique.
         partial: whether it has a condition.
+        method: the access method; empty if it is not known.
     """
 
     name: str
     keys: tuple[str | None, ...]
     unique: bool = False
     partial: bool = False
+    method: str = ""
 
 
 @dataclass(frozen=True, slots=True)

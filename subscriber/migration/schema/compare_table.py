@@ -291,7 +291,7 @@ def _partitions(both: Compared) -> Iterator[Missing]:
     def qualified(schema: str, name: str) -> str:
         return ".".join(quote(part) for part in both.names.local(schema, name))
 
-    table = qualified(shape.schema, shape.name)
+    table, (local, _) = qualified(shape.schema, shape.name), both.names.local(shape.schema, shape.name)
     model = f"{table.rpartition('.')[0]}.{quote(f'{shape.name} (model)')}"
     sql = [
         f"CREATE TABLE {model} (LIKE {table} INCLUDING ALL)",
@@ -299,7 +299,7 @@ def _partitions(both: Compared) -> Iterator[Missing]:
         f"CREATE TABLE {table} (LIKE {model} INCLUDING ALL) PARTITION BY {objects.partition_key}",
         f"DROP TABLE {model}",
     ]
-    schemas = sorted({both.names.local(one.schema, one.name)[0] for one in objects.partitions})
+    schemas = sorted({both.names.local(one.schema, one.name)[0] for one in objects.partitions} - {local})
     sql += [f"CREATE SCHEMA IF NOT EXISTS {quote(schema)}" for schema in schemas]
     for one in objects.partitions:
         key = f" PARTITION BY {one.key}" if one.key else ""
@@ -365,7 +365,8 @@ def _there(found: Sequence[FoundIndex], index: IndexShape, name: str) -> bool | 
     is_plain = index.predicate is None and None not in keys and index.constraint != "exclusion"
     for one in found:
         same = frozenset(one.keys) == frozenset(keys) if index.unique and one.unique else one.keys == keys
-        if is_plain and same and not one.partial and (one.unique or not index.unique):
+        same = same and one.method in ("", index.method) and not one.partial
+        if is_plain and same and (one.unique or not index.unique):
             return True
     for one in found:
         if one.name == name:
@@ -393,7 +394,8 @@ def _foreign_key(both: Compared, key: ForeignKey) -> Iterator[Missing]:
     if references is None or reason:
         yield Missing("foreign key", key.name, None, reason, key.ddl)
         return
-    name = both.place(f"{both.objects.shape.name}_{key.name}" if key.name in both.shared_names else key.name)
+    is_shared = key.name in both.shared_names and not both.keeps_types  # there a table has its own names
+    name = both.place(f"{both.objects.shape.name}_{key.name}" if is_shared else key.name)
     yield Missing("foreign key", key.name, NewForeignKey(key, name, references), publisher_ddl=key.ddl)
 
 

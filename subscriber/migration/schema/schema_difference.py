@@ -144,12 +144,10 @@ def _sequences(
             reason = f"no column owns it; an application that uses it by name needs a sequence of {target.capabilities.database}"
             yield SchemaObject(kind="sequence", name=shown, phase="manual", reason=reason, publisher_ddl=ddl)
         elif not target.objects.exists(connection, schema, name):
-            sql = (f"CREATE SCHEMA IF NOT EXISTS {quote(schema)}", ddl)
-            yield _written("sequence", shown, sql)
+            yield _written("sequence", shown, (*_schema(target, connection, schema), ddl))
 
 
 def _types(target: Target, connection: Connection, tables: Sequence[TableObjects]) -> Iterator[SchemaObject]:
-    quote = target.objects.quote
     wanted: dict[int, UserType] = {}
     for objects in tables:
         for made, _ in objects.types.values():
@@ -160,10 +158,17 @@ def _types(target: Target, connection: Connection, tables: Sequence[TableObjects
             continue
         name = f"{made.schema}.{made.name}"
         if made.ddl:
-            one = _written("type", name, (f"CREATE SCHEMA IF NOT EXISTS {quote(made.schema)}", made.ddl))
+            one = _written("type", name, (*_schema(target, connection, made.schema), made.ddl))
             yield replace(one, order=number)
         else:
             yield SchemaObject(kind="type", name=name, phase="manual", reason="its definition is not known")
+
+
+def _schema(target: Target, connection: Connection, schema: str) -> tuple[str, ...]:
+    """The statement that creates a schema, unless the target has it."""
+    if target.objects.exists(connection, schema):
+        return ()
+    return (f"CREATE SCHEMA IF NOT EXISTS {target.objects.quote(schema)}",)
 
 
 def _add_type(made: UserType, wanted: dict[int, UserType]) -> None:

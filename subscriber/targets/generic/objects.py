@@ -36,7 +36,7 @@ class GenericObjects:
         del connection, table
         return FoundObjects()
 
-    def exists(self, connection: sa.Connection, schema: str, name: str) -> bool:
+    def exists(self, connection: sa.Connection, schema: str, name: str | None = None) -> bool:
         """See :meth:`Objects.exists`."""
         del connection, schema, name
         return False

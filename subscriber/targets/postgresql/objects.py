@@ -29,11 +29,11 @@ from subscriber.targets.target_table import TargetColumn, TargetTable
 
 _OID: Final = "(SELECT c.oid FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = :schema AND c.relname = :table)"
 _INDEXES: Final = sa.text(
-    "SELECT x.relname::text AS name, i.indisunique AS is_unique, i.indpred IS NOT NULL AS partial,"
+    "SELECT x.relname::text AS name, i.indisunique AS is_unique, i.indpred IS NOT NULL AS partial, m.amname::text AS method,"
     " ARRAY(SELECT a.attname::text FROM unnest(i.indkey::int2[]) WITH ORDINALITY AS u (attnum, place)"
     " LEFT JOIN pg_catalog.pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = u.attnum"
     " WHERE u.place <= i.indnkeyatts ORDER BY u.place) AS keys"
-    f" FROM pg_catalog.pg_index i JOIN pg_catalog.pg_class x ON x.oid = i.indexrelid WHERE i.indrelid = {_OID} AND i.indisvalid"
+    f" FROM pg_catalog.pg_index i JOIN pg_catalog.pg_class x ON x.oid = i.indexrelid JOIN pg_catalog.pg_am m ON m.oid = x.relam WHERE i.indrelid = {_OID} AND i.indisvalid"
 )
 _NAMES: Final = (
     "ARRAY(SELECT a.attname::text FROM unnest({}) WITH ORDINALITY AS u (attnum, place)"
@@ -58,6 +58,7 @@ _EXISTS: Final = sa.text(
     " OR EXISTS (SELECT 1 FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace"
     " WHERE n.nspname = :schema AND c.relname = :name)"
 )
+_HAS_SCHEMA: Final = sa.text("SELECT EXISTS (SELECT 1 FROM pg_catalog.pg_namespace WHERE nspname = :schema)")
 _ACTIONS: Final = {"a": "NO ACTION", "r": "RESTRICT", "c": "CASCADE", "n": "SET NULL", "d": "SET DEFAULT"}
 _INTEGERS: Final = frozenset({"smallint", "integer", "bigint"})
 
@@ -78,7 +79,9 @@ class PostgreSQLObjects(GenericObjects):
             comment = connection.execute(_COMMENT, place).scalar_one_or_none()
             connection.execute(set_path, {"path": path})
         return FoundObjects(
-            indexes=tuple(FoundIndex(row.name, tuple(row.keys), row.is_unique, row.partial) for row in indexes),
+            indexes=tuple(
+                FoundIndex(row.name, tuple(row.keys), row.is_unique, row.partial, row.method) for row in indexes
+            ),
             foreign_keys=tuple(
                 FoundForeignKey(
                     tuple(row.keys), row.other, tuple(row.referenced), _ACTIONS[row.deleted], _ACTIONS[row.updated]
@@ -94,9 +97,11 @@ class PostgreSQLObjects(GenericObjects):
             partitioned=table.kind == "partitioned table",
         )
 
-    def exists(self, connection: sa.Connection, schema: str, name: str) -> bool:
+    def exists(self, connection: sa.Connection, schema: str, name: str | None = None) -> bool:
         """See :meth:`Objects.exists`."""
         with self._errors.reporting():
+            if name is None:
+                return bool(connection.execute(_HAS_SCHEMA, {"schema": schema}).scalar_one())
             return bool(connection.execute(_EXISTS, {"schema": schema, "name": name}).scalar_one())
 
     def expression(

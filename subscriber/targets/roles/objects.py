@@ -27,9 +27,9 @@ class Objects(Protocol):
         """
         ...
 
-    def exists(self, connection: sa.Connection, schema: str, name: str) -> bool:
+    def exists(self, connection: sa.Connection, schema: str, name: str | None = None) -> bool:
         """Whether there is a type, sequence or table of this name, in a target that has
-        PostgreSQL's types.
+        PostgreSQL's types; without a name, whether there is such a schema.
         """
         ...
 
