@@ -266,8 +266,10 @@ def _check(
 
 
 def _plain(expression: str) -> str:
-    """An expression without blanks and outer parentheses, to compare it."""
-    text = re.sub(r"\s", "", expression)
+    """An expression without blanks, quotes of names and outer parentheses, to compare it. Some
+    targets write it in another form than it was declared.
+    """
+    text = re.sub(r'[\s"`]', "", expression).replace("!=", "<>")
     while text.startswith("(") and _closes_at_end(text):
         text = text[1:-1]
     return text
