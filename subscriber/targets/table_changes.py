@@ -123,8 +123,8 @@ class NewComment:
 
 @dataclass(frozen=True, slots=True)
 class NewType:
-    """The type of a column becomes a user-defined type, and its default the publisher's, in a target
-    that has PostgreSQL's types.
+    """The type of a column becomes a user-defined type, and its default the publisher's. Only a
+    target that has PostgreSQL's types can do this.
     """
 
     column: str

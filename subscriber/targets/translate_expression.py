@@ -36,8 +36,8 @@ from subscriber.digits import integer_of
 from subscriber.types import family_of
 
 Kind = Literal["number", "decimal", "text", "truth", "date", "moment", "null", "other"]
-"""Kinds of values. Values of two kinds are never compared. NULL has a kind of its own. Of the values
-of an other kind only whether they are NULL is known.
+"""Kinds of values. Values of two kinds are never compared. NULL has a kind of its own. Of values of
+the kind "other" only whether they are NULL is known.
 """
 _Written = tuple[Kind, str]
 _Node = Any
@@ -54,6 +54,7 @@ _NUMBER_CASTS: Final = frozenset({_TYPES.SMALLINT, _TYPES.INT, _TYPES.BIGINT})
 _ARITHMETIC: Final[Mapping[type, str]] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Mod: "%"}
 _EQUALITY: Final[Mapping[type, str]] = {exp.EQ: "=", exp.NEQ: "<>"}
 _ORDER: Final[Mapping[type, str]] = {exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">="}
+_COMPARISONS: Final[Mapping[type, str]] = {**_EQUALITY, **_ORDER}
 _LOGIC: Final[Mapping[type, str]] = {exp.And: "AND", exp.Or: "OR"}
 _ORDERED: Final = frozenset({"number", "decimal", "date", "moment"})
 _OTHER_OPERATORS: Final[Mapping[type, str]] = {
@@ -217,7 +218,7 @@ class _Translation:
         if kind in _ORDER or kind in _EQUALITY:
             found, _ = self._operand(node, node.this)
             if kind in _EQUALITY or found in _ORDERED:
-                return "truth", self._infix(node, (_ORDER | _EQUALITY)[kind], found)
+                return "truth", self._infix(node, _COMPARISONS[kind], found)
             raise NotKnown(f"the order of {_described(node.this, found)}")
         if kind in (exp.NullSafeNEQ, exp.NullSafeEQ):
             found, left = self._operand(node, node.this)

@@ -166,6 +166,7 @@ def _default(both: Compared, column: ColumnShape, text: str) -> Missing:
             written = both.expression(text) if written is None else written
     except CannotBuild as error:
         return Missing("default", column.name, None, error.reason, ddl)
+    assert written is not None
     return Missing("default", column.name, NewDefault(column.name, written), publisher_ddl=ddl)
 
 
@@ -403,7 +404,7 @@ def _foreign_key(both: Compared, key: ForeignKey) -> Iterator[Missing]:
 
 def _same_actions(found: tuple[str, str], key: ForeignKey) -> bool:
     """Whether the actions are the same; some databases do not distinguish RESTRICT."""
-    wanted = (key.on_delete, key.on_update)
+    wanted: tuple[str, str] = (key.on_delete, key.on_update)
     if key.set_columns:
         wanted = (found[0], key.on_update)
     return all(

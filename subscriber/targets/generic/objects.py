@@ -112,7 +112,9 @@ class GenericObjects:
         return self._single(self._engine.dialect.identifier_preparer.quote(name))
 
     def _single(self, written: str) -> str:
-        """For some drivers SQLAlchemy doubles percent signs; these statements have no parameters."""
+        """A quoted name with single percent signs. SQLAlchemy doubles them for some drivers, but
+        these statements have no parameters.
+        """
         doubled = self._engine.dialect.paramstyle in ("format", "pyformat")
         return written.replace("%%", "%") if doubled else written
 

@@ -67,7 +67,8 @@ class TableText:
 
 def read_table_text(sql: str) -> TableText | None:
     """The parts of a CREATE TABLE statement; None if it has no list of columns."""
-    depth, items, item = 0, [], ""
+    items: list[str] = []
+    depth, item = 0, ""
     tokens = _TOKEN.finditer(sql)
     for token in tokens:
         text = token[0]

@@ -8,7 +8,7 @@ constraints and defaults, so the table is made again, by the procedure of SQLite
     INSERT INTO new SELECT …   the rows
     DROP TABLE old, RENAME     with legacy_alter_table, so that views and references stay as they are
     CREATE INDEX, CREATE TRIGGER   as they were
-    foreign_key_check          before the commit
+    foreign_key_check          before the commit (apply), or left to the user (script)
 """
 
 from __future__ import annotations
@@ -144,12 +144,11 @@ class SQLiteObjects(GenericObjects):
 
     @contextmanager
     def building(self) -> Iterator[sa.Connection]:
-        """See :meth:`Objects.building`; the table's users are not renamed with it."""
+        """See :meth:`Objects.building`."""
         with self._errors.reporting(), self._transactions.write_engine().begin() as connection:
-            connection.exec_driver_sql("PRAGMA legacy_alter_table = ON")
             try:
                 yield connection
-            finally:
+            finally:  # a rollback does not undo a pragma
                 connection.exec_driver_sql("PRAGMA legacy_alter_table = OFF")
 
     def check(self, connection: sa.Connection, table: TargetTable) -> None:
@@ -168,7 +167,7 @@ class SQLiteObjects(GenericObjects):
         with self._errors.reporting():
             text = read_table_text(sql_of(connection, table.schema, table.name))
             columns = connection.execute(_COLUMNS, {"name": table.name, "database": table.schema}).all()
-            others = list(
+            others: list[str] = list(
                 connection.execute(
                     sa.select(sa.column("sql"))
                     .select_from(sa.table("sqlite_master", schema=table.schema))
@@ -190,12 +189,16 @@ class SQLiteObjects(GenericObjects):
         new, old = (f"{self._database(table)}{self.quote(name)}" for name in (f"{table.name} (new)", table.name))
         names = self.quoted([row.name for row in columns if row.hidden == 0])
         sql = (
+            # In a transaction the first has no effect; a script is not run in one.
+            "PRAGMA foreign_keys = OFF",
+            "PRAGMA legacy_alter_table = ON",
             text.statement(new),
             f"INSERT INTO {new} ({names}) SELECT {names} FROM {old}",
             f"DROP TABLE {old}",
             f"ALTER TABLE {new} RENAME TO {self.quote(table.name)}",
             *others,
             *counter,
+            "PRAGMA legacy_alter_table = OFF",
         )
         return Statements(sql, note, rebuilds=True)
 
