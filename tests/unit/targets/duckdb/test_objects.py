@@ -74,5 +74,5 @@ def test_what_duckdb_cannot_add_is_refused(target, table, change):
 
 def test_a_default_of_the_current_time_needs_a_column_of_a_time(target, table):
     assert target.objects.default("now()", 1184, table.columns[1]) is None
-    execute(target, "CREATE TABLE times ("at" TIMESTAMP WITH TIME ZONE)")
+    execute(target, 'CREATE TABLE times ("at" TIMESTAMP WITH TIME ZONE)')
     assert target.objects.default("now()", 1184, reflected(target, "times").columns[0]) == "now()"
