@@ -191,6 +191,8 @@ class _Translation:
             # PostgreSQL stores a negative number in this form: '-5'::integer.
             digits = node.this.name.removeprefix("-")
             return "number", f"({'-' if digits != node.this.name else ''}{_integer(digits)})"
+        if to.this is _TYPES.BIGINT and not isinstance(node.this, exp.Literal):
+            return "number", self._of(node, node.this, "number")  # every integer is a bigint
         if to.this is _TYPES.DECIMAL and not to.expressions and not isinstance(node.this, exp.Literal):
             kind, written = self._operand(node, node.this)
             if kind in ("number", "decimal"):

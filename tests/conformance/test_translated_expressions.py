@@ -26,7 +26,7 @@ INSERT INTO samples VALUES
  (5, 1000000000, 1, 'ITS', 'V', NULL, 99999999.99, '2000-01-01', '1000-01-01', NULL);
 """
 EVERYWHERE = [
-    "a + 1 - b", "a * 2", "- a", "a % 3", "abs(b)", "NULLIF(a, 7)", "COALESCE(a, b::int, 5)", "a > 0", "a <> 7", "a >= b", "a IS NULL", "a IS NOT NULL",
+    "a + 1 - b", "a * 2", "- a", "a % 3", "abs(b)", "NULLIF(a, 7)", "COALESCE(a, b, 5)", "a > 0", "a <> 7", "a >= b", "a IS NULL", "a IS NOT NULL",
     "NOT (a > 0)", "a > 0 AND b > 0 AND flag", "a > 0 OR flag OR b IS NULL", "NOT flag", "flag = true", "a IN (0, 7)", "a BETWEEN -7 AND 0",
     "a IS DISTINCT FROM b", "NOT (a IS DISTINCT FROM b)", "t = 'it''s'", "t <> ''", "v = 'v'", "v = 'v '", "v IN ('v', 'V', 'x')", "t || v", "length(t)", "length(v) > 1",
     "COALESCE(v, 'none')", "t IS DISTINCT FROM 'ITS'", "m = 'ok'", "m IN ('ok', 'it''s bad')", "n IS NULL", "day IS NOT NULL", "a = ANY (ARRAY[1, 0])",

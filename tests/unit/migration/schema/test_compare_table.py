@@ -153,7 +153,7 @@ def test_labels_of_enums_and_checks_of_domains_become_checks(missing):
     text = TargetTable("main", "t", (TargetColumn("a", "TEXT", "TEXT"), TargetColumn("b", "TEXT", "TEXT")), None)
     found = {one.name: one.change for one in missing(columns=columns, objects=objects, table=text)}
     assert found == {
-        "a_not_null": NewCheck("a_not_null", "(a IS NOT NULL)"),
+        "a_not_null": NewCheck("a_not_null", "(CAST(a AS INTEGER) IS NOT NULL)"),
         "a_c": NewCheck("a_c", "(CAST(a AS INTEGER) < 9)"),
         "b_mood": NewCheck("b_mood", "(b IN ('ok', 'it''s'))"),
     }
