@@ -303,15 +303,17 @@ _ONLY_DECLARES: Final = frozenset({
     "apply/applier", "apply/batch_rules", "catalog/conflict_kinds", "catalog/subscription_options",
     "commands/subscription_statements", "filters/parse/syntax", "pipeline/on_spark", "publisher/sql_connection",
     "receive/contracts", "runtime/subscription_status", "scenario/nodes/session_database", "schema/attributes",
-    "schema/published_table", "targets/capabilities", "types/datetimes/words", "types/equality",
+    "schema/published_table", "schema/table_objects", "targets/capabilities", "targets/table_changes", "types/datetimes/words", "types/equality",
 })  # fmt: skip
 """Modules of Protocols, dataclasses and constants, without a decision of their own."""
 
 _PROVEN_BY_SERVERS: Final = {
     "commands/holding": "conformance/test_hold_apply.py",
     "migration/check_migration": "conformance/test_migration_check.py",
+    "migration/schema/schema_difference": "conformance/test_schema_step.py",
     "publisher/server_facts": "conformance/test_migration_check.py",
     "publisher/table_facts": "conformance/test_migration_check.py",
+    "publisher/table_objects": "conformance/test_schema_step.py",
     "publisher/unreplicated_objects": "conformance/test_migration_check.py",
     "scenario/nodes/mirror": "conformance/test_target_node.py",
     "scenario/nodes/own_database": "conformance/test_own_database.py",
