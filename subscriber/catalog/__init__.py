@@ -99,6 +99,7 @@ from subscriber.catalog.table_states import (
     read_states,
     record_relation_error,
     relations_of,
+    replace_relations,
     set_relation_state,
     set_relation_states,
 )
@@ -171,6 +172,7 @@ __all__ = [
     "rename_publication",
     "rename_subscription",
     "replace_publication",
+    "replace_relations",
     "resolve_error",
     "schema_changes_of",
     "set_connection",

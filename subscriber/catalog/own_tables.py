@@ -77,9 +77,11 @@ SUBSCRIPTION_REL: Final = sa.Table(
     sa.Column("srsublsn", sa.String(32)),
     sa.Column("srerror", TEXT),
     sa.Column("srerrorat", sa.String(40)),
+    sa.Column("srreplaces", sa.Boolean, nullable=False, server_default=sa.false()),
 )
 """The equivalent of pg_subscription_rel. The relation is identified by its name at the publisher,
-because a target has no oids.
+because a target has no oids. ``srreplaces`` says that the next copy first deletes the rows that the
+target's table has.
 """
 
 PUBLICATION: Final = sa.Table(

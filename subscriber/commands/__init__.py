@@ -6,6 +6,7 @@
                             ├─▶ alter         options, connection, name, SKIP, ENABLE
                             ├─▶ publications  lists of publications and tables
                             ├─▶ sequences     the target's sequences and counters
+                            ├─▶ tables        copy tables again
                             ├─▶ drop          the slot, the journal, the catalog
                             └─▶ CREATE, ALTER, DROP PUBLICATION      emulated ones: the publisher's tables, the catalog
 
@@ -13,7 +14,7 @@
 - ``subscription_grammar``, ``subscription_statements``, ``subscription_options``: the commands as
   text and as data, and their options.
 - ``create_subscription``, ``alter_subscription``, ``alter_publications``, ``refresh_sequences``,
-  ``drop_subscription``, ``upgraded_publisher``, ``publication_commands``, ``import_publications``:
+  ``refresh_tables``, ``drop_subscription``, ``upgraded_publisher``, ``publication_commands``, ``import_publications``:
   the commands themselves.
 - ``requirements``: can the publisher and the target do what the options need?
 - ``check_publications`` and ``check_target_tables``: what is published, and does the target have
