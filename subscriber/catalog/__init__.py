@@ -55,6 +55,15 @@ from subscriber.catalog.publications import (
     replace_publication,
 )
 from subscriber.catalog.relation_shapes import keep_published_shapes
+from subscriber.catalog.replaced_values import (
+    KEPT_VALUES,
+    ReplacedColumn,
+    ReplacedCount,
+    ReplacedRow,
+    ReplacedValues,
+    count_replaced_values,
+    replaced_counts,
+)
 from subscriber.catalog.released_slots import (
     ReleasedSlot,
     forget_released_slot,
@@ -109,6 +118,7 @@ __all__ = [
     "CONTROL",
     "COPY_AGAIN",
     "KEPT_ROWS",
+    "KEPT_VALUES",
     "PUBLICATION",
     "PUBLICATION_NAMESPACE",
     "PUBLICATION_REL",
@@ -128,6 +138,10 @@ __all__ = [
     "PreparedTransaction",
     "Progress",
     "RelationState",
+    "ReplacedColumn",
+    "ReplacedCount",
+    "ReplacedRow",
+    "ReplacedValues",
     "ReleasedSlot",
     "Runner",
     "SchemaChange",
@@ -140,6 +154,7 @@ __all__ = [
     "advance_relation",
     "check_replicated",
     "count_conflicts",
+    "count_replaced_values",
     "delete_publication",
     "delete_relations",
     "delete_subscription",
@@ -173,6 +188,7 @@ __all__ = [
     "rename_subscription",
     "replace_publication",
     "replace_relations",
+    "replaced_counts",
     "resolve_error",
     "schema_changes_of",
     "set_connection",
