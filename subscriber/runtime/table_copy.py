@@ -134,6 +134,9 @@ class TableCopy:
             add_columns=self._states.write if options.schema_changes == "add_columns" else None,
             binary=options.binary,
             changes=SchemaChanges(self._states.subscription.subid, self._states.subscription.name),
+            values=options.unrepresentable_values,
+            show_values=options.log_conflict_values,
+            lsn=snapshot.lsn,
         )
 
     @contextlib.contextmanager
