@@ -21,7 +21,7 @@ stops the subscription as before.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import repeat
 from typing import Final
@@ -59,16 +59,14 @@ def replaces_values(subscription: Subscription, table: TableName, column: str) -
     return subscription.options.unrepresentable_values.replaces(table, column)
 
 
-def refusal(rules: ValueRules, relation: Relation, key: Sequence[str], column: TargetColumn) -> str | None:
+def refusal(key: Collection[str], column: TargetColumn) -> str | None:
     """Why NULL cannot take the place of a column's values; None if it can.
 
     Args:
-        rules: the option.
-        relation: the publisher's relation.
-        key: the key of the target's table.
+        key: the columns by which rows are found.
         column: the target's column.
     """
-    if column.name in key or column.name in _identity(relation):
+    if column.name in key:
         return "rows are found by it"
     if not column.nullable or column.null_is_generated:
         return "it does not allow NULL in the target"
@@ -84,11 +82,12 @@ def replaced_columns(rules: ValueRules, local: LocalRelation) -> dict[str, tuple
     """
     table = (local.remote.namespace, local.remote.name)
     named = {column for place, column in rules.named() if place == table}
+    key = {*(local.table.key or ()), *_identity(local.remote)}
     found = {}
     for announced, column in zip(local.remote.columns, local.columns, strict=True):
         if not rules.replaces(table, column.name):
             continue
-        reason = refusal(rules, local.remote, local.table.key or (), column)
+        reason = refusal(key, column)
         if reason is None:
             found[column.name] = (announced.type_oid, column)
         elif column.name in named:

@@ -18,7 +18,7 @@
   the commands themselves.
 - ``requirements``: can the publisher and the target do what the options need?
 - ``check_publications`` and ``check_target_tables``: what is published, and does the target have
-  the tables? ``create_tables`` creates missing tables; ``create_tables_differences`` reports what
+  the tables? ``check_value_rules``: may NULL take the place of values? ``create_tables`` creates missing tables; ``create_tables_differences`` reports what
   they lack.
 - ``wake``: wakes a ``subscriber run`` of the same machine.
 - ``publisher_connection``, ``publisher_slots``, ``release_slot``, ``notices``: used by several
