@@ -9,26 +9,18 @@ counted by the same functions as in the stream).
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
-from typing import Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-from pyarrow import csv
 
 from subscriber.apply.local_relations import LocalRelation
 from subscriber.apply.unrepresentable import ReplacedTally, replaced_batch
 from subscriber.lsn import LSN
+from subscriber.protocol.copy_text import NULL, copy_text_columns
 from subscriber.targets import Target, TargetColumn
 from subscriber.targets.loader import BlockFormat, read_block, write_block
 from subscriber.types import decode_column
-
-_BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
-_NULL: Final = rb"\N"
-_ESCAPE: Final = re.compile(rb"\\(.)", re.DOTALL)
-_ESCAPES: Final = {b"b": b"\b", b"f": b"\f", b"n": b"\n", b"r": b"\r", b"t": b"\t", b"v": b"\v"}
 
 
 class BlockReplacement:
@@ -89,37 +81,19 @@ class BlockReplacement:
             place = self._names.index(name)
             for number in np.flatnonzero(mask).tolist():
                 fields = lines[number].split(b"\t")
-                fields[place] = _NULL
+                fields[place] = NULL
                 lines[number] = b"\t".join(fields)
         return b"\n".join(lines)
 
     def _read_text(self, block: bytes, names: Sequence[str]) -> pa.RecordBatch:
         """The values of some columns of COPY's text."""
-        fields = {name: f"f{self._names.index(name)}" for name in names}
-        table = csv.read_csv(
-            # Arrow removes a byte order mark, which may be the first value's.
-            pa.BufferReader(_BYTE_ORDER_MARK + block if block.startswith(_BYTE_ORDER_MARK) else block),
-            csv.ReadOptions(autogenerate_column_names=True, use_threads=False, block_size=len(block) + 4),
-            csv.ParseOptions(delimiter="\t", quote_char=False, newlines_in_values=False, ignore_empty_lines=False),
-            csv.ConvertOptions(
-                column_types=dict.fromkeys(fields.values(), pa.binary()),
-                include_columns=list(fields.values()),
-                null_values=[_NULL.decode()],
-                strings_can_be_null=True,
-            ),
-        )
-        columns = [self._decoded(table.column(field).combine_chunks(), name) for name, field in fields.items()]
-        return pa.RecordBatch.from_arrays(columns, names=list(fields))
+        fields = copy_text_columns(block, [self._names.index(name) for name in names])
+        columns = [self._decoded(values, name) for values, name in zip(fields, names, strict=True)]
+        return pa.RecordBatch.from_arrays(columns, names=list(names))
 
     def _decoded(self, texts: pa.Array, name: str) -> pa.Array:
-        if pc.any(pc.match_substring(texts, "\\")).as_py():
-            texts = pa.array([None if text is None else _unescaped(text) for text in texts.to_pylist()], pa.binary())
         if self._target.capabilities.postgresql_text:
             return texts.cast(pa.string())
         place = self._names.index(name)
         type_oid = self._local.remote.columns[place].type_oid
         return decode_column(type_oid, texts, binary=False, column=place + 1)
-
-
-def _unescaped(field: bytes) -> bytes:
-    return _ESCAPE.sub(lambda match: _ESCAPES.get(match[1], match[1]), field)
