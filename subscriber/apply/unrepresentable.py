@@ -225,9 +225,7 @@ class ReplacedTally:
         self.columns: dict[ReplacedColumn, ReplacedValues] = {}
         self._shows_values = show_values
 
-    def add(
-        self, local: LocalRelation, masks: Mapping[str, NDArray[np.bool_]], rows: pa.RecordBatch, lsn: LSN
-    ) -> None:
+    def add(self, local: LocalRelation, masks: Mapping[str, NDArray[np.bool_]], rows: pa.RecordBatch, lsn: LSN) -> None:
         """Count values.
 
         Args:

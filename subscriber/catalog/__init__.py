@@ -55,6 +55,13 @@ from subscriber.catalog.publications import (
     replace_publication,
 )
 from subscriber.catalog.relation_shapes import keep_published_shapes
+from subscriber.catalog.released_slots import (
+    ReleasedSlot,
+    forget_released_slot,
+    release_slot,
+    released_position,
+    released_slots,
+)
 from subscriber.catalog.replaced_values import (
     KEPT_VALUES,
     ReplacedColumn,
@@ -63,13 +70,6 @@ from subscriber.catalog.replaced_values import (
     ReplacedValues,
     count_replaced_values,
     replaced_counts,
-)
-from subscriber.catalog.released_slots import (
-    ReleasedSlot,
-    forget_released_slot,
-    release_slot,
-    released_position,
-    released_slots,
 )
 from subscriber.catalog.runner import Runner, read_runner, write_runner
 from subscriber.catalog.schema_changes import COPY_AGAIN, Alteration, SchemaChange, SchemaChanges, schema_changes_of
@@ -138,11 +138,11 @@ __all__ = [
     "PreparedTransaction",
     "Progress",
     "RelationState",
+    "ReleasedSlot",
     "ReplacedColumn",
     "ReplacedCount",
     "ReplacedRow",
     "ReplacedValues",
-    "ReleasedSlot",
     "Runner",
     "SchemaChange",
     "SchemaChanges",

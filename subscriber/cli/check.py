@@ -34,9 +34,7 @@ _COLORS = {"FAIL": "red", "WARN": "yellow", "INFO": "cyan"}
     metavar="OPTIONS",
     help="The options that CREATE SUBSCRIPTION is to have, such as 'create_tables = true'.",
 )
-@click.option(
-    "--scan", is_flag=True, help="Read the published tables, for values that the target cannot hold."
-)
+@click.option("--scan", is_flag=True, help="Read the published tables, for values that the target cannot hold.")
 @json_option
 @click.argument("connection", required=False, metavar="CONNECTION")
 @click.argument("publications", nargs=-1, metavar="PUBLICATION…")

@@ -197,9 +197,7 @@ def _check_map(target: Target, subscription: Subscription, names: RelationNames,
         warn_unused_names(notify, names, found)
 
 
-def _check_value_rules(
-    target: Target, subscription: Subscription, changes: Mapping[str, Any], notify: Notify
-) -> None:
+def _check_value_rules(target: Target, subscription: Subscription, changes: Mapping[str, Any], notify: Notify) -> None:
     rules = changes["unrepresentable_values"]
     check_value_rules(target, rules, changes.get("map", subscription.options.map))
     with target.reporting(), target.engine.connect() as connection:

@@ -192,9 +192,7 @@ def _decoded(target: Target, type_oid: int, raw: pa.Array) -> pa.Array:
     return decode_column(type_oid, raw, binary=False, column=1)
 
 
-def _count(
-    target: Target, publisher: Publisher, table: PublishedTable, scanned: Sequence[_Scanned]
-) -> dict[str, int]:
+def _count(target: Target, publisher: Publisher, table: PublishedTable, scanned: Sequence[_Scanned]) -> dict[str, int]:
     """How many values of each column the target cannot hold."""
     counts = dict.fromkeys((one.name for one in scanned), 0)
     if not scanned:
@@ -202,19 +200,17 @@ def _count(
     names, conditions = [one.name for one in scanned], [one.condition for one in scanned]
     for lines in read_values(publisher.connection, table, names, conditions):
         for one, raw in zip(scanned, copy_text_columns(lines, range(len(scanned))), strict=True):
-            mask = target.values.unrepresentable_values(
-                one.type_oid, one.column, _decoded(target, one.type_oid, raw)
-            )
+            mask = target.values.unrepresentable_values(one.type_oid, one.column, _decoded(target, one.type_oid, raw))
             counts[one.name] += int(np.count_nonzero(mask.to_numpy(zero_copy_only=False)))
     return counts
 
 
-def _finding(
-    table: PublishedTable, local: LocalRelation, one: _Scanned, count: int, *, is_replaced: bool
-) -> Finding:
+def _finding(table: PublishedTable, local: LocalRelation, one: _Scanned, count: int, *, is_replaced: bool) -> Finding:
     name = f"{table.qualified_name}.{one.name}"
     rows = "1 row has a value" if count == 1 else f"{count:,} rows have values"
-    reason = f'Column "{one.column.name}" of table "{local.qualified_name}" is {one.column.declared_type} in the target.'
+    reason = (
+        f'Column "{one.column.name}" of table "{local.qualified_name}" is {one.column.declared_type} in the target.'
+    )
     key = {*(local.table.key or ()), *(column.name for column in local.remote.columns if column.is_identity)}
     if is_replaced:
         return Finding(

@@ -175,7 +175,9 @@ def copy_table(
                 plan.hidden_from,
             )
         local = _local_relation(source, target, plan.relation)
-        replaced = replaced_columns(source.values, local) if source.values.concern((source.schema, source.table)) else {}
+        replaced = (
+            replaced_columns(source.values, local) if source.values.concern((source.schema, source.table)) else {}
+        )
         columns = [
             LoadColumn(column, announced.type_oid, replaced=column.name in replaced)
             for column, announced in zip(local.columns, plan.relation.columns, strict=True)

@@ -73,7 +73,9 @@ class RelationNames:
     def __str__(self) -> str:
         """The map as :func:`parse_names` reads it; empty if nothing is mapped."""
         entries = [f"{_written(*remote)} => {_written(*local)}" for remote, local in self.tables]
-        entries += [f"{written_identifier(remote)}.* => {written_identifier(local)}.*" for remote, local in self.schemas]
+        entries += [
+            f"{written_identifier(remote)}.* => {written_identifier(local)}.*" for remote, local in self.schemas
+        ]
         return ", ".join(entries)
 
 

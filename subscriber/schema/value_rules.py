@@ -110,9 +110,7 @@ def parse_value_rules(text: str) -> ValueRules:
             cursor.expect(",")
     except SQLSyntaxError as error:
         found = " ".join(part for part in (f"{error.message}.", error.detail) if part)
-        raise SQLSyntaxError(
-            'invalid syntax in parameter "unrepresentable_values"', detail=found, hint=_HINT
-        ) from None
+        raise SQLSyntaxError('invalid syntax in parameter "unrepresentable_values"', detail=found, hint=_HINT) from None
     named = [(table, column) for table, column, _ in columns]
     for place, (table, column) in enumerate(named):
         if (table, column) in named[:place]:

@@ -76,9 +76,7 @@ def unfit_numbers(column: TargetColumn, values: pa.Array) -> pa.Array:
     precision, scale = declared_precision(column.declared_type)
     if precision is not None and _fit(values, precision, scale):
         return none_of(values)
-    unfit = pc.or_(
-        pc.match_substring_regex(values, _NOT_FINITE), pc.match_substring_regex(values, _more_digits(scale))
-    )
+    unfit = pc.or_(pc.match_substring_regex(values, _NOT_FINITE), pc.match_substring_regex(values, _more_digits(scale)))
     return pc.or_(pc.fill_null(unfit, False), unfit_digits(column, values))
 
 

@@ -158,7 +158,10 @@ def test_values_that_the_target_cannot_hold_are_counted_before_the_copy(kind, re
             "mariadb": {"x": 10, "n": 10, "d": 2},
             "duckdb": {"n": 10},
         }.get(kind, {})
-        rows = {f"public.T.{name}": ("FAIL", f"{count} rows have values that the target cannot hold") for name, count in expected.items()}
+        rows = {
+            f"public.T.{name}": ("FAIL", f"{count} rows have values that the target cannot hold")
+            for name, count in expected.items()
+        }
         assert new == (rows or {"values": ("INFO", "no value was found that the target cannot hold")})
         if kind != "duckdb":
             assert set(sa.inspect(target.engine).get_table_names()) == before
@@ -189,4 +192,6 @@ def test_the_columns_of_an_existing_table_decide_and_replaced_values_are_a_warni
         assert found["public.T.wide"] == ("WARN", "1 row has a value that the target cannot hold")
         assert found["public.T.i"] == ("WARN", "29 rows have values that the target cannot hold")
         expected = 50 if kind == "duckdb" else 2
-        assert found["public.T.V"] == ("FAIL", f"{expected} rows have values that the target cannot hold"), "it is NOT NULL"
+        assert found["public.T.V"] == ("FAIL", f"{expected} rows have values that the target cannot hold"), (
+            "it is NOT NULL"
+        )

@@ -52,7 +52,10 @@ ROUNDS = 25
 def rows(first: int) -> str:
     """INSERT the rows of :data:`VALUES`, with keys from ``first`` on."""
     columns = [[value.replace("'", "''") for value in VALUES[name]] for name in "xndv"]
-    lines = ", ".join(f"({place}, '{x}'::float8, '{n}'::numeric, '{d}'::date, '{v}')" for place, (x, n, d, v) in enumerate(zip(*columns, strict=True)))
+    lines = ", ".join(
+        f"({place}, '{x}'::float8, '{n}'::numeric, '{d}'::date, '{v}')"
+        for place, (x, n, d, v) in enumerate(zip(*columns, strict=True))
+    )
     return (
         f"INSERT INTO t SELECT {first} + r.round * 4 + l.place, l.x, l.n, l.d, l.v"
         f" FROM generate_series(0, {ROUNDS - 1}) r (round), (VALUES {lines}) l (place, x, n, d, v)"
@@ -109,7 +112,9 @@ def test_copy_and_stream_replace_the_same_values_and_count_them(runner, publishe
     updated = {name: int(VALUES[name][1] in values) for name, values in replaced.items()}
     assert counted(runner) == {name: 2 * ROUNDS * len(values) + updated[name] for name, values in replaced.items()}
 
-    recorded = execute(runner.target, "SELECT columnname, key_columns, key_values, replaced_value FROM subscriber_replaced_row")
+    recorded = execute(
+        runner.target, "SELECT columnname, key_columns, key_values, replaced_value FROM subscriber_replaced_row"
+    )
     for name, values in replaced.items():
         mine = [row for row in recorded if row[0] == name]
         assert {row[3] for row in mine} == values

@@ -320,7 +320,9 @@ REPLACED = (
     "SELECT remote_lsn FROM subscriber_replication_origin_status",
     "SELECT relation, conflict_type, remote_commit_lsn FROM subscriber_conflict ORDER BY conflictid",
 )
-limited_values = st.tuples(st.sampled_from(["a", "abc", "toolong"]), st.sampled_from(["1", "NaN", "Infinity", "123", None]))
+limited_values = st.tuples(
+    st.sampled_from(["a", "abc", "toolong"]), st.sampled_from(["1", "NaN", "Infinity", "123", None])
+)
 limited_steps = st.tuples(st.sampled_from(["U", "U", "U", "I", "D", "W"]), st.integers(0, 3), limited_values)
 
 

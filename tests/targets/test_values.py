@@ -76,7 +76,9 @@ def test_the_mask_is_true_for_exactly_the_values_that_are_not_bound(target, kind
     column, type_oid = created(target, shape).columns[1], shape.columns[1].type_oid
     texts = [*VALUES[kind], None, *VALUES[kind]]
     mask = target.values.unrepresentable_values(type_oid, column, decoded(target, type_oid, texts))
-    assert mask.to_pylist() == [text is not None and refusal(target, type_oid, column, text) is not None for text in texts]
+    assert mask.to_pylist() == [
+        text is not None and refusal(target, type_oid, column, text) is not None for text in texts
+    ]
     nothing = target.values.unrepresentable_values(type_oid, column, decoded(target, type_oid, []))
     assert (len(nothing), nothing.type) == (0, mask.type)
 

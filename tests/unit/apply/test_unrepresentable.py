@@ -160,20 +160,27 @@ def test_a_column_that_is_named_and_cannot_be_replaced_stops_the_subscription_wh
     execute("CREATE TABLE t (k INT PRIMARY KEY, v TEXT, n TEXT, r TEXT NOT NULL DEFAULT 'x')")
     shape = relation("public.t", {"k": "int4", "v": "text", "n": "numeric", "r": "text"}, ["k"], oid=1)
     applier = BulkApplier(
-        target, subscription="sub", subid=1, read_rules=lambda _: Rules(values=parse_value_rules(f"public.t.{column} = null"))
+        target,
+        subscription="sub",
+        subid=1,
+        read_rules=lambda _: Rules(values=parse_value_rules(f"public.t.{column} = null")),
     )
     frames = [frame([shape], transaction(500, m.Insert(1, values("1", "a", "1", "r"))))]
     with pytest.raises(TargetRelationError) as raised:
         apply_batch(applier, lambda: frames, LSN(100), LSN(1000))
     assert raised.value.sqlstate == "42P16"
-    assert raised.value.message.endswith(f'column "{column}" of table "public.t" cannot be replaced by NULL, because {reason}')
+    assert raised.value.message.endswith(
+        f'column "{column}" of table "public.t" cannot be replaced by NULL, because {reason}'
+    )
     assert execute("SELECT k FROM t") == []
 
 
 def test_a_key_that_the_target_cannot_hold_stops_the_subscription_even_if_all_values_are_replaced(target, execute):
     execute("CREATE TABLE t (k CHARACTER VARYING(3) PRIMARY KEY, v CHARACTER VARYING(3) NOT NULL)")
     shape = relation("public.t", {"k": "text", "v": "text"}, ["k"], oid=1)
-    applier = BulkApplier(target, subscription="sub", subid=1, read_rules=lambda _: Rules(values=parse_value_rules(ALL)))
+    applier = BulkApplier(
+        target, subscription="sub", subid=1, read_rules=lambda _: Rules(values=parse_value_rules(ALL))
+    )
     for row in (("long", "a"), ("a", "long")):
         frames = [frame([shape], transaction(500, m.Insert(1, values(*row))))]
         with pytest.raises(UnsupportedValue, match="value too long"):

@@ -23,7 +23,9 @@ def values(count: int, *, first: int = 100, rows: int | None = None) -> Replaced
 def recorded(connection, column: str) -> list[tuple[object, ...]]:
     table = REPLACED_ROW.c
     query = sa.select(table.remote_lsn, table.key_columns, table.key_values, table.replaced_value)
-    return [tuple(row) for row in connection.execute(query.where(table.columnname == column).order_by(table.replacedid))]
+    return [
+        tuple(row) for row in connection.execute(query.where(table.columnname == column).order_by(table.replacedid))
+    ]
 
 
 def test_values_are_counted_by_column_and_recorded_in_order(connection):

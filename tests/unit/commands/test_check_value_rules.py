@@ -41,7 +41,9 @@ def test_the_words_need_no_quotes(session):
 def test_a_named_column_that_is_a_key_or_not_null_is_refused_at_the_command(subscribed, column, reason):
     error = subscribed.refused(ALTER.format(f"public.t.{column} = null"))
     assert error.sqlstate == "42P16"
-    assert error.message == f'values of column "{column}" of table "public.t" cannot be replaced by NULL, because {reason}'
+    assert (
+        error.message == f'values of column "{column}" of table "public.t" cannot be replaced by NULL, because {reason}'
+    )
     subscribed.run(ALTER.format(f"null, public.t.{column} = stop"))
     subscribed.run(ALTER.format("public.t.* = null"))
 

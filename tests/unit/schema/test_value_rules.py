@@ -47,7 +47,9 @@ def test_a_table_is_concerned_if_a_value_of_it_may_be_replaced():
     assert [rules.concern(table) for table in (T, U)] == [True, False]
 
 
-@pytest.mark.parametrize("text", ["", "x", "null null", "null,", "public.t = null", "public.t.c", "t.*.c = null", "a.b.c = 1"])
+@pytest.mark.parametrize(
+    "text", ["", "x", "null null", "null,", "public.t = null", "public.t.c", "t.*.c = null", "a.b.c = 1"]
+)
 def test_a_malformed_list_is_refused_with_its_place(text):
     with pytest.raises(SQLSyntaxError, match='invalid syntax in parameter "unrepresentable_values"') as raised:
         parse_value_rules(text)
