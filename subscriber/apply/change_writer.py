@@ -104,7 +104,7 @@ class ChangeWriter:
             :data:`ROWS_AT_A_TIME` rows.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - one argument for each of the rules
         self,
         target: Target,
         connection: sa.Connection,

@@ -1,10 +1,10 @@
 """Blocks of an initial copy with NULL in the place of values that the target cannot hold.
 
-A block of Arrow data is read, and written again only if a value was replaced. A block of COPY's text
-is loaded by the target's server as it is, so only its columns that matter are decoded here, and a
-block without such a value stays the same bytes. In the other blocks the fields are replaced in their
-lines. So the fast loaders stay in use (invariant fast_equals_exact: values are decoded, judged and
-counted by the same functions as in the stream).
+A block of Arrow data is read, and written again only if a value was replaced. A block of COPY's
+text is loaded by the target's server as it is, so only its columns that matter are decoded here,
+and a block without such a value stays the same bytes. In the other blocks the fields are replaced
+in their lines. So the fast loaders stay in use (invariant fast_equals_exact: values are decoded,
+judged and counted by the same functions as in the stream).
 """
 
 from __future__ import annotations

@@ -115,8 +115,8 @@ def refused_column(relation: str, column: str, reason: str) -> TargetRelationErr
 
 
 def _identity(relation: Relation) -> set[str]:
-    """The columns of the replica identity; with REPLICA IDENTITY FULL every column is sent, and none
-    of them identifies a row alone.
+    """The columns of the replica identity; with REPLICA IDENTITY FULL every column is sent, and
+    none of them identifies a row alone.
     """
     if relation.replica_identity == _FULL:
         return set()

@@ -280,9 +280,9 @@ REPLACED_VALUE: Final = sa.Table(
 (``unrepresentable_values``).
 
 ``nspname`` and ``relname`` are the publisher's names, ``relation`` is the target's table.
-``key_columns`` is the JSON list of the columns of its key, NULL if it has no key. The LSNs are those
-of the first and the last such value: the commit LSN of the transaction, or that of the snapshot of a
-copy.
+``key_columns`` is the JSON list of the columns of its key, NULL if it has no key. The LSNs are
+those of the first and the last such value: the commit LSN of the transaction, or that of the
+snapshot of a copy.
 """
 
 REPLACED_ROW: Final = sa.Table(

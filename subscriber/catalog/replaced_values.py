@@ -1,8 +1,9 @@
 """The values that the target could not hold and got NULL instead: ``subscriber_replaced_value`` and
 ``subscriber_replaced_row``.
 
-The counts are exact, because they are written in the transaction of the rows. The size of the tables
-is limited: a row for each column, and the first :data:`KEPT_VALUES` values of each column one by one.
+The counts are exact, because they are written in the transaction of the rows. The size of the
+tables is limited: a row for each column, and the first :data:`KEPT_VALUES` values of each column
+one by one.
 """
 
 from __future__ import annotations

@@ -7,7 +7,8 @@
     │     │     └ srsublsn: everything up to there is in the table; a catch-up moves it on, in the transaction of its data
     │     └ being copied, or the copy has failed (srerror says why)
     └ to be copied; with srreplaces (kept in d): the copy replaces the rows that the table has;
-      with srsublsn: to be copied again, since the journal lacks changes from there on, and only when the table is empty
+      with srsublsn: to be copied again, since the journal lacks changes from there on, and only
+      when the table is empty
 
 Each step names the state that it leaves, so that it does not overwrite a change that a command has
 made meanwhile. Each write gives the subscription a new version
@@ -235,7 +236,8 @@ def _advance(
     unchanged = (
         _key(subid, relation.schema, relation.name)
         & (table.c.srsubstate == relation.state.value)
-        # A command may have asked for replaced rows since the state was read; the state may be the same.
+        # A command may have asked for replaced rows since the state was read; the state may be the
+        # same.
         & (table.c.srreplaces == relation.replaces)
     )
     replaces = relation.replaces and state in (RelationState.INIT, RelationState.DATASYNC)

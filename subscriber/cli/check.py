@@ -58,9 +58,9 @@ def command(
     may; INFO is a fact to know.
 
     With --scan, columns that cannot hold every value of the publisher's type are read, and values
-    that the target cannot hold are counted: NaN, infinity, dates before Christ, numbers that are too
-    large. A column with such values is a FAIL, or a WARN where the option unrepresentable_values
-    replaces them by NULL.
+    that the target cannot hold are counted: NaN, infinity, dates before Christ, numbers that are
+    too large. A column with such values is a FAIL, or a WARN where the option
+    unrepresentable_values replaces them by NULL.
 
     The exit code is 1 if there is a FAIL.
     """

@@ -2,8 +2,9 @@
 
 The command sets the tables to state i and returns. A running worker copies each of them in one
 transaction of the target, in which the rows of the table are replaced
-(:mod:`subscriber.runtime.table_copy`). Until that transaction commits, readers see the old rows, and
-the changes of the table wait, as during an initial copy; the changes of the other tables are applied.
+(:mod:`subscriber.runtime.table_copy`). Until that transaction commits, readers see the old rows,
+and the changes of the table wait, as during an initial copy; the changes of the other tables are
+applied.
 
 A table that is not ready is copied again as well. If its copy is in progress, that copy is rolled
 back, and the next one replaces the rows. So the command also helps a table whose initial copy fails

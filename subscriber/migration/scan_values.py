@@ -1,18 +1,20 @@
-"""``subscriber check --scan``: values of the published tables that the target cannot hold, found before
-the copy finds them.
+"""``subscriber check --scan``: values of the published tables that the target cannot hold, found
+before the copy finds them.
 
 ::
 
     columns of the target ──probes──▶ columns that cannot hold every value ──▶ COPY of these columns ──▶ mask ──▶ a number
 
-Whether a column may be concerned is found out with *probes*, a few extreme values of its type: a column
-that can hold them all is not read. The values of the others are read with one COPY a table, and judged
-by the mask that the stream and the copy use too
-(:meth:`~subscriber.targets.roles.values.Values.unrepresentable_values`), so the numbers are exact. Where
-the target can hold all finite numbers or all usual dates, the publisher sends only the other rows.
-*Rejected:* conditions in SQL alone. They would repeat the rules of each target in another language.
+Whether a column may be concerned is found out with *probes*, a few extreme values of its type: a
+column that can hold them all is not read. The values of the others are read with one COPY a table,
+and judged by the mask that the stream and the copy use too
+(:meth:`~subscriber.targets.roles.values.Values.unrepresentable_values`), so the numbers are exact.
+Where the target can hold all finite numbers or all usual dates, the publisher sends only the other
+rows. *Rejected:* conditions in SQL alone. They would repeat the rules of each target in another
+language.
 
-A table that ``create_tables`` is to create is judged by the declarations that its columns will have.
+A table that ``create_tables`` is to create is judged by the declarations that its columns will
+have.
 """
 
 from __future__ import annotations

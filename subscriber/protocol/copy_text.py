@@ -1,8 +1,8 @@
-"""COPY's text format, column by column: whole lines become Arrow arrays of bytes.
+r"""COPY's text format, column by column: whole lines become Arrow arrays of bytes.
 
-Only the columns that are asked for are read, so a caller that looks at two of fifty columns does not
-pay for the others. The fields are those that the server writes: a tab between two fields, ``\\N`` for
-NULL, and the escapes of COPY TO.
+Only the columns that are asked for are read, so a caller that looks at two of fifty columns does
+not pay for the others. The fields are those that the server writes: a tab between two fields,
+``\N`` for NULL, and the escapes of COPY TO.
 """
 
 from __future__ import annotations

@@ -88,7 +88,7 @@ def _runner(target: Target, connection: Connection) -> RunnerStatus | None:
     )
 
 
-def _status(
+def _status(  # noqa: PLR0913 - one argument for each source
     subscription: Subscription,
     settings: Settings,
     target_identifier: str,

@@ -19,8 +19,8 @@ PostgreSQL's apply worker waits for all of it (D4, :mod:`subscriber.runtime.hand
 
 Invariants:
 
-- A copy that replaces rows (``REFRESH TABLE``) deletes the old ones in its own transaction. No batch
-  that was begun while the table was ready is still open then.
+- A copy that replaces rows (``REFRESH TABLE``) deletes the old ones in its own transaction. No
+  batch that was begun while the table was ready is still open then.
 - The changes that a transaction makes to a table are in exactly one of these: the copy (the
   transaction committed before L), the catch-up (up to C), the stream.
 - The result of a step is in the target, in the transaction of the data. After a crash, a step is
@@ -267,8 +267,8 @@ class TableSync:
                     release()
 
     def _wait_for_batch(self) -> None:
-        """Wait until the batch that is being applied has ended. It may have begun when the table was
-        still ready: what it writes must be committed before the rows of the table are deleted.
+        """Wait until the batch that is being applied has ended. It may have begun when the table
+        was still ready: what it writes must be committed before the rows of the table are deleted.
         """
         with self._gate.closed():
             pass

@@ -81,7 +81,8 @@ def unfit_numbers(column: TargetColumn, values: pa.Array) -> pa.Array:
 
 
 def _more_digits(scale: int) -> str:
-    # A number has at most 16,383 digits after the decimal point, but RE2 repeats at most 1,000 times.
+    # A number has at most 16,383 digits after the decimal point, but RE2 repeats at most 1,000
+    # times.
     return "".join((r"\.", *(r"\d{1000}" for _ in range(scale // 1000)), rf"\d{{{scale % 1000}}}\d*[1-9]"))
 
 

@@ -1,9 +1,9 @@
 """Which values of an Arrow array a column of the target cannot hold: what the targets share.
 
 The answer must agree with :meth:`Values.bind_values`, which raises at the first such value. Where a
-target's rule can be computed for a whole array, the target's module does so. A value that is read as
-another type (:mod:`subscriber.targets.conversion`) has no such rule: its input function decides. Then
-each distinct value is bound alone, and only if binding all of them has failed.
+target's rule can be computed for a whole array, the target's module does so. A value that is read
+as another type (:mod:`subscriber.targets.conversion`) has no such rule: its input function decides.
+Then each distinct value is bound alone, and only if binding all of them has failed.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""ALTER SUBSCRIPTION … REFRESH TABLE against real targets: rows that had gone wrong are replaced, and
-readers never see less than the whole table.
+"""ALTER SUBSCRIPTION … REFRESH TABLE against real targets: rows that had gone wrong are replaced,
+and readers never see less than the whole table.
 """
 
 from __future__ import annotations

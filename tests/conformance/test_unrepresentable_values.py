@@ -1,5 +1,5 @@
-"""``unrepresentable_values`` against real targets: the copy and the stream replace the same values, and
-count each of them.
+"""``unrepresentable_values`` against real targets: the copy and the stream replace the same values,
+and count each of them.
 """
 
 from __future__ import annotations

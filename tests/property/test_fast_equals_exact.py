@@ -313,10 +313,14 @@ WHOLE = relation("public.whole", {"v": "text", "n": "numeric"}, identity="f", oi
 REPLACED = (
     "SELECT * FROM limited ORDER BY k",
     "SELECT * FROM whole ORDER BY v, n",
-    "SELECT nspname, relname, columnname, key_columns, replaced, first_lsn, last_lsn FROM subscriber_replaced_value"
-    " ORDER BY relname, columnname",
-    "SELECT relation, columnname, remote_lsn, key_values, replaced_value FROM subscriber_replaced_row"
-    " ORDER BY relation, columnname, replacedid",
+    (
+        "SELECT nspname, relname, columnname, key_columns, replaced, first_lsn, last_lsn FROM subscriber_replaced_value"
+        " ORDER BY relname, columnname"
+    ),
+    (
+        "SELECT relation, columnname, remote_lsn, key_values, replaced_value FROM subscriber_replaced_row"
+        " ORDER BY relation, columnname, replacedid"
+    ),
     "SELECT remote_lsn FROM subscriber_replication_origin_status",
     "SELECT relation, conflict_type, remote_commit_lsn FROM subscriber_conflict ORDER BY conflictid",
 )
@@ -346,7 +350,8 @@ def limited_target(folder: str, name: str) -> Iterator[Target]:
         with target.begin() as connection:
             CATALOG.create_all(connection)
             OriginProgress(1).create(connection, FIRST)
-            # As create_tables declares them: three characters, and two digits that are not infinite.
+            # As create_tables declares them: three characters, and two digits that are not
+            # infinite.
             connection.exec_driver_sql(
                 "CREATE TABLE limited (k INT PRIMARY KEY, v CHARACTER VARYING(3), n NUMERIC_TEXT(2,0))"
             )

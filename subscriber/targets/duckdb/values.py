@@ -216,7 +216,9 @@ def as_stored(type_oid: int, column: TargetColumn, values: pa.Array) -> pa.Array
 
 
 def _conversion(type_oid: int, column: TargetColumn) -> int | None:
-    """The PostgreSQL type as which values of another type are read; None if they are not converted."""
+    """The PostgreSQL type as which values of another type are read; None if they are not
+    converted.
+    """
     into = _STANDS_FOR.get(column.storage)
     return into if column.storage not in _allowed(type_oid) and converts(type_oid, into) else None
 

@@ -33,7 +33,9 @@ class GenericValues:
         return bound
 
     def unrepresentable_values(self, type_oid: int, column: TargetColumn, values: pa.Array) -> pa.Array:
-        """See :meth:`Values.unrepresentable_values`; the values that :meth:`bind_values` refuses."""
+        """See :meth:`Values.unrepresentable_values`; the values that :meth:`bind_values`
+        refuses.
+        """
         return refused_one_by_one(lambda some: self.bind_values(type_oid, column, some), values)
 
     def refused_binary(self, type_oid: int, column: TargetColumn, number: int | None = None) -> UnsupportedValue | None:

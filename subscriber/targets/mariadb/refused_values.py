@@ -1,9 +1,9 @@
 """Which values a column of MariaDB cannot hold: those that :mod:`subscriber.targets.mariadb.values`
 refuses to bind, and those that the server refuses in its strict mode.
 
-The server also refuses some values that are not found here: a time zone's gap or a moment outside the
-range of TIMESTAMP, which depends on the version, and a text that is too long only in the column's
-character set. These stop the subscription as before.
+The server also refuses some values that are not found here: a time zone's gap or a moment outside
+the range of TIMESTAMP, which depends on the version, and a text that is too long only in the
+column's character set. These stop the subscription as before.
 """
 
 from __future__ import annotations
@@ -32,7 +32,9 @@ _BLOB_BYTES: Final = {"tinyblob": 255, "blob": 65_535, "mediumblob": 16_777_215}
 
 
 def unrepresentable_values(type_oid: int, column: TargetColumn, values: pa.Array) -> pa.Array:
-    """For each value whether the column cannot hold it; see :meth:`Values.unrepresentable_values`."""
+    """For each value whether the column cannot hold it; see
+    :meth:`Values.unrepresentable_values`.
+    """
     if conversion_of(type_oid, column) is not None:
         refused = refused_one_by_one(lambda some: as_stored(type_oid, column, some), values)
     elif pa.types.is_boolean(values.type):

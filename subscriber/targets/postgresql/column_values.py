@@ -96,8 +96,8 @@ class PostgreSQLValues(GenericValues):
 
 
 def _overflow(column: TargetColumn, texts: pa.Array) -> pa.Array:
-    """For each number whether it overflows a numeric column that has a precision. A number that does
-    so only when it is rounded is left out.
+    """For each number whether it overflows a numeric column that has a precision. A number that
+    does so only when it is rounded is left out.
     """
     precision, scale = declared_precision(column.declared_type)
     if precision is None:

@@ -54,8 +54,8 @@ class Values(Protocol):
         """For each value whether the column cannot hold it: a mask without NULLs.
 
         It is true for every value for which :meth:`bind_values` raises, and for values that the
-        database itself is known to refuse because of the column's type. It is false for NULL. A value
-        that only a constraint, a trigger or an unknown type refuses is not included.
+        database itself is known to refuse because of the column's type. It is false for NULL. A
+        value that only a constraint, a trigger or an unknown type refuses is not included.
 
         Args:
             type_oid: the publisher's type.

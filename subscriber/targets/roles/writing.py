@@ -41,7 +41,8 @@ class Writing(Protocol):
         ...
 
     def delete_all(self, connection: sa.Connection, table: TargetTable) -> None:
-        """Delete all rows of ``table`` so that they can be rolled back, and no rows of other tables.
+        """Delete all rows of ``table`` so that they can be rolled back, and no rows of other
+        tables.
 
         Foreign keys are treated as in a replicated DELETE: where the session does not enforce them,
         rows that refer to the deleted ones stay. Tables that inherit are not touched.

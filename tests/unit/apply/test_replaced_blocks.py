@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
@@ -27,9 +28,7 @@ LOCAL = LocalRelation(REMOTE, TargetTable(None, "t", (KEY, X, V), ("k",)), (KEY,
 class Target:
     """A target with MariaDB's rules, and without a server."""
 
-    class capabilities:
-        postgresql_text = False
-
+    capabilities = SimpleNamespace(postgresql_text=False)
     values = MariaDBValues()
 
 

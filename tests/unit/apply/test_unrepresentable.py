@@ -1,7 +1,8 @@
-"""Values that the target cannot hold, and NULL in their place: in all kinds of changes, counted once
-for each value that was sent.
+"""Values that the target cannot hold, and NULL in their place: in all kinds of changes, counted
+once for each value that was sent.
 
-SQLite holds almost everything, but a column that ``create_tables`` has declared with a size is kept to
+SQLite holds almost everything, but a column that ``create_tables`` has declared with a size is kept
+to
 it: ``v`` takes three characters, ``n`` two digits.
 """
 
@@ -130,7 +131,7 @@ def test_a_value_is_counted_for_each_change_even_if_a_later_one_overwrites_it(ta
 def test_a_batch_that_fails_counts_what_is_committed_of_it(target, apply, execute):
     """C35: the transactions before the failing one; progress_with_data"""
     batch = (*transaction(500, insert(1, "long")), *transaction(600, insert(2, "long"), insert(1, "b")))
-    with pytest.raises(Exception, match="duplicate key|already exists|conflict"):
+    with pytest.raises(Exception, match=r"duplicate key|already exists|conflict"):
         apply(*batch)
     assert execute("SELECT k FROM t") == [(1,)]
     assert counts(target) == {"public.t.v": 1}

@@ -1,4 +1,6 @@
-"""The option ``unrepresentable_values`` in commands: refused columns, and names that match nothing."""
+"""The option ``unrepresentable_values`` in commands: refused columns, and names that match
+nothing.
+"""
 
 from __future__ import annotations
 

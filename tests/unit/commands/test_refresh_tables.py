@@ -56,8 +56,10 @@ def test_an_unknown_table_is_refused_with_the_tables_that_there_are(session):
     assert error.report().splitlines() == [
         'ERROR:  relation "other.t" is not part of the subscription',
         'DETAIL:  The subscription has the tables "public.t", "public.u".',
-        "HINT:  Tables are named as at the publisher."
-        " ALTER SUBSCRIPTION ... REFRESH PUBLICATION adds tables that were published later.",
+        (
+            "HINT:  Tables are named as at the publisher."
+            " ALTER SUBSCRIPTION ... REFRESH PUBLICATION adds tables that were published later."
+        ),
     ]
     assert error.sqlstate == "42704"
 

@@ -1,5 +1,5 @@
-"""Which values a column of MariaDB cannot hold: agrees with what is bound, and knows of what the server
-refuses.
+"""Which values a column of MariaDB cannot hold: agrees with what is bound, and knows of what the
+server refuses.
 """
 
 from __future__ import annotations
