@@ -33,7 +33,8 @@ from numpy.typing import NDArray
 
 from subscriber.apply.conflict import row_text
 from subscriber.apply.local_relations import LocalRelation
-from subscriber.catalog import KEPT_VALUES, ReplacedColumn, ReplacedRow, ReplacedValues, Subscription
+from subscriber.catalog.replaced_values import KEPT_VALUES, ReplacedColumn, ReplacedRow, ReplacedValues
+from subscriber.catalog.subscriptions import Subscription
 from subscriber.errors import TargetRelationError
 from subscriber.lsn import LSN
 from subscriber.protocol.changes import ChangeGroup
