@@ -76,6 +76,15 @@ from subscriber.catalog.released_slots import (
     released_position,
     released_slots,
 )
+from subscriber.catalog.replaced_values import (
+    KEPT_VALUES,
+    ReplacedColumn,
+    ReplacedCount,
+    ReplacedRow,
+    ReplacedValues,
+    count_replaced_values,
+    replaced_counts,
+)
 from subscriber.catalog.runner import Runner, is_alive, read_runner, write_runner
 from subscriber.catalog.schema_changes import COPY_AGAIN, Alteration, SchemaChange, SchemaChanges, schema_changes_of
 from subscriber.catalog.schema_differences import differing_relations, set_schema_differences
@@ -113,6 +122,7 @@ from subscriber.catalog.table_states import (
     read_states,
     record_relation_error,
     relations_of,
+    replace_relations,
     set_relation_state,
     set_relation_states,
 )
@@ -122,6 +132,7 @@ __all__ = [
     "CONTROL",
     "COPY_AGAIN",
     "KEPT_ROWS",
+    "KEPT_VALUES",
     "PUBLICATION",
     "PUBLICATION_NAMESPACE",
     "PUBLICATION_REL",
@@ -144,6 +155,10 @@ __all__ = [
     "Progress",
     "RelationState",
     "ReleasedSlot",
+    "ReplacedColumn",
+    "ReplacedCount",
+    "ReplacedRow",
+    "ReplacedValues",
     "Runner",
     "SchemaChange",
     "SchemaChanges",
@@ -156,6 +171,7 @@ __all__ = [
     "bind_hold",
     "check_replicated",
     "count_conflicts",
+    "count_replaced_values",
     "delete_hold",
     "delete_publication",
     "delete_relations",
@@ -197,6 +213,8 @@ __all__ = [
     "rename_subscription",
     "renew_hold",
     "replace_publication",
+    "replace_relations",
+    "replaced_counts",
     "resolve_error",
     "schema_changes_of",
     "set_connection",

@@ -55,13 +55,15 @@ SUBSCRIPTION: Final = sa.Table(
     sa.Column("subpublishertables", TEXT),
     sa.Column("subslotadopted", sa.Boolean, nullable=False, server_default=sa.true()),
     sa.Column("subversion", sa.BigInteger, nullable=False, server_default="0"),
+    sa.Column("subunrepresentable", sa.Text().with_variant(mysql.TEXT(collation="utf8mb4_bin"), "mysql", "mariadb")),
 )
 """The equivalent of pg_subscription 18; ``subid`` is the oid.
 
 ``systemidentifier`` is the publisher's system identifier; the journal's name contains it.
 ``subcarrier`` and ``subpublishertables`` are for emulated publications: the carrier, and the
-properties of the publisher's tables when they were last read (JSON). ``submap`` and
-``subschemachanges`` are options that PostgreSQL does not have, as they are written in the command.
+properties of the publisher's tables when they were last read (JSON). ``submap``,
+``subschemachanges`` and ``subunrepresentable`` (NULL for ``stop``) are options that PostgreSQL does
+not have, as they are written in the command.
 ``subslotadopted`` is false until it is known where the changes of the slot begin
 (:mod:`subscriber.positions.slot_position`). ``subversion`` changes whenever the row or the table
 states are written (:mod:`subscriber.catalog.catalog_version`).
@@ -77,9 +79,11 @@ SUBSCRIPTION_REL: Final = sa.Table(
     sa.Column("srsublsn", sa.String(32)),
     sa.Column("srerror", TEXT),
     sa.Column("srerrorat", sa.String(40)),
+    sa.Column("srreplaces", sa.Boolean, nullable=False, server_default=sa.false()),
 )
 """The equivalent of pg_subscription_rel. The relation is identified by its name at the publisher,
-because a target has no oids.
+because a target has no oids. ``srreplaces`` says that the next copy first deletes the rows that the
+target's table has.
 """
 
 PUBLICATION: Final = sa.Table(
@@ -273,6 +277,46 @@ stopped transaction fails in the same way again. ``remote_commit_lsn`` is the LS
 ``key_columns`` are the columns of the index, or the columns by which the row was searched; NULL for
 the whole row. It is a JSON list. The three columns with values are also JSON lists; they are NULL
 without ``log_conflict_values``. Rows are in the target's column order.
+"""
+
+REPLACED_VALUE: Final = sa.Table(
+    "subscriber_replaced_value",
+    CATALOG,
+    sa.Column("subid", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("nspname", NAME, primary_key=True),
+    sa.Column("relname", NAME, primary_key=True),
+    sa.Column("columnname", NAME, primary_key=True),
+    sa.Column("relation", sa.String(260), nullable=False),
+    sa.Column("key_columns", TEXT),
+    _counter("replaced"),
+    sa.Column("first_lsn", sa.String(32), nullable=False),
+    sa.Column("last_lsn", sa.String(32), nullable=False),
+)
+"""How many values of a column the target could not hold and got NULL instead
+(``unrepresentable_values``).
+
+``nspname`` and ``relname`` are the publisher's names, ``relation`` is the target's table.
+``key_columns`` is the JSON list of the columns of its key, NULL if it has no key. The LSNs are
+those of the first and the last such value: the commit LSN of the transaction, or that of the
+snapshot of a copy.
+"""
+
+REPLACED_ROW: Final = sa.Table(
+    "subscriber_replaced_row",
+    CATALOG,
+    sa.Column("replacedid", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("recorded_at", sa.String(40), nullable=False),
+    sa.Column("subid", sa.Integer, nullable=False),
+    sa.Column("relation", sa.String(260), nullable=False),
+    sa.Column("columnname", NAME, nullable=False),
+    sa.Column("remote_lsn", sa.String(32), nullable=False),
+    sa.Column("key_columns", TEXT),
+    sa.Column("key_values", TEXT),
+    sa.Column("replaced_value", TEXT),
+)
+"""The first values of each column that are counted in ``subscriber_replaced_value``, in order.
+
+``key_values`` (a JSON list) and ``replaced_value`` are NULL without ``log_conflict_values``.
 """
 
 LOGICAL_MESSAGE: Final = sa.Table(

@@ -22,11 +22,13 @@ from subscriber.catalog.own_tables import (
 )
 from subscriber.catalog.progress import OriginProgress
 from subscriber.catalog.relation_shapes import forget_all_shapes
+from subscriber.catalog.replaced_values import forget_replaced_values
 from subscriber.catalog.schema_changes import forget_schema_changes
 from subscriber.catalog.subscription_options import Streaming, SubscriptionOptions
 from subscriber.errors import ProgressConflict, UsageError
 from subscriber.lsn import INVALID_LSN, LSN, format_lsn, parse_lsn
 from subscriber.schema.relation_names import RelationNames, parse_names
+from subscriber.schema.value_rules import STOP, ValueRules, parse_value_rules
 
 TwoPhaseState = Literal["d", "p", "e"]
 """The values of ``subtwophasestate`` (C48): disabled; pending, until every table is ready; enabled.
@@ -287,6 +289,7 @@ def delete_subscription(connection: sa.Connection, name: str) -> None:
     drop_messages(connection, subscription.subid)
     forget_conflicts(connection, subscription.subid)
     forget_holds(connection, subscription.subid)
+    forget_replaced_values(connection, subscription.subid)
     connection.execute(sa.delete(SCHEMA_DIFFERENCE).where(SCHEMA_DIFFERENCE.c.subid == subscription.subid))
     forget_all_shapes(connection, subscription.subid)
     forget_schema_changes(connection, subscription.subid)
@@ -312,6 +315,10 @@ def _stored_map(names: RelationNames) -> str | None:
     return str(names) or None
 
 
+def _stored_rules(rules: ValueRules) -> str | None:
+    return None if rules == STOP else str(rules)
+
+
 _OPTIONS: Final[Mapping[str, tuple[str, Callable[[Any], object]]]] = {
     "enabled": ("subenabled", _as_it_is),
     "binary": ("subbinary", _as_it_is),
@@ -329,6 +336,7 @@ _OPTIONS: Final[Mapping[str, tuple[str, Callable[[Any], object]]]] = {
     "map": ("submap", _stored_map),
     "schema_changes": ("subschemachanges", _as_it_is),
     "log_conflict_values": ("sublogconflictvalues", _as_it_is),
+    "unrepresentable_values": ("subunrepresentable", _stored_rules),
 }
 """Each option that is stored: its column, and the conversion to the stored value."""
 
@@ -361,6 +369,7 @@ def _subscription(row: sa.Row[tuple[object, ...]]) -> Subscription:
         map=parse_names(row.submap or ""),
         schema_changes=row.subschemachanges,
         log_conflict_values=row.sublogconflictvalues,
+        unrepresentable_values=STOP if row.subunrepresentable is None else parse_value_rules(row.subunrepresentable),
     )
     return Subscription(
         subid=row.subid,

@@ -9,7 +9,7 @@ from dataclasses import asdict
 import click
 from rich.filesize import decimal
 
-from subscriber.catalog import RelationState
+from subscriber.catalog import RelationState, ReplacedCount
 from subscriber.cli.options import json_option, target_option
 from subscriber.cli.psql_table import format_rows
 from subscriber.cli.schema_change_table import schema_change_parts
@@ -29,6 +29,7 @@ from subscriber.targets import Target, open_target
 _HEADINGS = ("subscription", "enabled", "received", "applied", "lag", "tables", "conflicts", "errors")
 _SLOT_HEADINGS = ("subscription", "slot", "receiver", "confirmed", "WAL status", "retained", "may still grow")
 _RELATION_HEADINGS = ("subscription", "table", "state", "rows", "bytes", "rate", "since", "error")
+_REPLACED_HEADINGS = ("subscription", "table", "column", "values", "first", "last")
 _EXACT_BYTES = 1_000_000
 _STATES = {"i": "init", "d": "copying", "f": "copied", "s": "synced", "r": "ready"}
 
@@ -71,6 +72,9 @@ def command(target: str, as_json: bool) -> None:
     ]
     if pending:
         click.echo("\n" + format_rows(_RELATION_HEADINGS, pending, "Tables that are not ready"))
+    replaced = [_replaced_row(status.name, one) for status in statuses for one in status.replaced_values]
+    if replaced:
+        click.echo("\n" + format_rows(_REPLACED_HEADINGS, replaced, "Values that were replaced by NULL"))
     click.echo("\n" + _runner_line(statuses[0].runner))
     for status in statuses:
         if status.hold is not None:
@@ -198,6 +202,20 @@ def _slot_row(status: SubscriptionStatus) -> list[str]:
         slot.wal_status or "-",
         "-" if slot.retained_bytes is None else decimal(slot.retained_bytes),
         "-" if slot.safe_wal_bytes is None else decimal(max(0, slot.safe_wal_bytes)),
+    ]
+
+
+def _replaced_row(subscription: str, replaced: ReplacedCount) -> list[str]:
+    """How many values of a column the target could not hold, and where the first and the last one
+    were.
+    """
+    return [
+        subscription,
+        replaced.relation,
+        replaced.column,
+        f"{replaced.count:,}",
+        replaced.first_lsn,
+        replaced.last_lsn,
     ]
 
 

@@ -18,6 +18,7 @@ from subscriber.apply.prepared import still_prepared
 from subscriber.catalog import Subscription
 from subscriber.commands import publisher_slots, requirements
 from subscriber.commands.check_target_tables import check_relations
+from subscriber.commands.check_value_rules import check_value_rules, warn_unused_rules
 from subscriber.commands.notices import Notify, warn_unused_names
 from subscriber.commands.publisher_connection import connected
 from subscriber.commands.release_slot import leave_journal, release_slot, while_progress_stands
@@ -136,6 +137,8 @@ def alter_options(
     requirements.check_target(target, changes)
     if "map" in changes:
         _check_map(target, subscription, changes["map"], notify)
+    if "unrepresentable_values" in changes:
+        _check_value_rules(target, subscription, changes, notify)
     slot_options = {name: changes[name] for name in ("failover",) if name in changes}
     if changes.get("two_phase") is False:
         slot_options["two_phase"] = False
@@ -192,6 +195,15 @@ def _check_map(target: Target, subscription: Subscription, names: RelationNames,
     check_relations(target, found, names)
     if found:
         warn_unused_names(notify, names, found)
+
+
+def _check_value_rules(target: Target, subscription: Subscription, changes: Mapping[str, Any], notify: Notify) -> None:
+    rules = changes["unrepresentable_values"]
+    check_value_rules(target, rules, changes.get("map", subscription.options.map))
+    with target.reporting(), target.engine.connect() as connection:
+        found = [(one.schema, one.name) for one in catalog.relations_of(connection, subscription.subid)]
+    if found:
+        warn_unused_rules(notify, rules, found)
 
 
 def _check_two_phase(subscription: Subscription, changes: Mapping[str, Any]) -> None:

@@ -59,6 +59,7 @@ def subscription_statuses(target: Target, settings: Settings) -> list[Subscripti
                     statistics=catalog.statistics_of(connection, subscription.subid),
                     runner=runner,
                     schema_changes=tuple(catalog.schema_changes_of(connection, subscription.subid)),
+                    replaced_values=tuple(catalog.replaced_counts(connection, subscription.subid)),
                 ),
                 hold=_hold(holds.get(subscription.subid)),
             )
@@ -92,7 +93,7 @@ def _runner(target: Target, connection: Connection) -> RunnerStatus | None:
     )
 
 
-def _status(
+def _status(  # noqa: PLR0913 - one argument for each source
     subscription: Subscription,
     settings: Settings,
     target_identifier: str,
@@ -102,6 +103,7 @@ def _status(
     statistics: dict[str, Any],
     runner: RunnerStatus | None,
     schema_changes: tuple[catalog.SchemaChange, ...],
+    replaced_values: tuple[catalog.ReplacedCount, ...],
 ) -> SubscriptionStatus:
     # The publisher is read first: if nothing is behind, the journal then has at least the same
     # position.
@@ -141,6 +143,7 @@ def _status(
         last_error=statistics.get("last_error"),
         last_error_at=statistics.get("last_error_at"),
         schema_changes=schema_changes,
+        replaced_values=replaced_values,
         history_diverged=publisher_lsn is not None and known > publisher_lsn,
         sync_errors=statistics.get("sync_error_count", 0),
         last_error_resolved_at=statistics.get("last_error_resolved_at"),

@@ -151,6 +151,8 @@ class SubscriptionStatus:
         last_error_at: when the last error occurred.
         last_error_resolved_at: since when the last error is resolved; None while it is not.
         schema_changes: the tables that were altered in the target, oldest first.
+        replaced_values: how many values of which columns the target could not hold and got NULL
+            instead, by relation and column.
         history_diverged: whether more was received than the publisher has, because it was restored
             to an older state.
         slot: the replication slot; None if the publisher cannot be queried, or has no slot with
@@ -181,6 +183,7 @@ class SubscriptionStatus:
     last_error: str | None
     last_error_at: str | None
     schema_changes: tuple[catalog.SchemaChange, ...] = ()
+    replaced_values: tuple[catalog.ReplacedCount, ...] = ()
     history_diverged: bool = False
     sync_errors: int = 0
     last_error_resolved_at: str | None = None

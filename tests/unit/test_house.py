@@ -314,6 +314,8 @@ _PROVEN_BY_SERVERS: Final = {
     "publisher/server_facts": "conformance/test_migration_check.py",
     "publisher/table_facts": "conformance/test_migration_check.py",
     "publisher/table_objects": "conformance/test_schema_step.py",
+    "publisher/read_values": "conformance/test_migration_check.py",
+    "migration/scan_values": "conformance/test_migration_check.py",
     "publisher/unreplicated_objects": "conformance/test_migration_check.py",
     "scenario/nodes/mirror": "conformance/test_target_node.py",
     "scenario/nodes/own_database": "conformance/test_own_database.py",

@@ -9,6 +9,7 @@ import sqlalchemy as sa
 
 from subscriber.errors import UnsupportedValue
 from subscriber.targets.target_table import TargetColumn
+from subscriber.targets.unrepresentable import refused_one_by_one
 
 
 class GenericValues:
@@ -30,6 +31,12 @@ class GenericValues:
         del type_oid, column  # the requirements of the column's type are not known
         bound: list[Any] = values.to_pylist()
         return bound
+
+    def unrepresentable_values(self, type_oid: int, column: TargetColumn, values: pa.Array) -> pa.Array:
+        """See :meth:`Values.unrepresentable_values`; the values that :meth:`bind_values`
+        refuses.
+        """
+        return refused_one_by_one(lambda some: self.bind_values(type_oid, column, some), values)
 
     def refused_binary(self, type_oid: int, column: TargetColumn, number: int | None = None) -> UnsupportedValue | None:
         """See :meth:`Values.refused_binary`; always None.

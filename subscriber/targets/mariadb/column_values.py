@@ -9,6 +9,7 @@ import sqlalchemy as sa
 
 from subscriber.targets.generic.values import GenericValues
 from subscriber.targets.mariadb import values as mariadb_values
+from subscriber.targets.mariadb.refused_values import unrepresentable_values
 from subscriber.targets.target_table import TargetColumn
 
 
@@ -23,6 +24,10 @@ class MariaDBValues(GenericValues):
         """See :func:`subscriber.targets.mariadb.values.accepts`."""
         del type_modifier  # the values are checked
         return mariadb_values.accepts(type_oid, column, values)
+
+    def unrepresentable_values(self, type_oid: int, column: TargetColumn, values: pa.Array) -> pa.Array:
+        """See :func:`subscriber.targets.mariadb.refused_values.unrepresentable_values`."""
+        return unrepresentable_values(type_oid, column, values)
 
     def bind_values(self, type_oid: int, column: TargetColumn, values: pa.Array) -> list[Any]:
         """See :func:`subscriber.targets.mariadb.values.bind_values`."""

@@ -43,8 +43,16 @@ import pyarrow.compute as pc
 from subscriber.errors import TargetRelationError
 from subscriber.targets import conversion
 from subscriber.targets.conversion import converted, converts
-from subscriber.targets.declared_columns import check_digits, check_text_length, declared_length
+from subscriber.targets.declared_columns import (
+    check_digits,
+    check_text_length,
+    declared_length,
+    none_of,
+    too_long,
+    unfit_digits,
+)
 from subscriber.targets.target_table import TargetColumn
+from subscriber.targets.unrepresentable import refused_one_by_one
 from subscriber.types import BUILT_IN_TYPES, declared_type, family_of, type_name
 
 INTEGER, TEXT, BLOB, REAL, NUMERIC = "INTEGER", "TEXT", "BLOB", "REAL", "NUMERIC"
@@ -216,6 +224,18 @@ def bind_values(type_oid: int, column: TargetColumn, values: pa.Array) -> list[A
         values = _sized(column, values)
     bound: list[Any] = values.to_pylist()
     return bound
+
+
+def unrepresentable_values(type_oid: int, column: TargetColumn, values: pa.Array) -> pa.Array:
+    """For each value whether :func:`bind_values` refuses it."""
+    if _conversion(type_oid, column) is not None:
+        return refused_one_by_one(lambda some: bind_values(type_oid, column, some), values)
+    word, sized, _ = column.declared_type.partition("(")
+    if not sized or not pa.types.is_string(values.type):
+        return none_of(values)
+    if word == _DECLARED_NUMERIC:
+        return unfit_digits(column, values)
+    return too_long(column, values) if word == _DECLARED_VARCHAR else none_of(values)
 
 
 def accepts_all(type_oid: int, type_modifier: int, column: TargetColumn) -> bool:

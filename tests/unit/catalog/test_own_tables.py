@@ -30,6 +30,8 @@ def test_the_catalog_is_created_once(engine):
         "subscriber_apply_hold",
         "subscriber_conflict",
         "subscriber_control",
+        "subscriber_replaced_row",
+        "subscriber_replaced_value",
         "subscriber_runner",
         "subscriber_relation_shape",
         "subscriber_schema_change",
