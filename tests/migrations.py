@@ -1,0 +1,125 @@
+"""A migration as a user carries it out: commands of ``subscriber``, each in a process of its own,
+and ``subscriber run`` beside them.
+
+::
+
+    tests/data/<model>.sql ──▶ publisher ◀── Application
+                                   │
+                           subscriber run ◀── subscriber sql, schema, verify, cutover
+                                   ▼
+                                target ──▶ comparison by tests' own judge (compare_tables)
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from subscriber.lsn import parse_lsn
+from subscriber.targets import Target, open_target
+from subscriber.verify.compare_tables import compare_tables, published_tables
+from tests.application import PUBLICATION, load_model
+from tests.conftest import Database
+from tests.crash.harness import Runner, wait_until
+from tests.target_databases import KINDS, opened
+
+__all__ = ["KINDS", "Migration", "migrating"]
+
+SUBSCRIPTION = "s"
+
+
+@dataclass
+class Migration:
+    """A publisher with a model, and a target that is to take its place.
+
+    Attributes:
+        model: the name of the model.
+        publisher: the database that is migrated.
+        kind: the kind of the target.
+        runner: runs commands, and ``subscriber run``.
+    """
+
+    model: str
+    publisher: Database
+    kind: str
+    runner: Runner
+
+    def call(self, *arguments: str, code: int = 0) -> str:
+        """Run one command, which must end with this exit code; returns its standard output."""
+        answer = self._called(*arguments)
+        assert answer.returncode == code, f"{arguments}: {answer.returncode}\n{answer.stdout}\n{answer.stderr}"
+        return answer.stdout
+
+    def answer(self, *arguments: str) -> tuple[int, Any]:
+        """Run one command with ``--json``; returns its exit code and what it printed, read."""
+        answer = self._called(*arguments, "--json")
+        assert answer.stdout, answer.stderr
+        return answer.returncode, json.loads(answer.stdout)
+
+    def _called(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return self.runner.call(*arguments, timeout=300)
+
+    def create(self, options: str) -> str:
+        """Create the subscription; returns the command's notices."""
+        statement = (
+            f"CREATE SUBSCRIPTION {SUBSCRIPTION} CONNECTION '{self.publisher.conninfo}' PUBLICATION {PUBLICATION}"
+        )
+        answer = self._called("sql", "-c", f"{statement} WITH ({options})")
+        assert answer.returncode == 0, answer.stderr
+        return answer.stderr
+
+    def status(self) -> dict[str, Any]:
+        return self.runner.status()[SUBSCRIPTION]
+
+    def wait_until_ready(self) -> None:
+        """Wait until every table is ready."""
+        wait_until(lambda: set(self.status()["tables"]) == {"r"}, "tables to be ready", 170)
+
+    def wait_until_applied(self) -> None:
+        """Wait until the target has everything that is committed now. The application has ended."""
+        ((text,),) = self.publisher.execute("SELECT pg_current_wal_insert_lsn()::text")
+        self.publisher.execute("SELECT pg_logical_emit_message(true, 'tests', 'flushed with its commit')")
+        mark = parse_lsn(text)
+
+        def passed() -> bool:
+            found = self.status()
+            assert found["last_error"] is None or found["last_error_resolved_at"], found["last_error"]
+            received = found["received_lsn"]
+            return received is not None and parse_lsn(received) > mark and found["lag_seconds"] == 0
+
+        wait_until(passed, f"the target to have all up to {mark:X}", 100)
+
+    @contextmanager
+    def target(self) -> Iterator[Target]:
+        """The target, opened by this process."""
+        with open_target(self.runner.target) as target:
+            yield target
+
+    def differences(self) -> list[str]:
+        """The tables that differ, by the tests' own judge. Neither side may be written."""
+        with self.target() as target:
+            tables = published_tables(self.publisher.conninfo, [PUBLICATION])
+            found = compare_tables(self.publisher.conninfo, target, tables)
+        return [str(one) for one in found if not one.is_equal]
+
+
+@contextmanager
+def migrating(
+    model: str, kind: str, publisher: Database, request: pytest.FixtureRequest, folder: Path
+) -> Iterator[Migration]:
+    """A migration at its beginning: the publisher has the model, the target has nothing."""
+    publisher.execute(load_model(model))
+    with opened(kind, request, folder) as target:
+        target.engine.dispose()
+        runner = Runner(target.engine.url.render_as_string(hide_password=False), folder / "runner")
+        try:
+            yield Migration(model, publisher, kind, runner)
+        finally:
+            runner.close()
