@@ -45,6 +45,16 @@ FAILPOINTS: Final = frozenset(
         "copy.block",
         "copy.commit",
         "handover",
+        "cutover.preconditions",
+        "cutover.writes",
+        "cutover.barrier",
+        "cutover.sequences",
+        "cutover.schema",
+        "cutover.verify",
+        "cutover.reverse",
+        "cutover.switch",
+        "cutover.undo",
+        "cutover.finish",
     )
     for moment in ("before", "after")
 )

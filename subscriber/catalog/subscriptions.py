@@ -13,6 +13,7 @@ from subscriber.catalog.catalog_version import new_version, note_change
 from subscriber.catalog.conflicts import forget_conflicts
 from subscriber.catalog.logical_messages import drop_messages
 from subscriber.catalog.own_tables import (
+    CUTOVER,
     PREPARED_TRANSACTION,
     SCHEMA_DIFFERENCE,
     SUBSCRIPTION,
@@ -285,6 +286,7 @@ def delete_subscription(connection: sa.Connection, name: str) -> None:
     subscription.progress.drop(connection)
     drop_messages(connection, subscription.subid)
     forget_conflicts(connection, subscription.subid)
+    connection.execute(sa.delete(CUTOVER).where(CUTOVER.c.subid == subscription.subid))
     connection.execute(sa.delete(SCHEMA_DIFFERENCE).where(SCHEMA_DIFFERENCE.c.subid == subscription.subid))
     forget_all_shapes(connection, subscription.subid)
     forget_schema_changes(connection, subscription.subid)
