@@ -17,8 +17,9 @@ left as it is, and what is gone is no error.
 
 from __future__ import annotations
 
+import contextlib
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -308,23 +309,20 @@ def _read_write(connection: Connection) -> None:
     connection.execute(sql.SQL("SET {} = off").format(sql.Identifier(SETTING)))
 
 
-class _refused:  # noqa: N801 - used as a function
+@contextlib.contextmanager
+def _refused(where: str) -> Iterator[None]:
     """Errors of a server in the block become errors of this program, with the server's text."""
-
-    def __init__(self, where: str) -> None:
-        self._where = where
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, _kind: object, error: BaseException | None, _frames: object) -> None:
-        if isinstance(error, psycopg.Error) and error.sqlstate is not None:
-            told = error_of(error)
-            raise PublisherNotReady(
-                f"{self._where} refuses the way back: {told.message}",
-                sqlstate=told.sqlstate,
-                hint="Put that right and run the command again, or run it without --reverse.",
-            ) from None
+    try:
+        yield
+    except psycopg.Error as error:
+        if error.sqlstate is None:  # the connection was lost
+            raise
+        told = error_of(error)
+        raise PublisherNotReady(
+            f"{where} refuses the way back: {told.message}",
+            sqlstate=told.sqlstate,
+            hint="Put that right and run the command again, or run it without --reverse.",
+        ) from None
 
 
 def _too_old(side: str, version: int) -> Obstacle:
