@@ -2,9 +2,9 @@
 
 ::
 
-    check, decode, demo, explain,
-    journal, publication, run, scenario,
-    sql, status                            the verbs; each module has a click command ``command``
+    check, cutover, decode, demo,
+    explain, journal, publication, run,
+    scenario, sql, status                  the verbs; each module has a click command ``command``
     options                                options that several verbs share, and logging
     psql_table                             tables as psql prints them
     backslash                              the backslash commands of ``sql``
@@ -39,6 +39,7 @@ from subscriber.waiting import told_by
 
 VERBS: Final = {
     "check": "Say what would go wrong with a subscription, before anything is changed.",
+    "cutover": "Switch an application over from the publisher to the target, in steps.",
     "decode": "Print what a journal contains as an output plugin writes it.",
     "demo": "Replicate an embedded PostgreSQL 18 into SQLite through Spark.",
     "explain": "Show why emulated publications sent, rewrote or left out changes.",
@@ -55,7 +56,7 @@ A module is loaded when its verb is used, so that ``--help`` does not wait for S
 """
 
 
-_COMMANDS: Final = frozenset({"check", "explain", "publication", "sql", "status"})
+_COMMANDS: Final = frozenset({"check", "cutover", "explain", "publication", "sql", "status"})
 """Verbs that print what they wait for. The other verbs log it."""
 
 

@@ -39,6 +39,8 @@ from subscriber.waiting import session
 
 SETTING: Final = "default_transaction_read_only"
 
+Setting = Literal["on", "off"]
+
 _MAY_ALTER: Final = """
 SELECT pg_has_role(d.datdba, 'USAGE') OR (SELECT rolsuper FROM pg_roles WHERE rolname = current_user), current_user::text,
  EXISTS (SELECT FROM pg_roles WHERE rolname = 'pg_read_all_stats') AND pg_has_role('pg_read_all_stats', 'USAGE')
@@ -68,7 +70,7 @@ class Fence:
     """
 
     database: str
-    former: Literal["on", "off"] | None
+    former: Setting | None
     since: str
 
 
@@ -113,7 +115,7 @@ def fence_obstacles(connection: Connection) -> list[tuple[str, str]]:
     return found
 
 
-def own_setting(connection: Connection) -> Literal["on", "off"] | None:
+def own_setting(connection: Connection) -> Setting | None:
     """The database's own value of the setting; None if it has none.
 
     Raises:
@@ -123,7 +125,7 @@ def own_setting(connection: Connection) -> Literal["on", "off"] | None:
     return None if not values else "on" if _is_on(values[0]) else "off"
 
 
-def raise_fence(connection: Connection, former: Literal["on", "off"] | None) -> Fence:
+def raise_fence(connection: Connection, former: Setting | None) -> Fence:
     """Make every later session of the database read-only; it may be so already.
 
     Args:
@@ -139,7 +141,7 @@ def raise_fence(connection: Connection, former: Literal["on", "off"] | None) -> 
     return Fence(connection.info.dbname, former, row[0])
 
 
-def lift_fence(connection: Connection, former: Literal["on", "off"] | None) -> None:
+def lift_fence(connection: Connection, former: Setting | None) -> None:
     """Give the database its former setting back.
 
     Raises:
