@@ -208,4 +208,4 @@ def _quoted(connection: Connection, name: str) -> str:
 def _is_on(value: str) -> bool:
     """PostgreSQL's reading of a boolean setting (parse_bool), for the values that it accepts."""
     text = value.strip().lower()
-    return text == "1" or text == "on" or (text != "" and ("true".startswith(text) or "yes".startswith(text)))
+    return text in {"1", "on"} or (text != "" and ("true".startswith(text) or "yes".startswith(text)))
