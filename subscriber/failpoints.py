@@ -55,6 +55,8 @@ FAILPOINTS: Final = frozenset(
         "cutover.switch",
         "cutover.undo",
         "cutover.finish",
+        "hold.pause",
+        "hold.reach",
     )
     for moment in ("before", "after")
 )

@@ -182,6 +182,22 @@ RUNNER: Final = sa.Table(
 (:mod:`subscriber.runtime.heartbeat`). Times are UTC, ISO 8601.
 """
 
+APPLY_HOLD: Final = sa.Table(
+    "subscriber_apply_hold",
+    CATALOG,
+    sa.Column("subid", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("holder", sa.String(32), nullable=False),
+    sa.Column("host", sa.String(255), nullable=False),
+    sa.Column("processid", sa.BigInteger, nullable=False),
+    sa.Column("heldsince", sa.String(40), nullable=False),
+    sa.Column("heartbeatat", sa.String(40), nullable=False),
+    sa.Column("state", sa.String(16), nullable=False),
+    sa.Column("boundlsn", sa.String(32)),
+    sa.Column("reachedlsn", sa.String(32)),
+)
+"""A row for each subscription whose apply a command holds (:mod:`subscriber.catalog.apply_holds`).
+Times are UTC, ISO 8601.
+"""
 
 ORIGIN_STATUS: Final = sa.Table(
     "subscriber_replication_origin_status",

@@ -9,6 +9,7 @@ from typing import Any, Final, Literal
 
 import sqlalchemy as sa
 
+from subscriber.catalog.apply_holds import forget_holds
 from subscriber.catalog.catalog_version import new_version, note_change
 from subscriber.catalog.conflicts import forget_conflicts
 from subscriber.catalog.logical_messages import drop_messages
@@ -272,7 +273,7 @@ def _update(connection: sa.Connection, subid: int, **columns: object) -> None:
 
 
 def delete_subscription(connection: sa.Connection, name: str) -> None:
-    """Delete a subscription with its table states, progress and statistics.
+    """Delete a subscription with its table states, progress, statistics and hold.
 
     Subscription numbers are used again, so no row with this number may remain.
 
@@ -287,6 +288,7 @@ def delete_subscription(connection: sa.Connection, name: str) -> None:
     drop_messages(connection, subscription.subid)
     forget_conflicts(connection, subscription.subid)
     connection.execute(sa.delete(CUTOVER).where(CUTOVER.c.subid == subscription.subid))
+    forget_holds(connection, subscription.subid)
     connection.execute(sa.delete(SCHEMA_DIFFERENCE).where(SCHEMA_DIFFERENCE.c.subid == subscription.subid))
     forget_all_shapes(connection, subscription.subid)
     forget_schema_changes(connection, subscription.subid)

@@ -23,6 +23,7 @@ from pyspark.sql import DataFrame
 from subscriber.apply.applier import Applier, ApplyResult
 from subscriber.errors import PipelineError, Stopped, SubscriberError
 from subscriber.lsn import LSN, format_lsn
+from subscriber.pipeline.apply_bound import ApplyBound
 from subscriber.pipeline.frame_query import FrameQuery, Option
 from subscriber.pipeline.frame_source import FrameStreamReader, as_option
 from subscriber.pipeline.planning_error import left_error
@@ -68,6 +69,7 @@ class ApplyQuery:
         turn: held while the target is written.
         on_failure: called after a batch has failed, in the thread that applies. It decides whether
             the batch is tried again, and when.
+        bound: up to where batches may apply; None if there is never a bound.
     """
 
     def __init__(
@@ -81,7 +83,9 @@ class ApplyQuery:
         on_applied: Callable[[ApplyResult], None],
         turn: contextlib.AbstractContextManager[object],
         on_failure: OnFailure = end_query,
+        bound: ApplyBound | None = None,
     ) -> None:
+        bound = bound or ApplyBound()
         self._applier = applier
         # The checkpoint is removed with the query: the progress in the target decides where a query
         # begins (progress_with_data).
@@ -109,8 +113,9 @@ class ApplyQuery:
             self._rows,
             reader,
             on_failure,
-            tail=Tail(reader, self._progress_file, applier.interruption.stop),
+            tail=Tail(reader, self._progress_file, applier.interruption.stop, bound),
             turn=turn,
+            bound=bound,
         )
         options = self._options(stream, settings)
         self._sink.begin(name)
@@ -261,5 +266,6 @@ class StartQuery(Protocol):
         on_applied: Callable[[ApplyResult], None],
         turn: contextlib.AbstractContextManager[object],
         on_failure: OnFailure = end_query,
+        bound: ApplyBound | None = None,
     ) -> ApplyQuery:
         """Start a query and return it; the arguments are those of :class:`ApplyQuery`."""

@@ -112,6 +112,8 @@ class CopyQuery:
         filters: the row filters; a row is copied if it passes at least one of them. Empty: all
             rows.
         tid_ranges: whether the server can scan a range of ctids.
+        casts: pairs of a column and the built-in type as which the server reads the column's text,
+            for a comparison with a column of this type; a copy has none.
     """
 
     schema: str
@@ -119,11 +121,15 @@ class CopyQuery:
     columns: tuple[str, ...]
     filters: tuple[str, ...]
     tid_ranges: bool
+    casts: tuple[tuple[str, str], ...] = ()
 
     def command(self, part: CopyRange, copy_format: CopyFormat) -> str:
         """The COPY command for a range."""
         piece = part.piece
-        columns = ", ".join(map(quoted, self.columns))
+        casts = dict(self.casts)
+        columns = ", ".join(
+            f"CAST({quoted(name)}::text AS {casts[name]})" if name in casts else quoted(name) for name in self.columns
+        )
         source = f"{'ONLY ' if piece.only else ''}{quoted(piece.schema, piece.name)} AS {quoted(self.table)}"
         conditions = [f"({' OR '.join(self.filters)})"] if self.filters else []
         if piece.row_slots:

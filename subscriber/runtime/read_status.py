@@ -16,7 +16,6 @@ from subscriber.journal.storage import journal_url, open_storage
 from subscriber.lsn import INVALID_LSN, LSN, format_lsn
 from subscriber.publisher.publisher import Publisher, Slot, connect_publisher
 from subscriber.runtime.copy_progress import CopyStatus, read_copies
-from subscriber.runtime.heartbeat import is_alive
 from subscriber.runtime.subscription_status import (
     CopyFigures,
     RelationStatus,
@@ -77,7 +76,7 @@ def _runner(target: Target, connection: Connection) -> RunnerStatus | None:
         return None
     held = None if target.run_lock is None else target.run_lock.is_held(connection)
     return RunnerStatus(
-        alive=is_alive(runner, held),
+        alive=catalog.is_alive(runner, held),
         host=runner.host,
         process_id=runner.process_id,
         started_at=runner.started_at,

@@ -30,6 +30,10 @@ class DuckDBValues(GenericValues):
         """See :func:`subscriber.targets.duckdb.values.bind_values`."""
         return duckdb_values.bind_values(type_oid, column, values)
 
+    def read_as(self, type_oid: int, column: TargetColumn) -> int | None:
+        """See :func:`subscriber.targets.duckdb.values.conversion_of`."""
+        return duckdb_values.conversion_of(type_oid, column)
+
     def readable(self, column: TargetColumn) -> sa.ColumnElement[Any]:
         """See :meth:`Values.readable`; dates and times as text.
 

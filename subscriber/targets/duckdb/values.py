@@ -192,8 +192,8 @@ def as_stored(type_oid: int, column: TargetColumn, values: pa.Array) -> pa.Array
     Raises:
         UnsupportedValue: the column cannot store a value exactly.
     """
-    into = _STANDS_FOR.get(column.storage)
-    if column.storage not in _allowed(type_oid) and into is not None and converts(type_oid, into):
+    into = conversion_of(type_oid, column)
+    if into is not None:
         values = converted(into, column, values)
     if pa.types.is_boolean(values.type):
         return pc.if_else(values, "t", "f") if column.storage == VARCHAR else values
@@ -205,6 +205,15 @@ def as_stored(type_oid: int, column: TargetColumn, values: pa.Array) -> pa.Array
     if column.storage in (DATE, TIMESTAMP, TIMESTAMPTZ) and pc.any(pc.ends_with(values, " BC")).as_py():
         return pc.replace_substring_regex(values, _BC, r"\1 (BC)\2")
     return values
+
+
+def conversion_of(type_oid: int, column: TargetColumn) -> int | None:
+    """The PostgreSQL type as which values of another type are read before they are bound.
+
+    None if values are not converted.
+    """
+    into = _STANDS_FOR.get(column.storage)
+    return into if column.storage not in _allowed(type_oid) and converts(type_oid, into) else None
 
 
 def accepts(type_oid: int, column: TargetColumn, values: pa.Array) -> bool:

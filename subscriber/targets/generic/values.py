@@ -40,6 +40,11 @@ class GenericValues:
         del type_oid, column, number
         return None
 
+    def read_as(self, type_oid: int, column: TargetColumn) -> int | None:
+        """See :meth:`Values.read_as`; not known."""
+        del type_oid, column
+        return None
+
     def readable(self, column: TargetColumn) -> sa.ColumnElement[Any]:
         """See :meth:`Values.readable`."""
         return sa.column(column.name)

@@ -28,6 +28,10 @@ class MariaDBValues(GenericValues):
         """See :func:`subscriber.targets.mariadb.values.bind_values`."""
         return mariadb_values.bind_values(type_oid, column, values)
 
+    def read_as(self, type_oid: int, column: TargetColumn) -> int | None:
+        """See :func:`subscriber.targets.mariadb.values.conversion_of`."""
+        return mariadb_values.conversion_of(type_oid, column)
+
     def readable(self, column: TargetColumn) -> sa.ColumnElement[Any]:
         """See :meth:`Values.readable`; times without trailing zeros in the fraction, as in
         PostgreSQL.

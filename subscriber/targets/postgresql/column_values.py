@@ -22,7 +22,7 @@ from subscriber.targets.postgresql.catalog import (
 from subscriber.targets.target_table import (
     TargetColumn,
 )
-from subscriber.types import declared_type
+from subscriber.types import BUILT_IN_TYPES, declared_type, type_name
 
 _SIZED_TEXTS: Final = frozenset({"character varying", "character"})
 
@@ -33,6 +33,10 @@ _SAME_VALUES: Final = frozenset(
 types, text, oid, the floating-point types, character, varchar, date, time, timestamp, timestamptz,
 timetz, numeric and uuid.
 """
+
+
+_OIDS: Final = {type_name(oid): oid for oid in BUILT_IN_TYPES}
+"""The built-in types by their names."""
 
 
 class PostgreSQLValues(GenericValues):
@@ -58,6 +62,11 @@ class PostgreSQLValues(GenericValues):
         del type_oid  # the server knows the column's type and reads the text
         bound: list[Any] = column_texts(column, values).to_pylist()
         return bound
+
+    def read_as(self, type_oid: int, column: TargetColumn) -> int | None:
+        """See :meth:`Values.read_as`; the column's own type, where it is built in."""
+        oid = _OIDS.get(column.storage)
+        return None if oid == type_oid else oid
 
     def refused_binary(self, type_oid: int, column: TargetColumn, number: int | None = None) -> UnsupportedValue | None:
         """See :meth:`Values.refused_binary`."""

@@ -63,6 +63,14 @@ class Values(Protocol):
         """
         ...
 
+    def read_as(self, type_oid: int, column: TargetColumn) -> int | None:
+        """The PostgreSQL type as which ``column`` reads the text of a value of another type.
+
+        None if the column stores the values of the type as they are, or if it is not known how it
+        reads them.
+        """
+        ...
+
     def readable(self, column: TargetColumn) -> sa.ColumnElement[Any]:
         """The expression to use in a query that must show each stored value of a column unchanged.
 

@@ -26,3 +26,7 @@ class SQLiteValues(GenericValues):
     def bind_values(self, type_oid: int, column: TargetColumn, values: pa.Array) -> list[Any]:
         """See :func:`subscriber.targets.sqlite.values.bind_values`."""
         return sqlite_values.bind_values(type_oid, column, values)
+
+    def read_as(self, type_oid: int, column: TargetColumn) -> int | None:
+        """See :func:`subscriber.targets.sqlite.values.conversion_of`."""
+        return sqlite_values.conversion_of(type_oid, column)

@@ -105,7 +105,7 @@ def check_column(type_oid: int, column: TargetColumn) -> None:
         TargetRelationError: with the column's name, its declared type, and a declaration that
             works.
     """
-    if column.storage in _allowed(type_oid) or _conversion(type_oid, column) is not None:
+    if column.storage in _allowed(type_oid) or conversion_of(type_oid, column) is not None:
         return
     name = type_name(type_oid)
     raise TargetRelationError(
@@ -116,7 +116,7 @@ def check_column(type_oid: int, column: TargetColumn) -> None:
     )
 
 
-def _conversion(type_oid: int, column: TargetColumn) -> int | None:
+def conversion_of(type_oid: int, column: TargetColumn) -> int | None:
     """The PostgreSQL type as which values of another type are read before they are bound.
 
     None if values are not converted.
@@ -200,7 +200,7 @@ def bind_values(type_oid: int, column: TargetColumn, values: pa.Array) -> list[A
     Raises:
         UnsupportedValue: a value does not have the column's declared type.
     """
-    into = _conversion(type_oid, column)
+    into = conversion_of(type_oid, column)
     if into is not None:
         type_oid, values = into, converted(into, column, values)
     arrow_type = values.type
@@ -222,7 +222,7 @@ def accepts_all(type_oid: int, type_modifier: int, column: TargetColumn) -> bool
     """Whether a column accepts every value of a type: values are not read as another type, and the
     declaration has no size, or that of the publisher's type.
     """
-    if column.storage not in _allowed(type_oid) or _conversion(type_oid, column) is not None:
+    if column.storage not in _allowed(type_oid) or conversion_of(type_oid, column) is not None:
         return False
     is_sized = "(" in column.declared_type
     return not is_sized or column.declared_type == declaration(type_oid, declared_type(type_oid, type_modifier))
