@@ -114,9 +114,9 @@ class RealWorld:
 
     def verify(self) -> VerifyResult:
         """See :meth:`World.verify`."""
-        from subscriber.verify.verify_subscription import VerifyOptions, verify_subscription
+        from subscriber.verify.verify_subscription import verify_subscription
 
-        report = verify_subscription(self._target, self.name, self._settings, VerifyOptions())
+        report = verify_subscription(self._target, self.name, self._settings)
         differing = []
         lines = []
         for one in report.tables:
@@ -127,15 +127,15 @@ class RealWorld:
                 "only_publisher": one.only_publisher,
                 "only_target": one.only_target,
             }
-            lines.append({"table": str(one.table), **counts, "notes": list(one.notes), "error": one.error})
+            lines.append({"table": one.table, **counts, "notes": list(one.notes), "error": one.error})
             if one.error:
                 differing.append(f"{one.table}: {one.error}")
-            elif one.differing or one.only_publisher or one.only_target:
+            elif one.differences:
                 differing.append(
                     f"{one.table}: {one.differing} differing, {one.only_publisher} only at the publisher,"
                     f" {one.only_target} only in the target"
                 )
-        return VerifyResult(report.is_equal, report.lsn, differing, {"tables": lines})
+        return VerifyResult(report.is_equal, report.lsn or INVALID_LSN, differing, {"tables": lines})
 
     def write(self, cutover: Cutover, *, enabled: bool | None = None) -> None:
         """See :meth:`World.write`."""
