@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from subscriber import catalog
 from subscriber.catalog import Subscription
+from subscriber.catalog.cutovers import Cutover, read_cutover
 from subscriber.errors import PublisherError, SubscriberError
 from subscriber.journal.positions import journal_positions
 from subscriber.journal.storage import journal_url, open_storage
@@ -18,6 +19,7 @@ from subscriber.publisher.publisher import Publisher, Slot, connect_publisher
 from subscriber.runtime.copy_progress import CopyStatus, read_copies
 from subscriber.runtime.subscription_status import (
     CopyFigures,
+    CutoverStatus,
     RelationStatus,
     RunnerStatus,
     SlotStatus,
@@ -55,6 +57,7 @@ def subscription_statuses(target: Target, settings: Settings) -> list[Subscripti
                 statistics=catalog.statistics_of(connection, subscription.subid),
                 runner=runner,
                 schema_changes=tuple(catalog.schema_changes_of(connection, subscription.subid)),
+                cutover=_cutover(read_cutover(connection, subscription.subid)),
             )
             for subscription in catalog.list_subscriptions(connection)
         ]
@@ -96,6 +99,7 @@ def _status(
     statistics: dict[str, Any],
     runner: RunnerStatus | None,
     schema_changes: tuple[catalog.SchemaChange, ...],
+    cutover: CutoverStatus | None,
 ) -> SubscriptionStatus:
     # The publisher is read first: if nothing is behind, the journal then has at least the same
     # position.
@@ -141,6 +145,23 @@ def _status(
         slot=None if slot is None else _slot(slot, publisher_lsn),
         slot_missing=publisher_lsn is not None and slot is None and subscription.slot_name is not None,
         runner=runner,
+        cutover=cutover,
+    )
+
+
+def _cutover(found: Cutover | None) -> CutoverStatus | None:
+    if found is None or not found.in_progress:
+        return None
+    fence, reverse = found.options.get("fence"), found.options.get("reverse")
+    return CutoverStatus(
+        state=found.state,
+        step=found.step,
+        started_at=found.started_at,
+        switched_at=found.switched_at,
+        barrier_lsn=_text(found.barrier),
+        process=f"process {found.process_id} on host {found.host}" if found.is_held else None,
+        fenced_database=None if fence is None else fence["database"],
+        way_back=None if reverse is None else reverse["name"],
     )
 
 

@@ -30,6 +30,7 @@ from subscriber.catalog import SchemaChange
 from subscriber.errors import SubscriberError
 from subscriber.runtime.subscription_status import (
     CopyFigures,
+    CutoverStatus,
     RelationStatus,
     RunnerStatus,
     SlotStatus,
@@ -166,6 +167,7 @@ def _status(fields: dict[str, Any]) -> SubscriptionStatus:
             "relations": relations,
             "slot": fields["slot"] and SlotStatus(**fields["slot"]),
             "runner": fields["runner"] and RunnerStatus(**fields["runner"]),
+            "cutover": fields["cutover"] and CutoverStatus(**fields["cutover"]),
             "schema_changes": changes,
         },
     )

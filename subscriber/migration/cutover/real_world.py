@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Sequence
-from typing import Final, cast
+from typing import cast
 
 from subscriber import catalog
 from subscriber.apply.prepared import still_prepared
 from subscriber.catalog import Subscription
 from subscriber.catalog.cutovers import Cutover, write_cutover
+from subscriber.catalog.runner import Runner, is_alive
 from subscriber.commands import publisher_slots
 from subscriber.commands.count_rows import count_rows
 from subscriber.commands.dispatch import run_command
@@ -32,9 +33,6 @@ from subscriber.publisher.publisher import Publisher, connect_publisher
 from subscriber.publisher.sql_connection import Connection
 from subscriber.settings import Settings, redact_conninfo
 from subscriber.targets import Target
-
-_RUN_STALE_SECONDS: Final = 15.0
-"""The age of a run's heartbeat from which on it is taken for dead, if the target has no run lock."""
 
 
 class RealWorld:
@@ -78,17 +76,12 @@ class RealWorld:
             runner = catalog.read_runner(connection)
             lock = self._target.run_lock
             held = None if lock is None else lock.is_held(connection)
-            alive = runner is not None and (
-                held if held is not None else runner.ended_at is None and runner.heartbeat_age <= _RUN_STALE_SECONDS
-            )
             return TargetState(
                 subscription=subscription,
                 tables=catalog.relations_of(connection, subscription.subid),
                 last_error=None if error is None else str(error).partition("\n")[0],
                 prepared=[one.gid for one in still_prepared(self._target, connection, subscription.subid)],
-                runner=f"`subscriber run` is process {runner.process_id} on host {runner.host}"
-                if alive and runner is not None
-                else None,
+                runner=None if runner is None or not is_alive(runner, held) else _described(runner),
             )
 
     def position(self) -> ReachedPosition:
@@ -151,7 +144,7 @@ class RealWorld:
     def drop_subscription(self) -> list[str]:
         """See :meth:`World.drop_subscription`."""
         said: list[str] = []
-        command = DropSubscription(self.name, if_exists=False)
+        command = DropSubscription(self.name, if_exists=False, cascade=False)
         run_command(self._target, command, self._settings, said.append)
         return said
 
@@ -314,3 +307,7 @@ class RealWorld:
     def _conninfo(self) -> str:
         assert self._target.cluster is not None
         return self._target.cluster.conninfo()
+
+
+def _described(runner: Runner) -> str:
+    return f"`subscriber run` is process {runner.process_id} on host {runner.host}"

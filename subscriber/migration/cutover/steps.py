@@ -130,9 +130,7 @@ def _target_refusals(state: TargetState) -> Iterator[Refusal]:
             tuple(state.prepared),
         )
     if state.runner is None:
-        yield Refusal(
-            "no `subscriber run` is running for the target", f"Start `subscriber run --target …`, {_AGAIN}."
-        )
+        yield Refusal("no `subscriber run` is running for the target", f"Start `subscriber run --target …`, {_AGAIN}.")
 
 
 def _publisher_refusals(work: Work, state: PublisherState, slot: str) -> Iterator[Refusal]:

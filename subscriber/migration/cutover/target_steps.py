@@ -35,7 +35,9 @@ class Sequences(Step):
         lines = tuple(text.splitlines()[0] for text in said)
         work.note(self.name, {"messages": list(lines)})
         if left and not work.options.accept_missing:
-            raise Refusal("not every sequence could be set", f"Put that right and run the command again, {_ACCEPT}.", left).error()
+            raise Refusal(
+                "not every sequence could be set", f"Put that right and run the command again, {_ACCEPT}.", left
+            ).error()
         more = f"; accepted: {len(left)} not set" if left else ""
         return Outcome(f"{set_ones} set{more}", lines)
 
@@ -173,9 +175,7 @@ class Reverse(Step):
 
 def no_way_back(work: Work) -> str:
     """The sentence for a target that has none."""
-    return (
-        f"there is no way back from {work.world.target_kind}: only a PostgreSQL target can publish what is written to it"
-    )
+    return f"there is no way back from {work.world.target_kind}: only a PostgreSQL target can publish what is written to it"
 
 
 def check_unwritten(work: Work) -> None:
