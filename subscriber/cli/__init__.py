@@ -5,6 +5,9 @@
     check, cutover, decode, demo,
     explain, journal, publication, run,
     scenario, sql, status                  the verbs; each module has a click command ``command``
+    check, decode, demo, explain,
+    journal, publication, run, scenario,
+    sql, status, verify                    the verbs; each module has a click command ``command``
     options                                options that several verbs share, and logging
     psql_table                             tables as psql prints them
     backslash                              the backslash commands of ``sql``
@@ -49,6 +52,7 @@ VERBS: Final = {
     "run": "Replicate: run the workers of all enabled subscriptions of a target.",
     "sql": "Run CREATE, ALTER and DROP SUBSCRIPTION or PUBLICATION, and queries, on a target.",
     "status": "Show subscriptions, slots, table states, lag, conflicts and errors of a target.",
+    "verify": "Compare publisher and target at one LSN, and repair what differs.",
 }
 """Verb, which is also the name of its module → its description.
 
@@ -57,6 +61,7 @@ A module is loaded when its verb is used, so that ``--help`` does not wait for S
 
 
 _COMMANDS: Final = frozenset({"check", "cutover", "explain", "publication", "sql", "status"})
+_COMMANDS: Final = frozenset({"check", "explain", "publication", "sql", "status", "verify"})
 """Verbs that print what they wait for. The other verbs log it."""
 
 

@@ -15,7 +15,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, Final
 
-from pyspark import SparkContext
+from pyspark import RDD, SparkContext
 
 from subscriber.errors import PipelineError, SubscriberError
 from subscriber.pipeline.jobs import MOST_RANGES
@@ -52,7 +52,7 @@ def run_on_ranges(
     pending = deque(ranges)
     results: queue.Queue[bytes | Exception] = queue.Queue()
     closed = threading.Event()
-    nothing = context.parallelize([], 1)
+    nothing: RDD[Any] = context.parallelize([], 1)
 
     def work() -> None:
         context.setJobGroup(group, group, interruptOnCancel=True)

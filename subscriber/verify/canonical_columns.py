@@ -94,7 +94,7 @@ class ComparedColumn:
             SubscriberError: a text is not a value of its type, or not one of the target's type.
         """
         if self.replace is not None or self._is_converted:
-            decoded = decode_column(self.type_oid, values.cast(pa.binary()), binary=False)
+            decoded = decode_column(self.type_oid, values.cast(pa.binary()), binary=False, column=0)
             if self.replace is not None:
                 decoded = self.replace(decoded)
             if self._is_converted:

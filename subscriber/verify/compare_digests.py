@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Final
 
 import numpy as np
 import sqlalchemy as sa
@@ -33,10 +33,10 @@ from subscriber.verify.row_digests import BucketSums
 from subscriber.verify.table_plan import TablePlan
 from subscriber.verify.target_side import target_batches
 
-if TYPE_CHECKING:
-    from pyspark import SparkContext
-else:
-    SparkContext = Any
+RunTasks = Callable[..., Iterator[bytes]]
+"""Runs tasks on ranges: :func:`subscriber.pipeline.range_tasks.run_on_ranges`, without its first
+argument.
+"""
 
 OnRows = Callable[[int, int], None]
 """Called with the numbers of rows that were read at the publisher and in the target."""
@@ -74,17 +74,17 @@ class TableComparer:
     Args:
         target: the target.
         plan: the table.
-        context: runs the tasks that read a large table; None if this process reads it.
+        run_tasks: runs the tasks that read a large table; None if this process reads it.
         on_rows: called while rows are read.
         stop: ends the comparison with an error.
     """
 
     def __init__(
-        self, target: Target, plan: TablePlan, context: SparkContext | None, on_rows: OnRows, stop: threading.Event
+        self, target: Target, plan: TablePlan, run_tasks: RunTasks | None, on_rows: OnRows, stop: threading.Event
     ) -> None:
         self._target = target
         self._plan = plan
-        self._context = context
+        self._run_tasks = run_tasks
         self._on_rows = on_rows
         self._stop = stop
 
@@ -110,8 +110,8 @@ class TableComparer:
 
     def _publisher_sums(self, ended: threading.Event) -> BucketSums:
         plan = self._plan
-        if self._context is not None and len(plan.ranges) > 1:
-            return self._tasks_sums(self._context, ended)
+        if self._run_tasks is not None and len(plan.ranges) > 1:
+            return self._sums_of_tasks(self._run_tasks, ended)
         sums = BucketSums(plan.side.choice)
 
         def read(rows: int) -> None:
@@ -122,15 +122,12 @@ class TableComparer:
             sums.merge(digest_range(plan.side, part, ended, read))
         return sums
 
-    def _tasks_sums(self, context: SparkContext, ended: threading.Event) -> BucketSums:
-        # Imported here, because pyspark takes a second.
-        from subscriber.pipeline.range_tasks import run_on_ranges
-
-        choice = self._plan.side.choice
-        sums = BucketSums(choice)
+    def _sums_of_tasks(self, run_tasks: RunTasks, ended: threading.Event) -> BucketSums:
+        side = self._plan.side
+        sums = BucketSums(side.choice)
         name = f"verify {self._plan.local.qualified_name} {uuid.uuid4()}"
-        for data in run_on_ranges(context, partial(digest_task, self._plan.side), self._plan.ranges, ended, group=name):
-            part = BucketSums.from_bytes(choice, data)
+        for data in run_tasks(partial(digest_task, side), self._plan.ranges, ended, group=name):
+            part = BucketSums.from_bytes(side.choice, data)
             sums.merge(part)
             self._on_rows(part.rows, 0)
         return sums

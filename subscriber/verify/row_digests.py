@@ -133,11 +133,13 @@ class Choice:
         """For each key whether its row is looked at; None for all."""
         if self.share >= 1:
             return None
-        return keys[1] < np.uint64(int(self.share * 2.0**64))
+        chosen: NDArray[np.bool_] = keys[1] < np.uint64(int(self.share * 2.0**64))
+        return chosen
 
     def bucket(self, keys: Hashes) -> NDArray[np.int64]:
         """The bucket of each key."""
-        return (keys[0] % np.uint64(self.buckets)).astype(np.int64)
+        bucket: NDArray[np.int64] = (keys[0] % np.uint64(self.buckets)).astype(np.int64)
+        return bucket
 
 
 class BucketSums:

@@ -166,10 +166,7 @@ def _buckets(rows: int) -> int:
 def _hidden(copy: CopyPlan) -> tuple[str, ...]:
     if copy.hidden_from is None:
         return ()
-    return (
-        f'row security hides rows of the publisher\'s table from role "{copy.hidden_from}":'
-        " only the others are compared",
-    )
+    return (f'row security hides rows from role "{copy.hidden_from}": only the others are compared',)
 
 
 def _compared(

@@ -21,15 +21,18 @@ from __future__ import annotations
 import logging
 import os
 import threading
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import Final, Protocol
 
 from subscriber import catalog
 from subscriber.catalog import RelationState, Subscription, SubscriptionRelation
 from subscriber.catalog.kept_publishing import read_publishing
+from subscriber.commands.hold_apply import hold_apply
 from subscriber.errors import ProgressConflict, SubscriberError, UsageError
 from subscriber.lsn import LSN
 from subscriber.publisher.copy_plan import TableFiles, table_files
@@ -37,7 +40,7 @@ from subscriber.publisher.publisher import connect_publisher
 from subscriber.publisher.snapshot import Snapshot
 from subscriber.settings import Settings, default_journal
 from subscriber.targets import Target
-from subscriber.verify.compare_digests import LARGE_BYTES
+from subscriber.verify.compare_digests import LARGE_BYTES, RunTasks
 from subscriber.verify.report import (
     OnProgress,
     TableVerification,
@@ -45,11 +48,6 @@ from subscriber.verify.report import (
     VerifyReport,
 )
 from subscriber.verify.verify_table import HeldTable, verify_table
-
-if TYPE_CHECKING:
-    from pyspark import SparkContext
-else:
-    SparkContext = Any
 
 logger = logging.getLogger(__name__)
 
@@ -108,7 +106,7 @@ def verify_subscription(
     options: VerifyOptions | None = None,
     on_progress: OnProgress | None = None,
     *,
-    hold: Hold | None = None,
+    hold: Hold = hold_apply,
     stop: threading.Event | None = None,
 ) -> VerifyReport:
     """Compare the tables of a subscription with the publisher's, and repair them if that is asked.
@@ -119,7 +117,7 @@ def verify_subscription(
         settings: the place of the journals, and the size of a range.
         options: what to compare; everything if it is None.
         on_progress: called while tables are read, from several threads.
-        hold: holds the apply; None for :func:`subscriber.commands.hold_apply.hold_apply`.
+        hold: holds the apply.
         stop: ends the comparison with an error.
 
     Raises:
@@ -143,20 +141,13 @@ def verify_subscription(
         settings,
         options,
         on_progress or (lambda _progress: None),
-        hold or _hold_apply(),
+        hold,
         stop or threading.Event(),
     )
     with verifier:
         for batch in _batches(verifier.sizes(ready)):
             found.update(verifier.compare(batch))
     return VerifyReport(name, tuple(found[one.schema, one.name] for one in relations), options.sample)
-
-
-def _hold_apply() -> Hold:
-    # Imported here: most tests compare with a hold of their own.
-    from subscriber.commands.hold_apply import hold_apply
-
-    return hold_apply
 
 
 def _relations(target: Target, name: str, wanted: Sequence[str]) -> tuple[Subscription, Sequence[SubscriptionRelation]]:
@@ -229,9 +220,10 @@ def _batches(tables: Sequence[_Table]) -> Iterator[list[_Table]]:
 class _Unproven(Exception):
     """What was read is not proven to be of one LSN: the batch is compared again."""
 
-    def __init__(self, error: SubscriberError) -> None:
+    def __init__(self, error: SubscriberError, found: Mapping[tuple[str, str], TableVerification]) -> None:
         super().__init__()
         self.error = error
+        self.repaired = {key: one.repaired for key, one in found.items() if one.repaired}
 
 
 class _Verifier:
@@ -254,7 +246,7 @@ class _Verifier:
         self._on_progress = on_progress
         self._hold = hold
         self._stop = stop
-        self._spark: SparkContext | None = None
+        self._run_tasks: RunTasks | None = None
         self._opened = ExitStack()
 
     def __enter__(self) -> _Verifier:
@@ -290,32 +282,36 @@ class _Verifier:
             SubscriberError: the apply cannot be held, or what was read could not be proven in
                 :data:`ATTEMPTS` attempts.
         """
-        context = self._context() if any(table.bytes >= LARGE_BYTES for table in batch) else None
+        run_tasks = self._tasks() if any(table.bytes >= LARGE_BYTES for table in batch) else None
+        repaired: Counter[tuple[str, str]] = Counter()
         attempt = 1
         while True:
             try:
-                return self._compare_held(batch, context, last=attempt == ATTEMPTS)
+                found = self._compare_held(batch, run_tasks, last=attempt == ATTEMPTS)
+                return {key: _with_repairs(one, repaired[key]) for key, one in found.items()}
             except _Unproven as unproven:
                 logger.info("tables are compared again: %s", unproven.error.message)
+                repaired.update(unproven.repaired)
                 if attempt == ATTEMPTS:
                     raise unproven.error from None
             attempt += 1
 
-    def _context(self) -> SparkContext | None:
+    def _tasks(self) -> RunTasks | None:
         """Spark, started before the apply is held; None if this process is to read everything."""
         if self._options.processes == 1:
             return None
-        if self._spark is None:
+        if self._run_tasks is None:
             # Imported here, because pyspark takes a second.
+            from subscriber.pipeline.range_tasks import run_on_ranges
             from subscriber.pipeline.session import spark_session
 
             cores = self._options.processes or "*"
             session = self._opened.enter_context(spark_session(f"local[{cores}]", _spark_log(self._settings)))
-            self._spark = session.sparkContext
-        return self._spark
+            self._run_tasks = partial(run_on_ranges, session.sparkContext)
+        return self._run_tasks
 
     def _compare_held(
-        self, batch: Sequence[_Table], context: SparkContext | None, *, last: bool
+        self, batch: Sequence[_Table], run_tasks: RunTasks | None, *, last: bool
     ) -> Mapping[tuple[str, str], TableVerification]:
         """Compare the tables of one batch in one hold.
 
@@ -340,17 +336,31 @@ class _Verifier:
                 )
                 try:
                     found[table.key] = verify_table(
-                        self._target, held_table, self._settings, self._options, context, self._on_progress, self._stop
+                        self._target,
+                        held_table,
+                        self._settings,
+                        self._options,
+                        run_tasks,
+                        self._on_progress,
+                        self._stop,
                     )
                 except SubscriberError as error:
                     if (error.transient and not last) or isinstance(error, ProgressConflict):
-                        raise _Unproven(error) from None
+                        raise _Unproven(error, found) from None
                     found[table.key] = replace(_named(self._subscription, table.relation), error=error.report())
             try:
                 held.check()
             except SubscriberError as error:
-                raise _Unproven(error) from None
+                raise _Unproven(error, found) from None
         return found
+
+
+def _with_repairs(found: TableVerification, rows: int) -> TableVerification:
+    """The comparison, with the rows that were repaired in attempts before."""
+    if not rows:
+        return found
+    note = f"{rows} rows were repaired before, when the hold was lost, and the table was compared again"
+    return replace(found, notes=(*found.notes, note), repaired=found.repaired + rows)
 
 
 def _spark_log(settings: Settings) -> Path:

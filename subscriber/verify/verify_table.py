@@ -7,7 +7,6 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
 
 from subscriber.catalog import Subscription, SubscriptionRelation
 from subscriber.errors import ApplyError
@@ -18,16 +17,11 @@ from subscriber.publisher.published_tables import ServerPublications
 from subscriber.publisher.snapshot import Snapshot, snapshot_session
 from subscriber.settings import Settings
 from subscriber.targets import Connection, Target
-from subscriber.verify.compare_digests import Digests, TableComparer
+from subscriber.verify.compare_digests import Digests, RunTasks, TableComparer
 from subscriber.verify.repair_table import repair_table
 from subscriber.verify.report import DifferingKey, OnProgress, TableVerification, VerifyOptions, VerifyProgress
 from subscriber.verify.row_differences import RowDifferences
 from subscriber.verify.table_plan import TablePlan, TableSource, plan_table
-
-if TYPE_CHECKING:
-    from pyspark import SparkContext
-else:
-    SparkContext = Any
 
 logger = logging.getLogger(__name__)
 
@@ -58,7 +52,7 @@ def verify_table(
     table: HeldTable,
     settings: Settings,
     options: VerifyOptions,
-    context: SparkContext | None,
+    run_tasks: RunTasks | None,
     on_progress: OnProgress,
     stop: threading.Event,
 ) -> TableVerification:
@@ -69,7 +63,7 @@ def verify_table(
         table: the table.
         settings: the size of a range.
         options: what to compare, and what to do with differences.
-        context: runs the tasks that read a large table; None if this process reads it.
+        run_tasks: runs the tasks that read a large table; None if this process reads it.
         on_progress: called while rows are read.
         stop: ends the comparison with an error.
 
@@ -79,7 +73,7 @@ def verify_table(
     """
     share = 1.0 if options.sample is None else options.sample
     plan = _plan(target, table, settings, share)
-    comparer = TableComparer(target, plan, context, _counting(table, plan, on_progress), stop)
+    comparer = TableComparer(target, plan, run_tasks, _counting(table, plan, on_progress), stop)
     with _reading(target) as connection:
         digests = comparer.digests(connection)
         buckets = digests.differing

@@ -1,0 +1,167 @@
+"""``subscriber verify`` against real servers: what differs is found and repaired, and nothing else.
+
+The target's tables are created by the subscription and filled by ``--repair`` itself, so these
+tests also show that a repair writes every type as apply does.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from subscriber.errors import ApplyError, UsageError
+from tests.subscribing import Session
+from tests.target_databases import opened
+from tests.verifying import IdleHold, counts, subscribe, verify
+
+pytestmark = [pytest.mark.server, pytest.mark.slow]
+
+KINDS = [
+    "sqlite",
+    "postgresql",
+    pytest.param("mariadb", marks=pytest.mark.long),
+    pytest.param("duckdb", marks=pytest.mark.long),
+]
+
+SCHEMA = """
+CREATE TABLE typed (id bigint PRIMARY KEY, o bool, n numeric(20,6), m numeric, f float8, r real, d date, t timestamp,
+  z timestamptz, c time, u uuid, y bytea, j jsonb, a int[], b char(6), v varchar(40), w text);
+CREATE TABLE bag (a int, b text, c numeric(10,2));
+CREATE TABLE parted (id int, v text, PRIMARY KEY (id)) PARTITION BY RANGE (id);
+CREATE TABLE low PARTITION OF parted FOR VALUES FROM (MINVALUE) TO (4);
+CREATE TABLE high PARTITION OF parted DEFAULT;
+CREATE TABLE part (id int PRIMARY KEY, v text, secret text, g int GENERATED ALWAYS AS (id * 2) STORED);
+CREATE TABLE vacant (id int PRIMARY KEY);
+INSERT INTO typed SELECT n, n % 2 = 0, n * 1.5, n * 1.10, n / 3.0, n / 7.0, '2026-11-01'::date + n,
+  '2026-11-01 01:02:03.5'::timestamp + n * '1 hour'::interval, '2026-11-01 01:02:03+02'::timestamptz, '01:02:03.4',
+  md5(n::text)::uuid, decode(md5(n::text), 'hex'), '{"b": 1, "a": [1, null]}', ARRAY[n, NULL], 'ab', 'line' || chr(10),
+  repeat('text ', n % 9) FROM generate_series(1, 300) n;
+INSERT INTO typed (id, f, w) VALUES (-1, '-0', ''), (-2, 1e300, NULL), (-3, 12345.678, E'a\\\\b\\t"c"');
+INSERT INTO bag VALUES (1, 'x', 1.5), (1, 'x', 1.5), (NULL, NULL, NULL), (2, '', 0);
+INSERT INTO parted SELECT n, 'v' || n FROM generate_series(1, 9) n;
+INSERT INTO part SELECT n, 'v' || n, 'secret' FROM generate_series(1, 20) n;
+CREATE PUBLICATION p FOR TABLE typed, bag, parted, part (id, v) WHERE (id > 5), vacant
+  WITH (publish_via_partition_root = true);
+"""
+
+
+@pytest.fixture(params=KINDS)
+def session(request, publisher_database, tmp_path):
+    publisher_database.execute(SCHEMA)
+    with opened(request.param, request, tmp_path) as target:
+        yield Session(target, publisher_database, str(tmp_path / "journal"))
+
+
+def test_a_broken_a_missing_and_a_surplus_row_are_found_and_repaired(session):
+    subscribe(session)
+    filled = verify(session, repair=True)
+    assert [one.error for one in filled.tables] == [None] * 5
+    by_name = {one.table: one for one in filled.tables}
+    assert {name: one.only_publisher for name, one in by_name.items()} == {
+        "public.typed": 303, "public.bag": 4, "public.parted": 9, "public.part": 15, "public.vacant": 0,
+    }  # fmt: skip
+    assert filled.is_equal
+    same = verify(session)
+    assert [counts(one) for one in same.tables] == [(0, 0, 0)] * 5
+    assert same.lsn is not None
+
+    session.execute(
+        "UPDATE typed SET w = 'broken' WHERE id = 3",
+        "DELETE FROM typed WHERE id IN (4, -3)",
+        "INSERT INTO typed (id, w) VALUES (9999, 'surplus')",
+        "INSERT INTO bag (a, b, c) VALUES (1, 'x', 1.5)",
+        "DELETE FROM bag WHERE a IS NULL",
+        "UPDATE parted SET v = NULL WHERE id = 8",
+        "INSERT INTO part (id, v) VALUES (1, 'v1')",
+        "INSERT INTO vacant (id) VALUES (1)",
+    )
+    found = verify(session, show_values=True)
+    assert not found.is_equal
+    assert {one.table.removeprefix("public."): counts(one) for one in found.tables} == {
+        "typed": (1, 2, 1), "bag": (0, 1, 1), "parted": (1, 0, 0), "part": (0, 0, 1), "vacant": (0, 0, 1),
+    }  # fmt: skip
+    typed = next(one for one in found.tables if one.table == "public.typed")
+    assert typed.columns == ("w",)
+    assert {(one.kind, one.key) for one in typed.keys} == {
+        ("differing", ("3",)), ("only_publisher", ("4",)), ("only_publisher", ("-3",)), ("only_target", ("9999",)),
+    }  # fmt: skip
+    assert all(not one.keys for one in verify(session).tables)
+
+    repaired = verify(session, repair=True)
+    assert [one.error for one in repaired.tables] == [None] * 5
+    assert {one.table.removeprefix("public."): one.repaired for one in repaired.tables} == {
+        "typed": 4, "bag": 2, "parted": 1, "part": 1, "vacant": 1,
+    }  # fmt: skip
+    assert verify(session).is_equal
+    assert session.rows("SELECT count(*) FROM bag WHERE a = 1") == [(2,)]
+
+
+@pytest.mark.parametrize("session", ["sqlite"], indirect=True)
+def test_tables_are_chosen_by_name_and_what_cannot_be_compared_has_an_error(session):
+    session.publisher.execute("CREATE SCHEMA other; CREATE TABLE other.typed (id int PRIMARY KEY)")
+    session.publisher.execute("ALTER PUBLICATION p ADD TABLE other.typed")
+    subscribe(session, options=", map = 'other.typed => main.renamed'")
+    with pytest.raises(UsageError, match='table "typed" belongs to several schemas') as error:
+        verify(session, tables=("typed",))
+    assert error.value.detail == "Its tables are: other.typed, public.typed."
+    with pytest.raises(UsageError, match='table "nowhere" is not part of subscription "s"'):
+        verify(session, tables=("nowhere",))
+    with pytest.raises(UsageError, match='subscription "t" does not exist'):
+        verify(session, name="t")
+    (renamed, bag) = verify(session, tables=("other.typed", "bag")).tables
+    assert (renamed.table, renamed.target_table, counts(renamed)) == ("other.typed", "main.renamed", (0, 0, 0))
+    assert counts(bag) == (0, 4, 0)
+    session.execute(
+        "DROP TABLE bag", "UPDATE subscriber_subscription_rel SET srsubstate = 'd' WHERE srrelname = 'part'"
+    )
+    report = verify(session)
+    errors = {one.table: one.error for one in report.tables if one.error}
+    assert 'relation "public.bag" does not exist' in errors["public.bag"]
+    assert errors["public.part"].startswith("ERROR:  not ready: state d")
+    assert len(errors) == 2
+    assert not report.is_equal
+
+
+@pytest.mark.parametrize("session", ["sqlite"], indirect=True)
+def test_what_was_read_in_a_lost_hold_is_read_again(session):
+    subscribe(session)
+    lost = ApplyError("the hold was lost")
+    hold = IdleHold([lost, lost])
+    assert counts(verify(session, hold=hold, tables=("bag",)).tables[0]) == (0, 4, 0)
+    assert hold.holds == 3
+    with pytest.raises(ApplyError, match="the hold was lost"):
+        verify(session, hold=IdleHold([lost] * 3))
+
+
+@pytest.mark.parametrize("session", ["sqlite"], indirect=True)
+def test_a_repair_that_fails_leaves_the_table_as_it_was(session):
+    subscribe(session)
+    verify(session, repair=True)
+    session.execute(
+        "DELETE FROM typed WHERE id < 10",
+        "CREATE TRIGGER refuse BEFORE INSERT ON typed WHEN new.id = 7 BEGIN SELECT raise(ABORT, 'no'); END",
+    )
+    report = verify(session, repair=True, tables=("typed",))
+    assert "repair of table" in report.tables[0].error
+    assert not report.is_equal
+    assert session.rows("SELECT count(*) FROM typed WHERE id < 10") == [(0,)]
+
+
+@pytest.mark.parametrize("session", ["sqlite"], indirect=True)
+def test_a_sample_takes_the_same_rows_on_both_sides(session):
+    subscribe(session)
+    verify(session, repair=True)
+    (some,) = verify(session, sample=0.2, tables=("typed",)).tables
+    assert some.is_equal
+    assert 20 < some.publisher_rows == some.target_rows < 110
+    with pytest.raises(UsageError, match="the sample must be"):
+        verify(session, sample=1.5)
+
+
+@pytest.mark.parametrize("session", ["sqlite"], indirect=True)
+def test_a_table_of_two_subscriptions_is_not_repaired(session):
+    subscribe(session)
+    subscribe(session, name="t")
+    (bag,) = verify(session, tables=("bag",), repair=True).tables
+    assert 'subscription "t" also writes to it' in bag.error
+    assert 'subscription "t"' in bag.notes[-1]
+    assert session.rows("SELECT count(*) FROM bag") == [(0,)]
