@@ -19,6 +19,7 @@ from subscriber.runtime.read_status import subscription_statuses
 from subscriber.runtime.status_file import read_status_file
 from subscriber.runtime.subscription_status import (
     CutoverStatus,
+    HoldStatus,
     RelationStatus,
     RunnerStatus,
     SubscriptionStatus,
@@ -41,8 +42,8 @@ def command(target: str, as_json: bool) -> None:
 
     For each subscription prints whether it is enabled, the received and the applied LSN, the lag,
     the states of its tables, and the numbers of conflicts and errors; then its slot at the
-    publisher, the tables that are not ready with the progress of their copies, tables that were
-    altered, warnings, and the last error.
+    publisher, the tables that are not ready with the progress of their copies, a command that holds
+    the apply, tables that were altered, warnings, and the last error.
 
     The lag in seconds is the age of the oldest commit that was received and is not applied; it is 0
     if everything at the publisher is applied. "?" is a value that cannot be read from this machine:
@@ -72,6 +73,9 @@ def command(target: str, as_json: bool) -> None:
     if pending:
         click.echo("\n" + format_rows(_RELATION_HEADINGS, pending, "Tables that are not ready"))
     click.echo("\n" + _runner_line(statuses[0].runner))
+    for status in statuses:
+        if status.hold is not None:
+            click.echo("\n" + _hold_line(status.name, status.hold))
     for part in schema_change_parts(statuses):
         click.echo(f"\n{part}")
     for status in statuses:
@@ -116,6 +120,12 @@ def _cutover_line(name: str, cutover: CutoverStatus) -> str:
     if cutover.way_back is not None:
         text += f'; way back "{cutover.way_back}"'
     return text
+def _hold_line(subscription: str, hold: HoldStatus) -> str:
+    """Which command holds the apply of a subscription."""
+    state = {"requested": "is to be held", "paused": "is paused", "held": "is held"}[hold.state]
+    at = "" if hold.lsn is None else f" at {hold.lsn}" if hold.state == "held" else f" until it is at {hold.lsn}"
+    since = f"since {hold.since}"
+    return f"the apply of {subscription} {state}{at} by process {hold.process_id} on host {hold.host}, {since}"
 
 
 def _warnings(status: SubscriptionStatus) -> Iterator[str]:

@@ -269,7 +269,7 @@ class _Holding:
             while True:
                 found, is_running, statistics = trying(self._look)
                 if found is None or found.holder != self.hold.holder:
-                    raise _lost(self._subscription.name, found and found.bound)
+                    raise _lost(self._subscription.name, None)
                 if condition(found):
                     return
                 now = time.monotonic()

@@ -12,7 +12,7 @@ import shutil
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -49,11 +49,13 @@ class JournalStream:
         journal: the URL of the journal.
         applied: the target's progress, where the query begins.
         publishing: the emulated publications; None if the server evaluates the publications.
+        bound: up to where the query may apply.
     """
 
     journal: str
     applied: LSN
     publishing: Publishing | None = None
+    bound: ApplyBound = field(default_factory=ApplyBound, compare=False)
 
 
 class ApplyQuery:
@@ -69,7 +71,6 @@ class ApplyQuery:
         turn: held while the target is written.
         on_failure: called after a batch has failed, in the thread that applies. It decides whether
             the batch is tried again, and when.
-        bound: up to where batches may apply; None if there is never a bound.
     """
 
     def __init__(
@@ -83,9 +84,7 @@ class ApplyQuery:
         on_applied: Callable[[ApplyResult], None],
         turn: contextlib.AbstractContextManager[object],
         on_failure: OnFailure = end_query,
-        bound: ApplyBound | None = None,
     ) -> None:
-        bound = bound or ApplyBound()
         self._applier = applier
         # The checkpoint is removed with the query: the progress in the target decides where a query
         # begins (progress_with_data).
@@ -113,9 +112,9 @@ class ApplyQuery:
             self._rows,
             reader,
             on_failure,
-            tail=Tail(reader, self._progress_file, applier.interruption.stop, bound),
+            tail=Tail(reader, self._progress_file, applier.interruption.stop, stream.bound),
             turn=turn,
-            bound=bound,
+            bound=stream.bound,
         )
         options = self._options(stream, settings)
         self._sink.begin(name)
@@ -266,6 +265,5 @@ class StartQuery(Protocol):
         on_applied: Callable[[ApplyResult], None],
         turn: contextlib.AbstractContextManager[object],
         on_failure: OnFailure = end_query,
-        bound: ApplyBound | None = None,
     ) -> ApplyQuery:
         """Start a query and return it; the arguments are those of :class:`ApplyQuery`."""

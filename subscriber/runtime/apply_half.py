@@ -88,7 +88,7 @@ class ApplyHalf:
         self._gate = gate
         self._failures = failures
         self._on_message = on_message
-        self._bound = bound
+        self._bound = bound or ApplyBound()
 
     @property
     def stuck_since(self) -> float | None:
@@ -159,13 +159,12 @@ class ApplyHalf:
         applier.deliver_messages()
         self.query = self._pipeline.start_query(
             f"apply {subscription.subid}: {subscription.name}",
-            JournalStream(state.consumers.journal, state.applied, self.rules.publishing),
+            JournalStream(state.consumers.journal, state.applied, self.rules.publishing, self._bound),
             applier,
             self._settings,
             on_applied=self._note_applied,
             turn=self._gate,
             on_failure=self.batch_failed,
-            bound=self._bound,
         )
         logger.info('apply of subscription "%s" starts at %s', subscription.name, format_lsn(state.applied))
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from subscriber import catalog
@@ -20,6 +21,7 @@ from subscriber.runtime.copy_progress import CopyStatus, read_copies
 from subscriber.runtime.subscription_status import (
     CopyFigures,
     CutoverStatus,
+    HoldStatus,
     RelationStatus,
     RunnerStatus,
     SlotStatus,
@@ -47,6 +49,7 @@ def subscription_statuses(target: Target, settings: Settings) -> list[Subscripti
     with target.reporting(), target.engine.connect() as connection:
         identifier = catalog.target_identifier(connection)
         runner = _runner(target, connection)
+        holds = catalog.read_holds(connection)
         return [
             _status(
                 subscription,
@@ -58,6 +61,18 @@ def subscription_statuses(target: Target, settings: Settings) -> list[Subscripti
                 runner=runner,
                 schema_changes=tuple(catalog.schema_changes_of(connection, subscription.subid)),
                 cutover=_cutover(read_cutover(connection, subscription.subid)),
+            replace(
+                _status(
+                    subscription,
+                    settings,
+                    identifier,
+                    applied=subscription.progress.read(connection),
+                    tables=catalog.relations_of(connection, subscription.subid),
+                    statistics=catalog.statistics_of(connection, subscription.subid),
+                    runner=runner,
+                    schema_changes=tuple(catalog.schema_changes_of(connection, subscription.subid)),
+                ),
+                hold=_hold(holds.get(subscription.subid)),
             )
             for subscription in catalog.list_subscriptions(connection)
         ]
@@ -163,6 +178,12 @@ def _cutover(found: Cutover | None) -> CutoverStatus | None:
         fenced_database=None if fence is None else fence["database"],
         way_back=None if reverse is None else reverse["name"],
     )
+
+
+def _hold(hold: catalog.ApplyHold | None) -> HoldStatus | None:
+    if hold is None:
+        return None
+    return HoldStatus(hold.host, hold.process_id, hold.since, hold.state.value, _text(hold.reached or hold.bound))
 
 
 def _slot(slot: Slot, publisher_lsn: LSN | None) -> SlotStatus:

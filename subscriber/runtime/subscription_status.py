@@ -123,6 +123,22 @@ class CutoverStatus:
     process: str | None
     fenced_database: str | None
     way_back: str | None
+class HoldStatus:
+    """A hold of the apply by a command.
+
+    Attributes:
+        host: the machine of the command.
+        process_id: the number of its process on this machine.
+        since: when it was requested (UTC, ISO 8601).
+        state: "requested", "paused" or "held".
+        lsn: the LSN that the target is held at, or will be held at; None while it is not known.
+    """
+
+    host: str
+    process_id: int
+    since: str
+    state: str
+    lsn: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +181,7 @@ class SubscriptionStatus:
         slot_missing: whether the publisher was queried and has no slot with this name.
         runner: the last `subscriber run` of the target; None if there was none.
         cutover: the cutover in progress; None if there is none.
+        hold: the hold of the apply by a command; None if there is none.
         as_of: when the status was read (ISO 8601), if it is from the status file of a run that
             holds the target; None if it is current.
     """
@@ -194,5 +211,6 @@ class SubscriptionStatus:
     slot: SlotStatus | None = None
     slot_missing: bool = False
     runner: RunnerStatus | None = None
+    hold: HoldStatus | None = None
     as_of: str | None = None
     cutover: CutoverStatus | None = None

@@ -27,6 +27,7 @@ def test_the_catalog_is_created_once(engine):
     catalog.ensure_catalog(engine)
     tables = set(sa.inspect(engine).get_table_names())
     assert tables == {
+        "subscriber_apply_hold",
         "subscriber_conflict",
         "subscriber_control",
         "subscriber_runner",
