@@ -8,6 +8,7 @@
     check, decode, demo, explain,
     journal, publication, run, scenario,
     sql, status, verify                    the verbs; each module has a click command ``command``
+    schema, sql, status                    the verbs; each module has a click command ``command``
     options                                options that several verbs share, and logging
     psql_table                             tables as psql prints them
     backslash                              the backslash commands of ``sql``
@@ -50,6 +51,7 @@ VERBS: Final = {
     "publication": "Store publications of a server in the target, for the subscriber to evaluate.",
     "scenario": "Run psql sessions as tests of PostgreSQL's subscriber or of this one.",
     "run": "Replicate: run the workers of all enabled subscriptions of a target.",
+    "schema": "List what the target lacks of the publisher's schema, and build it.",
     "sql": "Run CREATE, ALTER and DROP SUBSCRIPTION or PUBLICATION, and queries, on a target.",
     "status": "Show subscriptions, slots, table states, lag, conflicts and errors of a target.",
     "verify": "Compare publisher and target at one LSN, and repair what differs.",
@@ -62,6 +64,7 @@ A module is loaded when its verb is used, so that ``--help`` does not wait for S
 
 _COMMANDS: Final = frozenset({"check", "cutover", "explain", "publication", "sql", "status"})
 _COMMANDS: Final = frozenset({"check", "explain", "publication", "sql", "status", "verify"})
+_COMMANDS: Final = frozenset({"check", "explain", "publication", "schema", "sql", "status"})
 """Verbs that print what they wait for. The other verbs log it."""
 
 

@@ -109,21 +109,24 @@ def open_duckdb(url: sa.URL) -> Target:
         from subscriber.targets.duckdb.ddl import DuckDBDDL
         from subscriber.targets.duckdb.loading import DuckDBLoading
         from subscriber.targets.duckdb.matching import DuckDBMatching
+        from subscriber.targets.duckdb.objects import DuckDBObjects
         from subscriber.targets.duckdb.sequences import DuckDBSequences
         from subscriber.targets.duckdb.shapes import DuckDBShapes
         from subscriber.targets.duckdb.writing import DuckDBWriting
         from subscriber.targets.generic.row_versions import GenericRowVersions
 
         values, matching, writing = DuckDBValues(), DuckDBMatching(), DuckDBWriting(errors)
+        ddl = DuckDBDDL(engine)
         return TableRoles(
             shapes=DuckDBShapes(errors),
             values=values,
             matching=matching,
             writing=writing,
             loading=DuckDBLoading(engine, errors, values, writing),
-            ddl=DuckDBDDL(engine),
+            ddl=ddl,
             sequences=DuckDBSequences(errors),
             row_versions=GenericRowVersions(),
+            objects=DuckDBObjects(engine, errors, ddl.rules),
             bulk=DuckDBBulk(engine, errors, matching),
         )
 
