@@ -2,13 +2,9 @@
 
 ::
 
-    check, cutover, decode, demo,
-    explain, journal, publication, run,
-    scenario, sql, status                  the verbs; each module has a click command ``command``
-    check, decode, demo, explain,
+    check, cutover, decode, demo, explain,
     journal, publication, run, scenario,
-    sql, status, verify                    the verbs; each module has a click command ``command``
-    schema, sql, status                    the verbs; each module has a click command ``command``
+    schema, sql, status, verify            the verbs; each module has a click command ``command``
     options                                options that several verbs share, and logging
     psql_table                             tables as psql prints them
     backslash                              the backslash commands of ``sql``
@@ -62,9 +58,7 @@ A module is loaded when its verb is used, so that ``--help`` does not wait for S
 """
 
 
-_COMMANDS: Final = frozenset({"check", "cutover", "explain", "publication", "sql", "status"})
-_COMMANDS: Final = frozenset({"check", "explain", "publication", "sql", "status", "verify"})
-_COMMANDS: Final = frozenset({"check", "explain", "publication", "schema", "sql", "status"})
+_COMMANDS: Final = frozenset({"check", "cutover", "explain", "publication", "schema", "sql", "status", "verify"})
 """Verbs that print what they wait for. The other verbs log it."""
 
 

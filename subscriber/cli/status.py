@@ -120,6 +120,8 @@ def _cutover_line(name: str, cutover: CutoverStatus) -> str:
     if cutover.way_back is not None:
         text += f'; way back "{cutover.way_back}"'
     return text
+
+
 def _hold_line(subscription: str, hold: HoldStatus) -> str:
     """Which command holds the apply of a subscription."""
     state = {"requested": "is to be held", "paused": "is paused", "held": "is held"}[hold.state]

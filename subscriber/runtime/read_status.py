@@ -51,16 +51,6 @@ def subscription_statuses(target: Target, settings: Settings) -> list[Subscripti
         runner = _runner(target, connection)
         holds = catalog.read_holds(connection)
         return [
-            _status(
-                subscription,
-                settings,
-                identifier,
-                applied=subscription.progress.read(connection),
-                tables=catalog.relations_of(connection, subscription.subid),
-                statistics=catalog.statistics_of(connection, subscription.subid),
-                runner=runner,
-                schema_changes=tuple(catalog.schema_changes_of(connection, subscription.subid)),
-                cutover=_cutover(read_cutover(connection, subscription.subid)),
             replace(
                 _status(
                     subscription,
@@ -71,6 +61,7 @@ def subscription_statuses(target: Target, settings: Settings) -> list[Subscripti
                     statistics=catalog.statistics_of(connection, subscription.subid),
                     runner=runner,
                     schema_changes=tuple(catalog.schema_changes_of(connection, subscription.subid)),
+                    cutover=_cutover(read_cutover(connection, subscription.subid)),
                 ),
                 hold=_hold(holds.get(subscription.subid)),
             )

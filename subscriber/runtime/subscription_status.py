@@ -123,6 +123,9 @@ class CutoverStatus:
     process: str | None
     fenced_database: str | None
     way_back: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class HoldStatus:
     """A hold of the apply by a command.
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,10 +48,13 @@ class Shop:
         """Run a statement as the application; tried again while `subscriber run` has the file."""
 
         def execute() -> list[tuple[Any, ...]] | None:
-            with contextlib.suppress(sa.exc.OperationalError), open_target(self.url) as target:
-                with target.engine.begin() as connection:
-                    result = connection.execution_options(no_parameters=True).exec_driver_sql(statement)
-                    return [tuple(row) for row in result] if result.returns_rows else [()]
+            with (
+                contextlib.suppress(sa.exc.OperationalError),
+                open_target(self.url) as target,
+                target.engine.begin() as connection,
+            ):
+                result = connection.execution_options(no_parameters=True).exec_driver_sql(statement)
+                return [tuple(row) for row in result] if result.returns_rows else [()]
             return None
 
         found: list[tuple[Any, ...]] = wait_until(execute, "the target to be free")
@@ -163,7 +167,11 @@ def test_with_a_way_back_the_old_database_gets_what_the_application_writes(shop)
     back = shop.cutover("--abandon")
     assert back.returncode == 0, back.stdout + back.stderr
     assert "origin = none" in back.stdout
-    for place in ("pg_subscription WHERE subname", "pg_replication_slots WHERE slot_name", "pg_publication WHERE pubname"):
+    for place in (
+        "pg_subscription WHERE subname",
+        "pg_replication_slots WHERE slot_name",
+        "pg_publication WHERE pubname",
+    ):
         assert shop.publisher.execute(f"SELECT 1 FROM {place} = '{name}'") == []
     assert shop.in_target(f"SELECT 1 FROM pg_publication WHERE pubname = '{name}'") == []
     shop.publisher.execute("INSERT INTO orders (id, customer, amount) VALUES (1000, 1, 1)")
@@ -192,8 +200,6 @@ def test_a_session_that_began_before_the_fence_is_ended_only_if_that_is_asked(sh
 @pytest.mark.parametrize("shop", ["sqlite"], indirect=True)
 def test_writes_that_go_on_without_a_fence_are_noticed(shop):
     with psycopg.connect(shop.publisher.conninfo, autocommit=True) as application:
-        import threading
-
         ended = threading.Event()
 
         def write():

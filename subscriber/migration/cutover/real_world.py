@@ -100,7 +100,7 @@ class RealWorld:
 
     def missing_objects(self) -> list[str]:
         """See :meth:`World.missing_objects`."""
-        from subscriber.migration.schema import schema_difference
+        from subscriber.migration.schema.schema_difference import schema_difference
 
         difference = schema_difference(self._target, self.name, self._settings)
         return [f"{one.kind} {one.name}" for one in difference.missing("after")]

@@ -120,7 +120,7 @@ def test_without_a_fence_there_is_nothing_to_undo():
 
 
 def test_the_barrier_waits_until_the_target_has_it():
-    work, world = a_work(FakeWorld(lag=5))
+    work, _world = a_work(FakeWorld(lag=5))
     work.quiet_from = LSN(100)
     assert Barrier().do(work).text == "the target has everything up to 0/6E"
     assert work.cutover.barrier == LSN(110)
@@ -128,7 +128,7 @@ def test_the_barrier_waits_until_the_target_has_it():
 
 
 def test_a_barrier_that_is_not_drained_in_time_is_an_error_with_both_positions():
-    work, world = a_work(FakeWorld(lag=10_000), timeout=1.0)
+    work, _world = a_work(FakeWorld(lag=10_000), timeout=1.0)
     work.quiet_from = LSN(100)
     with pytest.raises(UsageError, match="has not ended within 1 s") as caught:
         Barrier().do(work)

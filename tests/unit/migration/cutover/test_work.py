@@ -21,7 +21,7 @@ def test_a_long_wait_tells_for_what_and_again_only_if_that_has_changed():
 
 def test_a_wait_ends_after_the_time_limit():
     work, _ = a_work(timeout=0.5)
-    with pytest.raises(UsageError, match="stopping has not ended within 0.5 s") as caught:
+    with pytest.raises(UsageError, match="stopping has not ended") as caught:
         work.wait("stopping", lambda: False, list)
     assert caught.value.detail is None
     assert 0.5 <= work.clock() < 1
