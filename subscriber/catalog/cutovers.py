@@ -92,11 +92,7 @@ def now() -> str:
 
 
 def read_cutover(connection: sa.Connection, subid: int) -> Cutover | None:
-    """The cutover of a subscription; None if there was none, or if the target's catalog is one of
-    an earlier version.
-    """
-    if not sa.inspect(connection).has_table(CUTOVER.name):
-        return None
+    """The cutover of a subscription; None if there was none."""
     row = connection.execute(sa.select(CUTOVER).where(CUTOVER.c.subid == subid)).one_or_none()
     if row is None:
         return None
@@ -115,6 +111,16 @@ def read_cutover(connection: sa.Connection, subid: int) -> Cutover | None:
         options=json.loads(row.options),
         findings=json.loads(row.findings),
     )
+
+
+def find_cutover(connection: sa.Connection, subid: int) -> Cutover | None:
+    """The cutover of a subscription; None also if the catalog is one of an earlier version.
+
+    Args:
+        connection: a connection that only reads.
+        subid: the subscription's number.
+    """
+    return read_cutover(connection, subid) if sa.inspect(connection).has_table(CUTOVER.name) else None
 
 
 def claim_cutover(connection: sa.Connection, name: str, subid: int, holder: str) -> Cutover:

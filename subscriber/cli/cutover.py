@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -126,7 +127,7 @@ def command(
             raise
     _end(report, show, folder)
     if not is_clean:
-        raise click.exceptions.Exit(1)
+        sys.exit(1)
 
 
 class _Show:

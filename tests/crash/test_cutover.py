@@ -28,23 +28,25 @@ def publisher(postgresql18):
 
 
 @pytest.fixture(scope="module")
-def shop(postgresql18, publisher, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("cutover")
-    for target in fresh_database(postgresql18):
-        publisher.execute(SHOP)
-        runner = Runner(target.url, folder)
-        name = f"s_{publisher.name}"
-        with contextlib.closing(runner):
-            runner.sql(
-                f"CREATE SUBSCRIPTION {name} CONNECTION '{publisher.conninfo}' PUBLICATION shop"
-                " WITH (create_tables = true)"
-            )
-            runner.start()
-            made = Shop(publisher, runner, target.url, name)
-            wait_until(lambda: made.status()["tables"] == {"r": 2}, "the tables to be ready")
-            publisher.execute("INSERT INTO orders (customer, amount) VALUES (1, 1)")  # makes the origin
-            wait_until(lambda: made.in_target("SELECT count(*) FROM orders") == [(51,)], "a row to be applied")
-            yield made
+def new_database(postgresql18):
+    yield from fresh_database(postgresql18)
+
+
+@pytest.fixture(scope="module")
+def shop(publisher, new_database, tmp_path_factory):
+    publisher.execute(SHOP)
+    runner = Runner(new_database.url, tmp_path_factory.mktemp("cutover"))
+    made = Shop(publisher, runner, new_database.url, f"s_{publisher.name}")
+    with contextlib.closing(runner):
+        runner.sql(
+            f"CREATE SUBSCRIPTION {made.name} CONNECTION '{publisher.conninfo}' PUBLICATION shop"
+            " WITH (create_tables = true)"
+        )
+        runner.start()
+        wait_until(lambda: made.status()["tables"] == {"r": 2}, "the tables to be ready")
+        publisher.execute("INSERT INTO orders (customer, amount) VALUES (1, 1)")  # makes the origin
+        wait_until(lambda: made.in_target("SELECT count(*) FROM orders") == [(51,)], "a row to be applied")
+        yield made
 
 
 def killed(shop: Shop, failpoint: str, *options: str) -> None:

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from subscriber import catalog
-from subscriber.catalog.cutovers import Cutover, beat_cutover, claim_cutover, leave_cutover, read_cutover
+from subscriber.catalog.cutovers import Cutover, beat_cutover, claim_cutover, find_cutover, leave_cutover
 from subscriber.errors import SubscriberError
 from subscriber.targets import Target
 
@@ -56,7 +56,7 @@ def look_at(target: Target, subid: int) -> Cutover | None:
         TargetUnavailable: the target cannot be queried.
     """
     with target.reporting(), target.engine.connect() as connection:
-        return read_cutover(connection, subid)
+        return find_cutover(connection, subid)
 
 
 def _beat(target: Target, cutover: Cutover, end: threading.Event) -> None:

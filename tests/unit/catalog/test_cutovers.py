@@ -15,6 +15,7 @@ from subscriber.catalog.cutovers import (
     STALE_SECONDS,
     beat_cutover,
     claim_cutover,
+    find_cutover,
     leave_cutover,
     read_cutover,
     write_cutover,
@@ -31,7 +32,7 @@ def claim(connection, holder="a"):
 
 def test_a_catalog_of_an_earlier_version_has_no_cutover(connection):
     connection.execute(sa.text("DROP TABLE subscriber_cutover"))
-    assert read_cutover(connection, 1) is None
+    assert find_cutover(connection, 1) is None
 
 
 def test_a_claim_begins_a_cutover_and_its_row_keeps_everything(connection):
