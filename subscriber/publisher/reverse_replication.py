@@ -43,7 +43,9 @@ SELECT current_setting('wal_level'),
  current_setting('max_replication_slots')::int4 - (SELECT count(*)::int4 FROM pg_replication_slots),
  current_setting('max_wal_senders')::int4 - (SELECT count(*)::int4 FROM pg_stat_replication),
  has_database_privilege(current_database(), 'CREATE'),
- (SELECT rolsuper OR rolreplication FROM pg_roles WHERE rolname = current_user), current_user::text
+ (SELECT rolsuper OR rolreplication FROM pg_roles WHERE rolname = current_user),
+ has_function_privilege('pg_replication_origin_create(text)', 'EXECUTE')
+ AND has_function_privilege('pg_replication_origin_session_setup(text)', 'EXECUTE'), current_user::text
 """
 _MISSING_TABLES: Final = """
 SELECT t.schema, t.name FROM unnest(%s::text[], %s::text[]) AS t (schema, name)
@@ -83,20 +85,19 @@ class Obstacle:
     hint: str
 
 
-def target_obstacles(target: Connection, tables: Sequence[TableName], origin: str) -> list[Obstacle]:
+def target_obstacles(target: Connection, tables: Sequence[TableName]) -> list[Obstacle]:
     """Why the target cannot publish these tables to the old publisher; empty if it can.
 
     Args:
         target: a connection to the target.
         tables: schema and name of the tables of the subscription.
-        origin: the end of the name of the replication origin that marks applied changes.
 
     Raises:
         psycopg.Error: a query failed.
     """
     row = target.execute(_FACTS).fetchone()
     assert row is not None
-    wal_level, slots, senders, may_create, may_replicate, role = row
+    wal_level, slots, senders, may_create, may_replicate, may_mark, role = row
     found = []
     if target.info.server_version < OLDEST_VERSION:
         found.append(_too_old("target", target.info.server_version))
@@ -124,7 +125,7 @@ def target_obstacles(target: Connection, tables: Sequence[TableName], origin: st
                 f"Run at the target, as a superuser: ALTER ROLE {_name(role)} REPLICATION;",
             )
         )
-    if not _has_origin(target, origin):
+    if not may_mark:
         found.append(
             Obstacle(
                 "applied changes are not marked with a replication origin in the target, so they would be sent back",
@@ -291,17 +292,6 @@ def _slot(target: Connection, name: str) -> tuple[Any, ...] | None:
     return target.execute(
         "SELECT active_pid, confirmed_flush_lsn::text FROM pg_replication_slots WHERE slot_name = %s", (name,)
     ).fetchone()
-
-
-def _has_origin(target: Connection, origin: str) -> bool:
-    return (
-        target.execute(
-            "SELECT 1 FROM pg_replication_origin WHERE roname = 'subscriber_' ||"
-            " (SELECT oid::text FROM pg_database WHERE datname = current_database()) || '_' || %s",
-            (origin,),
-        ).fetchone()
-        is not None
-    )
 
 
 def _read_write(connection: Connection) -> None:

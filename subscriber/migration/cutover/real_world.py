@@ -230,7 +230,7 @@ class RealWorld:
             )
         else:
             with self._as_publisher() as target:
-                found += reverse_replication.target_obstacles(target, self._tables(), subscription.origin)
+                found += reverse_replication.target_obstacles(target, self._tables())
         return [(one.message, one.hint) for one in found]
 
     def prepare_reverse(self, name: str, conninfo: str | None) -> None:

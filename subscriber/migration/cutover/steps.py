@@ -249,7 +249,7 @@ def _is_quiet(work: Work) -> bool:
 
 def _writers(work: Work) -> list[str]:
     return work.world.open_writes() or [
-        "transactions of the publications, which still come (a listener for logical messages makes barriers count, too)"
+        "transactions of the publications, which still come (with `subscriber run --on-message`, barriers count, too)"
     ]
 
 
