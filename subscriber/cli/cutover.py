@@ -83,8 +83,8 @@ def command(
     it is not clean. Then the subscription is disabled, and its slot is kept until --finish or
     --abandon.
 
-    Stop the application before, or give --fence. `subscriber run` must be running. A command that was
-    interrupted is given again, and goes on.
+    Stop the application before, or give --fence. `subscriber run` must be running. A command that
+    was interrupted is given again, and goes on.
 
     The exit code is 1 if a step refuses or fails.
     """

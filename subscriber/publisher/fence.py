@@ -1,4 +1,4 @@
-"""The fence around the publisher's database: ``ALTER DATABASE … SET default_transaction_read_only``.
+"""The fence around the publisher's database: ``default_transaction_read_only`` is set for it.
 
 ::
 

@@ -260,7 +260,7 @@ def drop_subscription_back(publisher: Connection, name: str) -> None:
 
 
 def drop_on_target(target: Connection, name: str) -> None:
-    """Drop slot and publication of the target, when the subscription's worker has released the slot.
+    """Drop slot and publication of the target, when the worker has released the slot.
 
     Raises:
         PublisherNotReady: the target refuses it; a slot that stays in use is one reason.

@@ -21,8 +21,8 @@ What holds:
 - A step writes to the catalog what it is about to do before it does it. So ``--abandon`` undoes it
   wherever the command was interrupted.
 - Every step may be done again. After an interruption the same command begins with the first step
-  and does all of them again, since the publisher may have been written to meanwhile. Only the result
-  of verify is kept, while no transaction came after it.
+  and does all of them again, since the publisher may have been written to meanwhile. Only the
+  result of verify is kept, while no transaction came after it.
 - The subscription is disabled in the transaction that says so in the catalog, and only after
   another barrier before which nothing came.
 - Nobody is disconnected and nothing is dropped unasked.

@@ -1,4 +1,5 @@
-"""Publisher and target of a cutover, asked for real (:class:`~subscriber.migration.cutover.world.World`).
+"""Publisher and target of a cutover, asked for real; see
+:class:`~subscriber.migration.cutover.world.World`.
 
 Each method opens its own connection for a short time. A connection that stayed open would be one
 more session to wait for, and on DuckDB it would keep `subscriber run` out of the file.

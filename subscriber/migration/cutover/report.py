@@ -1,4 +1,5 @@
-"""The report of a cutover, to file with the change ticket: JSON, and one self-contained page of HTML.
+"""The report of a cutover, to file with the change ticket: JSON, and one page of HTML that needs no
+other file.
 
 The page loads nothing and runs nothing. Every text is escaped, since names of tables are data.
 """

@@ -163,7 +163,7 @@ class Work:
         )
 
     def came_after(self, lsn: LSN) -> bool:
-        """Whether a transaction of the publications came after a position, up to the received one."""
+        """Whether a transaction of the publications was received after a position."""
         return self.world.position().last > lsn
 
     def drain(self, barrier: LSN) -> None:

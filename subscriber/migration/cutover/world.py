@@ -148,7 +148,7 @@ class World(Protocol):
         """Make publication, slot and subscription of the way back."""
 
     def reverse_drained(self, name: str) -> bool:
-        """Whether the old publisher has everything that the target had when this was first asked."""
+        """Whether the old publisher has all that the target had when this was first asked."""
 
     def came_back(self, name: str) -> bool:
         """Whether a transaction of the target has been applied at the old publisher."""
@@ -157,8 +157,9 @@ class World(Protocol):
         """Drop publication, slot and subscription of the way back."""
 
     def leave_out_origins(self) -> bool:
-        """Set ``origin = none``, so that what came back is not sent again; returns whether that is a
-        change.
+        """Set ``origin = none``, so that what came back is not sent again.
+
+        Returns whether that is a change.
         """
 
     def reverse_name(self) -> str:
