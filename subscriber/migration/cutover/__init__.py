@@ -23,6 +23,8 @@ What holds:
 - Every step may be done again. After an interruption the same command begins with the first step
   and does all of them again, since the publisher may have been written to meanwhile. Only the
   result of verify is kept, while no transaction came after it.
+- Every step's check is made before the first step changes anything, because from then on the
+  application stands still, and once more when its turn comes.
 - The subscription is disabled in the transaction that says so in the catalog, and only after
   another barrier before which nothing came.
 - Nobody is disconnected and nothing is dropped unasked.

@@ -222,7 +222,7 @@ class RealWorld:
         subscription = self._subscription()
         with self._publisher() as publisher:
             found = reverse_replication.publisher_obstacles(publisher.connection)
-        if subscription.options.map:
+        if str(subscription.options.map):
             found.append(
                 reverse_replication.Obstacle(
                     "the subscription renames tables (map), and PostgreSQL's subscriptions have no such option",

@@ -13,7 +13,7 @@ from subscriber.errors import SubscriberError, UsageError
 from subscriber.lsn import format_lsn
 from subscriber.migration.cutover.steps import Barrier, Preconditions, Step, Switch, Writes, fence_left
 from subscriber.migration.cutover.target_steps import Reverse, Schema, Sequences, Verify, check_unwritten
-from subscriber.migration.cutover.work import CutoverOptions, Work
+from subscriber.migration.cutover.work import CutoverOptions, Refusal, Work
 from subscriber.migration.cutover.world import World
 from subscriber.publisher.reverse_replication import dropping_statements
 
@@ -117,6 +117,7 @@ def run_cutover(work: Work, report: CutoverReport, on_step: OnStep) -> None:
             return
         if work.fence is None and work.cutover.findings:
             work.tell("an interrupted cutover goes on; its steps are done again")
+        _check_all(work, report, on_step)
         for step in STEPS:
             _carry_out(step, work, report, on_step)
         report.notes += _ways_on(work)
@@ -222,21 +223,54 @@ def new_cutover(subid: int) -> Cutover:
     return Cutover(subid, "running", "", "", "", 0, now(), now())
 
 
+def _check_all(work: Work, report: CutoverReport, on_step: OnStep) -> None:
+    """Check every step before the first one changes anything, because from then on the application
+    stands still.
+    """
+    work.save(step=STEPS[0].name)
+    refused: list[Refusal] = []
+    for step in STEPS:
+        begun = time.monotonic()
+        try:
+            refusals = step.check(work) if step.is_wanted(work) else ()
+        except BaseException as error:
+            message = error.message if isinstance(error, SubscriberError) else "the command was interrupted"
+            _note(
+                step, begun, "failed" if isinstance(error, SubscriberError) else "interrupted", message, report, on_step
+            )
+            raise
+        for refusal in refusals:
+            _note(step, begun, "refused", refusal.message, report, on_step, (*refusal.details, f"→ {refusal.hint}"))
+        refused += refusals
+    if refused:
+        raise refused[0].error()
+
+
+def _note(
+    step: Step,
+    begun: float,
+    status: StepStatus,
+    text: str,
+    report: CutoverReport,
+    on_step: OnStep,
+    details: Sequence[str] = (),
+) -> None:
+    result = StepResult(step.name, step.title, status, time.monotonic() - begun, text, tuple(details))
+    report.steps.append(result)
+    on_step(result)
+
+
 def _carry_out(step: Step, work: Work, report: CutoverReport, on_step: OnStep) -> None:
     if not step.is_wanted(work):
         return
     begun = time.monotonic()
 
     def ended(status: StepStatus, text: str, details: Sequence[str] = ()) -> None:
-        result = StepResult(step.name, step.title, status, time.monotonic() - begun, text, tuple(details))
-        report.steps.append(result)
-        on_step(result)
+        _note(step, begun, status, text, report, on_step, details)
 
     try:
         work.save(step=step.name)
         refusals = step.check(work)
-        for refusal in refusals[1:]:
-            report.notes.append(f"also refused: {refusal.message}. {refusal.hint}")
         if refusals:
             raise refusals[0].error()
         failpoints.hit(f"cutover.{step.name}.before")

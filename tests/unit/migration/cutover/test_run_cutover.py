@@ -212,10 +212,35 @@ def test_a_dry_run_says_that_the_publisher_is_away():
     assert (report.steps[0].status, report.steps[0].text) == ("would refuse", "the publisher is away")
 
 
-def test_every_refusal_of_a_step_is_told():
-    work, world = a_work(FakeWorld(runner=None))
+def test_every_refusal_is_told_before_anything_is_changed():
+    work, world = a_work(FakeWorld(runner=None, missing=["index i"]), fence=True)
     world.subscription = replace(world.subscription, enabled=False)
     report, error = carry_out(work)
     assert error.message == 'subscription "s" is disabled'
-    assert any("no `subscriber run` is running" in note for note in report.notes)
-    assert report.steps[0].status == "refused"
+    assert [(step.name, step.status, step.text) for step in report.steps] == [
+        ("preconditions", "refused", 'subscription "s" is disabled'),
+        ("preconditions", "refused", "no `subscriber run` is running for the target"),
+        ("schema", "refused", "the target lacks 1 object of the publisher's schema"),
+    ]
+    assert (world.log, world.barriers) == ([], 0)
+
+
+def test_a_step_that_was_clean_beforehand_is_checked_again_in_its_turn():
+    class Dropping(FakeWorld):
+        def refresh_sequences(self):
+            self.missing = ["index i"]
+            return super().refresh_sequences()
+
+    work, world = a_work(Dropping())
+    report, error = carry_out(work)
+    assert error.message == "the target lacks 1 object of the publisher's schema"
+    assert [step.name for step in report.steps] == ["preconditions", "writes", "barrier", "sequences", "schema"]
+    assert world.subscription.enabled
+
+
+def test_a_publisher_that_is_away_at_the_beginning_is_told():
+    work, world = a_work()
+    world.failing["publisher_state"] = PublisherUnavailable("away")
+    report, error = carry_out(work)
+    assert error.message == "away"
+    assert [(step.name, step.status) for step in report.steps] == [("preconditions", "failed")]
