@@ -23,27 +23,24 @@ from subscriber.targets import open_target
 _COLORS = {"done": "green", "undone": "green", "would do": "green", "skipped": "yellow"}
 
 
-class _Duration(click.ParamType):
-    """A time such as 60s, 5min, 500ms; a plain number is seconds."""
+_UNITS = (("ms", 0.001), ("min", 60.0), ("s", 1.0), ("h", 3600.0), ("", 1.0))
 
-    name = "time"
-    _UNITS = (("ms", 0.001), ("min", 60.0), ("s", 1.0), ("h", 3600.0), ("", 1.0))
 
-    def convert(self, value: Any, param: click.Parameter | None, context: click.Context | None) -> float:
-        """The time in seconds."""
-        if isinstance(value, float):
-            return value
-        text = str(value).strip()
-        unit, factor = next(one for one in self._UNITS if text.endswith(one[0]))
-        number = text.removesuffix(unit).strip()
-        if not number.isascii() or not number.replace(".", "", 1).isdigit() or float(number) <= 0:
-            self.fail(f'"{value}" is not a time such as 60s, 5min or 500ms.', param, context)
-        return float(number) * factor
+def _seconds(_context: click.Context, _option: click.Parameter, value: str) -> float:
+    """A time such as 60s, 5min or 500ms, in seconds; a plain number is seconds."""
+    text = value.strip()
+    unit, factor = next(one for one in _UNITS if text.endswith(one[0]))
+    number = text.removesuffix(unit).strip()
+    if not number.isascii() or not number.replace(".", "", 1).isdigit() or float(number) <= 0:
+        raise click.BadParameter(f'"{value}" is not a time such as 60s, 5min or 500ms.')
+    return float(number) * factor
 
 
 @click.command("cutover")
 @target_option
-@click.option("--timeout", type=_Duration(), default="60s", show_default=True, help="How long one step may wait.")
+@click.option(
+    "--timeout", callback=_seconds, metavar="TIME", default="60s", show_default=True, help="How long one step may wait."
+)
 @click.option("--verify", is_flag=True, help="Compare publisher and target at the barrier.")
 @click.option("--reverse", is_flag=True, help="Prepare the way back (PostgreSQL targets).")
 @click.option(

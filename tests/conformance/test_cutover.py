@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import contextlib
 import json
+import signal
+import subprocess
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,7 +20,7 @@ import sqlalchemy as sa
 
 from subscriber.targets import open_target
 from tests.conftest import Database
-from tests.crash.harness import Runner, wait_until
+from tests.crash.harness import COMMAND, Runner, wait_until
 from tests.target_databases import opened
 
 pytestmark = [pytest.mark.server, pytest.mark.spark, pytest.mark.slow]
@@ -194,6 +196,32 @@ def test_a_session_that_began_before_the_fence_is_ended_only_if_that_is_asked(sh
         assert answer.returncode == 0, answer.stdout + answer.stderr
         with pytest.raises(psycopg.OperationalError):
             old.execute("SELECT 1")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("shop", ["sqlite"], indirect=True)
+def test_control_c_keeps_the_state_and_says_both_ways_on(shop):
+    with psycopg.connect(shop.publisher.conninfo) as late:
+        late.execute("INSERT INTO orders (customer) VALUES (1)")
+        with subprocess.Popen(
+            [*COMMAND, "cutover", shop.name, "--fence", "--accept-missing"],
+            env=shop.runner.environ(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        ) as command:  # fmt: skip
+            wait_until(shop.fence, "the fence")
+            second = shop.cutover()
+            assert second.returncode == 1
+            assert "another command carries out a cutover" in second.stderr
+            command.send_signal(signal.SIGINT)
+            out, _ = command.communicate(timeout=60)
+        assert command.returncode == 130
+        assert "interrupted" in out
+        assert "The same command goes on." in out
+        assert "--abandon" in out
+        assert "The fence stays." in out
+        assert shop.status()["cutover"]["process"] is None
+    back = shop.cutover("--abandon")
+    assert back.returncode == 0, back.stderr
+    assert shop.fence() == []
 
 
 @pytest.mark.long

@@ -9,7 +9,7 @@ import signal
 
 import pytest
 
-from subscriber.failpoints import ENVIRONMENT, FAILPOINTS
+from subscriber.failpoints import FAILPOINTS
 from tests.conformance.test_cutover import SHOP, Shop
 from tests.conftest import fresh_database
 from tests.crash.harness import Runner, wait_until
@@ -50,7 +50,7 @@ def shop(publisher, new_database, tmp_path_factory):
 
 
 def killed(shop: Shop, failpoint: str, *options: str) -> None:
-    answer = shop.runner.call("cutover", shop.name, *options, **{ENVIRONMENT: f"{failpoint}=kill"})
+    answer = shop.runner.call("cutover", shop.name, *options, SUBSCRIBER_FAILPOINTS=f"{failpoint}=kill")
     assert answer.returncode == -signal.SIGKILL, answer.stdout + answer.stderr
 
 
@@ -89,7 +89,7 @@ def test_a_kill_while_it_is_abandoned_is_gone_on_from(shop, failpoint):
     answer = shop.cutover(*OPTIONS)
     assert answer.returncode == 0, answer.stdout + answer.stderr
     name, _, passes = failpoint.partition("@")
-    answer = shop.runner.call("cutover", shop.name, "--abandon", **{ENVIRONMENT: f"{name}=kill@{passes}"})
+    answer = shop.runner.call("cutover", shop.name, "--abandon", SUBSCRIBER_FAILPOINTS=f"{name}=kill@{passes}")
     assert answer.returncode == -signal.SIGKILL, answer.stdout + answer.stderr
     back = shop.cutover("--abandon")
     assert back.returncode == 0, back.stdout + back.stderr

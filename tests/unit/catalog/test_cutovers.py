@@ -26,6 +26,12 @@ from subscriber.lsn import LSN
 from tests.subscriptions import create_subscription
 
 
+def stored(connection):
+    found = read_cutover(connection, 1)
+    assert found is not None
+    return found
+
+
 def claim(connection, holder="a"):
     return claim_cutover(connection, "s", 1, holder)
 
@@ -48,7 +54,7 @@ def test_a_claim_begins_a_cutover_and_its_row_keeps_everything(connection):
         findings={"rows": {"public.t": 3}},
     )
     write_cutover(connection, changed, "s")
-    assert replace(read_cutover(connection, 1), heartbeat_at=changed.heartbeat_at) == changed
+    assert replace(stored(connection), heartbeat_at=changed.heartbeat_at) == changed
 
 
 def test_a_cutover_that_is_held_is_refused_with_its_process(connection):
@@ -56,7 +62,7 @@ def test_a_cutover_that_is_held_is_refused_with_its_process(connection):
     with pytest.raises(UsageError) as caught:
         claim(connection, "b")
     assert caught.value.sqlstate == "55P03"
-    assert f"process {os.getpid()} on host {socket.gethostname()}, in step preconditions" in caught.value.detail
+    assert f"process {os.getpid()} on host {socket.gethostname()}, in step preconditions" in str(caught.value.detail)
 
 
 def test_a_holder_that_has_given_it_back_leaves_the_state(connection):
@@ -78,7 +84,7 @@ def test_a_holder_on_another_machine_is_judged_by_its_heartbeat(connection, seco
     claim(connection)
     beaten = (datetime.now(UTC) - timedelta(seconds=seconds)).isoformat()
     connection.execute(sa.update(CUTOVER).values(host="elsewhere.invalid", heartbeatat=beaten))
-    assert read_cutover(connection, 1).is_held is held
+    assert stored(connection).is_held is held
 
 
 def test_a_command_that_has_lost_its_cutover_writes_nothing(connection):
@@ -96,7 +102,7 @@ def test_an_abandoned_cutover_is_begun_anew(connection):
     begun = claim(connection)
     write_cutover(connection, replace(begun, state="abandoned", abandoned_at="x", options={"a": 1}), "s")
     leave_cutover(connection, begun)
-    kept = read_cutover(connection, 1)
+    kept = stored(connection)
     assert not kept.in_progress
     again = claim(connection, "b")
     assert (again.state, again.abandoned_at, again.options) == ("running", None, {})

@@ -28,7 +28,7 @@ def test_two_cutovers_of_one_subscription_at_once_are_refused(target):
         pass
     assert caught.value.sqlstate == "55P03"
     assert "another command carries out a cutover" in caught.value.message
-    assert "It is process " in caught.value.detail
+    assert "It is process " in str(caught.value.detail)
 
 
 def test_an_interrupted_command_gives_the_cutover_back(target):

@@ -11,7 +11,7 @@ from tests.unit.migration.cutover.fake_world import FakeWorld, a_work
 
 
 def test_a_long_wait_tells_for_what_and_again_only_if_that_has_changed():
-    told = []
+    told: list[str] = []
     work, _ = a_work()
     work.tell = told.append
     found = [["a"]] * 2 + [["b"]] * 100
