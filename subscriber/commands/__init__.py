@@ -20,6 +20,7 @@
   the tables? ``create_tables`` creates missing tables; ``create_tables_differences`` reports what
   they lack.
 - ``wake``: wakes a ``subscriber run`` of the same machine.
+- ``reached_position`` and ``count_rows``: how far a target is, and how many rows its tables have.
 - ``publisher_connection``, ``publisher_slots``, ``release_slot``, ``notices``: used by several
   commands.
 

@@ -119,8 +119,8 @@ class Reverse(Step):
 
     def check(self, work: Work) -> Sequence[Refusal]:
         """See :meth:`Step.check`."""
-        if not work.world.has_way_back():
-            return ()
+        if not work.world.has_way_back() or "reverse" in work.cutover.options:
+            return ()  # what was made already takes the slot that it needs
         return [Refusal(message, hint) for message, hint in work.world.reverse_obstacles()]
 
     def plan(self, work: Work) -> str:

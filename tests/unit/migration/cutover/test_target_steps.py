@@ -84,6 +84,13 @@ def test_what_prevents_the_way_back_is_refused():
     assert (refusal.message, refusal.hint) == ("too old", "upgrade")
 
 
+def test_a_way_back_that_was_made_before_the_interruption_does_not_stand_in_its_own_way():
+    work, world = a_work(FakeWorld(way_back=True), reverse=True)
+    Reverse().do(work)
+    world.reverse_problems = [("all max_replication_slots of the target are in use", "raise it")]
+    assert Reverse().check(work) == ()
+
+
 def test_before_the_switch_nothing_is_brought_back():
     work, world = a_work(FakeWorld(way_back=True), reverse=True)
     Reverse().do(work)
