@@ -49,18 +49,18 @@ class Shop:
     def in_target(self, statement: str) -> list[tuple[Any, ...]]:
         """Run a statement as the application; tried again while `subscriber run` has the file."""
 
-        def execute() -> list[tuple[Any, ...]] | None:
+        def execute() -> tuple[list[tuple[Any, ...]]] | None:
             with (
                 contextlib.suppress(sa.exc.OperationalError),
                 open_target(self.url) as target,
                 target.engine.begin() as connection,
             ):
                 result = connection.execution_options(no_parameters=True).exec_driver_sql(statement)
-                return [tuple(row) for row in result] if result.returns_rows else [()]
+                return ([tuple(row) for row in result] if result.returns_rows else [],)
             return None
 
-        found: list[tuple[Any, ...]] = wait_until(execute, "the target to be free")
-        return found
+        (found,) = wait_until(execute, "the target to be free")
+        return list(found)
 
     def status(self) -> dict[str, Any]:
         return self.runner.status()[self.name]
