@@ -9,7 +9,7 @@ pg_subscription, pg_publication and related catalogs, for any database.
 - Written while changes are applied: ``progress``, ``statistics``, ``conflicts`` and
   ``conflict_kinds``, ``logical_messages``, ``prepared_transactions``, ``relation_shapes`` and
   ``schema_changes``. ``row_numbers`` numbers the rows of some of them.
-- Written by commands and workers: ``apply_holds``, ``released_slots``, ``runner``,
+- Written by commands and workers: ``apply_holds``, ``cutovers``, ``released_slots``, ``runner``,
   ``schema_differences``.
 
 Commands write the subscriptions and publications. Commands and table synchronization write the

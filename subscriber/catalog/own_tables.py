@@ -377,6 +377,32 @@ copy. ``statement`` is the DDL, NULL if none was executed. ``difference`` explai
 differ from the publisher's, until the table is copied again (``resolved_at``).
 """
 
+CUTOVER: Final = sa.Table(
+    "subscriber_cutover",
+    CATALOG,
+    sa.Column("subid", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("state", sa.String(16), nullable=False),
+    sa.Column("step", sa.String(16), nullable=False),
+    sa.Column("holder", sa.String(32), nullable=False),
+    sa.Column("host", sa.String(255), nullable=False),
+    sa.Column("processid", sa.BigInteger, nullable=False),
+    sa.Column("startedat", sa.String(40), nullable=False),
+    sa.Column("heartbeatat", sa.String(40), nullable=False),
+    sa.Column("barrierlsn", sa.String(32)),
+    sa.Column("switchedat", sa.String(40)),
+    sa.Column("abandonedat", sa.String(40)),
+    sa.Column("options", TEXT, nullable=False),
+    sa.Column("findings", TEXT, nullable=False),
+)
+"""A row for each subscription that is being cut over, or whose last cutover was abandoned
+(:mod:`subscriber.catalog.cutovers`).
+
+``step`` is the step that was begun last. ``holder`` is a random identifier of the command that
+carries it out, empty if there is none; ``host`` and ``processid`` are its process. ``options`` and
+``findings`` are JSON objects: what has to be undone, and what the steps have found. Times are UTC,
+ISO 8601.
+"""
+
 OWN_TABLES: Final = frozenset(CATALOG.tables)
 """The names of the catalog's tables. A publisher that is itself a target has such tables, too. They
 must not be replicated, because its state would then replace the state of this target.

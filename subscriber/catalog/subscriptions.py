@@ -14,6 +14,7 @@ from subscriber.catalog.catalog_version import new_version, note_change
 from subscriber.catalog.conflicts import forget_conflicts
 from subscriber.catalog.logical_messages import drop_messages
 from subscriber.catalog.own_tables import (
+    CUTOVER,
     PREPARED_TRANSACTION,
     SCHEMA_DIFFERENCE,
     SUBSCRIPTION,
@@ -288,6 +289,7 @@ def delete_subscription(connection: sa.Connection, name: str) -> None:
     subscription.progress.drop(connection)
     drop_messages(connection, subscription.subid)
     forget_conflicts(connection, subscription.subid)
+    connection.execute(sa.delete(CUTOVER).where(CUTOVER.c.subid == subscription.subid))
     forget_holds(connection, subscription.subid)
     forget_replaced_values(connection, subscription.subid)
     connection.execute(sa.delete(SCHEMA_DIFFERENCE).where(SCHEMA_DIFFERENCE.c.subid == subscription.subid))

@@ -2,7 +2,7 @@
 
 ::
 
-    check, decode, demo, explain,
+    check, cutover, decode, demo, explain,
     journal, publication, run, scenario,
     schema, sql, status, verify            the verbs; each module has a click command ``command``
     options                                options that several verbs share, and logging
@@ -39,6 +39,7 @@ from subscriber.waiting import told_by
 
 VERBS: Final = {
     "check": "Say what would go wrong with a subscription, before anything is changed.",
+    "cutover": "Switch an application over from the publisher to the target, in steps.",
     "decode": "Print what a journal contains as an output plugin writes it.",
     "demo": "Replicate an embedded PostgreSQL 18 into SQLite through Spark.",
     "explain": "Show why emulated publications sent, rewrote or left out changes.",
@@ -57,7 +58,7 @@ A module is loaded when its verb is used, so that ``--help`` does not wait for S
 """
 
 
-_COMMANDS: Final = frozenset({"check", "explain", "publication", "schema", "sql", "status", "verify"})
+_COMMANDS: Final = frozenset({"check", "cutover", "explain", "publication", "schema", "sql", "status", "verify"})
 """Verbs that print what they wait for. The other verbs log it."""
 
 

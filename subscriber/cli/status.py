@@ -18,6 +18,7 @@ from subscriber.lsn import parse_lsn
 from subscriber.runtime.read_status import subscription_statuses
 from subscriber.runtime.status_file import read_status_file
 from subscriber.runtime.subscription_status import (
+    CutoverStatus,
     HoldStatus,
     RelationStatus,
     RunnerStatus,
@@ -82,6 +83,8 @@ def command(target: str, as_json: bool) -> None:
     for part in schema_change_parts(statuses):
         click.echo(f"\n{part}")
     for status in statuses:
+        if status.cutover is not None:
+            click.echo(f"\n{_cutover_line(status.name, status.cutover)}")
         for warning in _warnings(status):
             click.echo(f"\n{warning}")
         if status.last_error:
@@ -102,6 +105,25 @@ def _runner_line(runner: RunnerStatus | None) -> str:
         )
     busy = "" if runner.busy_since is None else f", busy with a batch or a copy since {runner.busy_since}"
     return f"`subscriber run` has been running since {runner.started_at} {place}, last heartbeat at {runner.heartbeat_at}{busy}"
+
+
+def _cutover_line(name: str, cutover: CutoverStatus) -> str:
+    """A cutover in progress, and the ways on."""
+    if cutover.state == "switched":
+        text = (
+            f"cutover of {name}: switched over at {cutover.switched_at}, barrier {cutover.barrier_lsn}; waits for"
+            f" `subscriber cutover {name} --finish` or --abandon"
+        )
+    else:
+        by = (
+            f"by {cutover.process}" if cutover.process else "interrupted; the same command goes on, --abandon goes back"
+        )
+        text = f"cutover of {name}: in step {cutover.step or 'preconditions'} since {cutover.started_at}, {by}"
+    if cutover.fenced_database is not None:
+        text += f'; database "{cutover.fenced_database}" of the publisher is fenced'
+    if cutover.way_back is not None:
+        text += f'; way back "{cutover.way_back}"'
+    return text
 
 
 def _hold_line(subscription: str, hold: HoldStatus) -> str:

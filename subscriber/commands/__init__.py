@@ -23,6 +23,7 @@
 - ``hold_apply``: holds the apply of a subscription at an LSN for a command that reads the target;
   ``holding``, ``hold_heartbeat`` and ``hold_failing`` are its parts.
 - ``wake``: wakes a ``subscriber run`` of the same machine.
+- ``reached_position`` and ``count_rows``: how far a target is, and how many rows its tables have.
 - ``publisher_connection``, ``publisher_slots``, ``release_slot``, ``notices``: used by several
   commands.
 

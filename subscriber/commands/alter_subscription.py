@@ -16,6 +16,7 @@ import sqlalchemy as sa
 from subscriber import catalog
 from subscriber.apply.prepared import still_prepared
 from subscriber.catalog import Subscription
+from subscriber.catalog.cutovers import read_cutover
 from subscriber.commands import publisher_slots, requirements
 from subscriber.commands.check_target_tables import check_relations
 from subscriber.commands.check_value_rules import check_value_rules, warn_unused_rules
@@ -61,12 +62,26 @@ def alter_enabled(target: Target, subscription: Subscription, command: AlterEnab
     """ALTER SUBSCRIPTION … ENABLE, DISABLE.
 
     Raises:
-        UsageError: 55000, the subscription has no slot to stream from.
+        UsageError: 55000, the subscription has no slot to stream from, or was switched over.
     """
     if command.enabled and subscription.slot_name is None:
         raise UsageError("cannot enable subscription that does not have a slot name", sqlstate="55000")
     with target.begin() as connection:
+        if command.enabled:
+            _check_not_switched(connection, subscription)
         catalog.set_enabled(connection, subscription.name, enabled=command.enabled)
+
+
+def _check_not_switched(connection: sa.Connection, subscription: Subscription) -> None:
+    """Refuse to apply the publisher's changes to tables that an application writes by now."""
+    cutover = read_cutover(connection, subscription.subid)
+    if cutover is not None and cutover.state == "switched":
+        raise UsageError(
+            f'cannot enable subscription "{subscription.name}", which was switched over',
+            sqlstate="55000",
+            hint=f"To go back: subscriber cutover {subscription.name} --abandon. To stay: subscriber cutover"
+            f" {subscription.name} --finish.",
+        )
 
 
 def alter_skip(target: Target, subscription: Subscription, command: AlterSkip) -> None:

@@ -1,4 +1,5 @@
-"""What a migration needs around the rows. The first part is its check.
+"""What a migration needs around the rows. The first part is its check,
+the last its cutover.
 
 ::
 
@@ -8,6 +9,7 @@
       ├─ check_target        facts of the target and of this machine ─▶ findings
       └─ estimate_copy       sizes, and a sample of one second       ─▶ findings
     findings             what a finding is
+    cutover              the steps of a switch-over, see :mod:`subscriber.migration.cutover`
 
 Facts are read at the edge (:mod:`subscriber.publisher`, :mod:`subscriber.targets`). The functions
 that judge them are pure, so that each finding is tested without a server that has the problem.

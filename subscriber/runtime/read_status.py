@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from subscriber import catalog
 from subscriber.catalog import Subscription
+from subscriber.catalog.cutovers import Cutover, read_cutover
 from subscriber.errors import PublisherError, SubscriberError
 from subscriber.journal.positions import journal_positions
 from subscriber.journal.storage import journal_url, open_storage
@@ -19,6 +20,7 @@ from subscriber.publisher.publisher import Publisher, Slot, connect_publisher
 from subscriber.runtime.copy_progress import CopyStatus, read_copies
 from subscriber.runtime.subscription_status import (
     CopyFigures,
+    CutoverStatus,
     HoldStatus,
     RelationStatus,
     RunnerStatus,
@@ -60,6 +62,7 @@ def subscription_statuses(target: Target, settings: Settings) -> list[Subscripti
                     runner=runner,
                     schema_changes=tuple(catalog.schema_changes_of(connection, subscription.subid)),
                     replaced_values=tuple(catalog.replaced_counts(connection, subscription.subid)),
+                    cutover=_cutover(read_cutover(connection, subscription.subid)),
                 ),
                 hold=_hold(holds.get(subscription.subid)),
             )
@@ -104,6 +107,7 @@ def _status(  # noqa: PLR0913 - one argument for each source
     runner: RunnerStatus | None,
     schema_changes: tuple[catalog.SchemaChange, ...],
     replaced_values: tuple[catalog.ReplacedCount, ...],
+    cutover: CutoverStatus | None,
 ) -> SubscriptionStatus:
     # The publisher is read first: if nothing is behind, the journal then has at least the same
     # position.
@@ -150,6 +154,23 @@ def _status(  # noqa: PLR0913 - one argument for each source
         slot=None if slot is None else _slot(slot, publisher_lsn),
         slot_missing=publisher_lsn is not None and slot is None and subscription.slot_name is not None,
         runner=runner,
+        cutover=cutover,
+    )
+
+
+def _cutover(found: Cutover | None) -> CutoverStatus | None:
+    if found is None or not found.in_progress:
+        return None
+    fence, reverse = found.options.get("fence"), found.options.get("reverse")
+    return CutoverStatus(
+        state=found.state,
+        step=found.step,
+        started_at=found.started_at,
+        switched_at=found.switched_at,
+        barrier_lsn=_text(found.barrier),
+        process=f"process {found.process_id} on host {found.host}" if found.is_held else None,
+        fenced_database=None if fence is None else fence["database"],
+        way_back=None if reverse is None else reverse["name"],
     )
 
 

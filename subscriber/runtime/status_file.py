@@ -30,6 +30,7 @@ from subscriber.catalog import ReplacedCount, SchemaChange
 from subscriber.errors import SubscriberError
 from subscriber.runtime.subscription_status import (
     CopyFigures,
+    CutoverStatus,
     HoldStatus,
     RelationStatus,
     RunnerStatus,
@@ -168,6 +169,7 @@ def _status(fields: dict[str, Any]) -> SubscriptionStatus:
             "relations": relations,
             "slot": fields["slot"] and SlotStatus(**fields["slot"]),
             "runner": fields["runner"] and RunnerStatus(**fields["runner"]),
+            "cutover": fields["cutover"] and CutoverStatus(**fields["cutover"]),
             "hold": fields["hold"] and HoldStatus(**fields["hold"]),
             "schema_changes": changes,
             "replaced_values": replaced,

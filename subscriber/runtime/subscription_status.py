@@ -100,6 +100,32 @@ class RunnerStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class CutoverStatus:
+    """A cutover in progress. Times are UTC in ISO 8601.
+
+    Attributes:
+        state: running, or switched if the subscription is disabled and its slot is kept.
+        step: the step that was begun last.
+        started_at: when the cutover was begun.
+        switched_at: when the subscription was disabled; None before.
+        barrier_lsn: the barrier that the target has; None before.
+        process: the process and host of the command that carries it out; None if it was
+            interrupted, or waits for --finish.
+        fenced_database: the publisher's database that it has fenced; None if there is no fence.
+        way_back: the name of the way back; None if there is none.
+    """
+
+    state: str
+    step: str
+    started_at: str
+    switched_at: str | None
+    barrier_lsn: str | None
+    process: str | None
+    fenced_database: str | None
+    way_back: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class HoldStatus:
     """A hold of the apply by a command.
 
@@ -159,6 +185,7 @@ class SubscriptionStatus:
             this name.
         slot_missing: whether the publisher was queried and has no slot with this name.
         runner: the last `subscriber run` of the target; None if there was none.
+        cutover: the cutover in progress; None if there is none.
         hold: the hold of the apply by a command; None if there is none.
         as_of: when the status was read (ISO 8601), if it is from the status file of a run that
             holds the target; None if it is current.
@@ -192,3 +219,4 @@ class SubscriptionStatus:
     runner: RunnerStatus | None = None
     hold: HoldStatus | None = None
     as_of: str | None = None
+    cutover: CutoverStatus | None = None

@@ -301,7 +301,7 @@ def test_docstrings_and_comments_stay_within_a_hundred_columns(folder):
 
 _ONLY_DECLARES: Final = frozenset({
     "apply/applier", "apply/batch_rules", "catalog/conflict_kinds", "catalog/subscription_options",
-    "commands/subscription_statements", "filters/parse/syntax", "pipeline/on_spark", "publisher/sql_connection",
+    "commands/subscription_statements", "filters/parse/syntax", "migration/cutover/world", "pipeline/on_spark", "publisher/sql_connection",
     "receive/contracts", "runtime/subscription_status", "scenario/nodes/session_database", "schema/attributes",
     "schema/published_table", "schema/table_objects", "targets/capabilities", "targets/table_changes", "types/datetimes/words", "types/equality",
 })  # fmt: skip
@@ -311,6 +311,13 @@ _PROVEN_BY_SERVERS: Final = {
     "commands/holding": "conformance/test_hold_apply.py",
     "migration/check_migration": "conformance/test_migration_check.py",
     "migration/schema/schema_difference": "conformance/test_schema_step.py",
+    "commands/count_rows": "conformance/test_cutover.py",
+    "commands/reached_position": "conformance/test_refresh_sequences.py",
+    "migration/check_migration": "conformance/test_migration_check.py",
+    "migration/cutover/real_world": "conformance/test_cutover.py",
+    "publisher/change_watch": "conformance/test_fence.py",
+    "publisher/fence": "conformance/test_fence.py",
+    "publisher/reverse_replication": "conformance/test_fence.py",
     "publisher/server_facts": "conformance/test_migration_check.py",
     "publisher/table_facts": "conformance/test_migration_check.py",
     "publisher/table_objects": "conformance/test_schema_step.py",

@@ -80,12 +80,11 @@ class PostgreSQLValues(GenericValues):
         bound: list[Any] = column_texts(column, values).to_pylist()
         return bound
 
-<<<<<<< HEAD
     def read_as(self, type_oid: int, column: TargetColumn) -> int | None:
         """See :meth:`Values.read_as`; the column's own type, where it is built in."""
         oid = _OIDS.get(column.storage)
         return None if oid == type_oid else oid
-=======
+
     def unrepresentable_values(self, type_oid: int, column: TargetColumn, values: pa.Array) -> pa.Array:
         """See :meth:`Values.unrepresentable_values`; where the column has another type than the
         publisher's, only some of the values that its input function refuses are known.
@@ -99,7 +98,6 @@ class PostgreSQLValues(GenericValues):
         if column.storage == "jsonb" and type_oid == _JSON:
             return pc.fill_null(pc.match_substring_regex(values, _NUL_ESCAPE), False)
         return none_of(values)
->>>>>>> values
 
     def refused_binary(self, type_oid: int, column: TargetColumn, number: int | None = None) -> UnsupportedValue | None:
         """See :meth:`Values.refused_binary`."""

@@ -106,7 +106,7 @@ def open_postgresql(url: sa.URL) -> Target:
         prepared=PostgreSQLPrepared(engine, errors, transactions, origins),
         origins=origins,
         run_lock=PostgreSQLRunLock(engine, errors),
-        cluster=PostgreSQLCluster(errors),
+        cluster=PostgreSQLCluster(engine, errors),
     )
 
 

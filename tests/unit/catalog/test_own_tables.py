@@ -28,6 +28,7 @@ def test_the_catalog_is_created_once(engine):
     tables = set(sa.inspect(engine).get_table_names())
     assert tables == {
         "subscriber_apply_hold",
+        "subscriber_cutover",
         "subscriber_conflict",
         "subscriber_control",
         "subscriber_replaced_row",
