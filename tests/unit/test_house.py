@@ -309,7 +309,6 @@ _ONLY_DECLARES: Final = frozenset({
 
 _PROVEN_BY_SERVERS: Final = {
     "commands/holding": "conformance/test_hold_apply.py",
-    "migration/check_migration": "conformance/test_migration_check.py",
     "migration/schema/schema_difference": "conformance/test_schema_step.py",
     "commands/count_rows": "conformance/test_cutover.py",
     "commands/reached_position": "conformance/test_refresh_sequences.py",

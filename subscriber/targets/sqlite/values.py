@@ -228,7 +228,7 @@ def bind_values(type_oid: int, column: TargetColumn, values: pa.Array) -> list[A
 
 def unrepresentable_values(type_oid: int, column: TargetColumn, values: pa.Array) -> pa.Array:
     """For each value whether :func:`bind_values` refuses it."""
-    if _conversion(type_oid, column) is not None:
+    if conversion_of(type_oid, column) is not None:
         return refused_one_by_one(lambda some: bind_values(type_oid, column, some), values)
     word, sized, _ = column.declared_type.partition("(")
     if not sized or not pa.types.is_string(values.type):
