@@ -15,7 +15,7 @@ from subscriber.commands.subscription_grammar import parse
 from subscriber.commands.subscription_statements import Query
 from subscriber.errors import ApplyError, PublisherUnavailable, UsageError
 from subscriber.verify import verify_subscription as verify_module
-from subscriber.verify.report import VerifyOptions
+from subscriber.verify.report import VerifyOptions, VerifyProgress
 from subscriber.verify.verify_subscription import verify_subscription
 from tests.subscribing import Session
 from tests.target_databases import opened
@@ -215,7 +215,7 @@ def test_publications_that_the_subscriber_evaluates_decide_about_rows_and_column
     for name, where in {"low": "id < 10", "high": "id > 290"}.items():
         command = parse(f"CREATE PUBLICATION {name} FOR TABLE typed (id, w) WHERE ({where})")
         assert not isinstance(command, Query)
-        run_command(session.target, command, session.settings, [].append, session.publisher.conninfo)
+        run_command(session.target, command, session.settings, lambda _said: None, session.publisher.conninfo)
     subscribe(session, "low, high", ", carrier = carrier")
     (filled,) = verify(session, repair=True).tables
     assert (filled.error, filled.only_publisher) == (None, 3 + 9 + 10)
@@ -233,7 +233,7 @@ def test_a_large_table_is_read_by_tasks(session, monkeypatch):
     )
     subscribe(session)
     session.settings = replace(session.settings, partition_bytes=256 * 1024)
-    seen = []
+    seen: list[VerifyProgress] = []
     options = VerifyOptions(tables=("typed",), processes=2, repair=True)
     report = verify_subscription(session.target, "s", session.settings, options, seen.append, hold=IdleHold())
     assert report.is_equal, report
