@@ -19,6 +19,8 @@
 - ``check_publications`` and ``check_target_tables``: what is published, and does the target have
   the tables? ``create_tables`` creates missing tables; ``create_tables_differences`` reports what
   they lack.
+- ``hold_apply``: holds the apply of a subscription at an LSN for a command that reads the target;
+  ``holding``, ``hold_heartbeat`` and ``hold_failing`` are its parts.
 - ``wake``: wakes a ``subscriber run`` of the same machine.
 - ``publisher_connection``, ``publisher_slots``, ``release_slot``, ``notices``: used by several
   commands.

@@ -61,6 +61,11 @@ class Writer:
         self._ending.set()
         self._thread.join()
 
+    def writes(self, transactions: int) -> None:
+        """Wait until so many transactions were written."""
+        enough = self.transactions + transactions
+        wait_until(lambda: self.transactions > enough, "some transactions", PATIENCE)
+
     def _run(self) -> None:
         with psycopg.connect(self._conninfo, autocommit=True) as connection:
             while not self._ending.wait(0.003):
@@ -167,8 +172,7 @@ def test_the_target_is_at_the_snapshot_while_the_publisher_is_written(running):
     with Writer(running.publisher.conninfo) as writer:
         reached = []
         for _ in range(3):
-            before = writer.transactions
-            wait_until(lambda before=before: writer.transactions > before + 50, "some transactions", PATIENCE)
+            writer.writes(50)
             with running.hold() as held:
                 expected = running.published(held)
                 assert running.applied() == expected
@@ -201,6 +205,7 @@ def test_an_idle_publisher_is_held_too_and_status_shows_it(running):
 
 
 @SQLITE
+@pytest.mark.long
 def test_dropping_the_subscription_ends_the_hold(running):
     with running.hold() as held:
         running.runner.sql("DROP SUBSCRIPTION s")
@@ -210,6 +215,7 @@ def test_dropping_the_subscription_ends_the_hold(running):
 
 
 @SQLITE
+@pytest.mark.long
 def test_disable_and_enable_during_a_hold_do_not_apply_anything(running):
     with Writer(running.publisher.conninfo), running.hold() as held:
         expected = running.published(held)
@@ -223,6 +229,7 @@ def test_disable_and_enable_during_a_hold_do_not_apply_anything(running):
 
 
 @SQLITE
+@pytest.mark.long
 def test_a_change_that_cannot_be_applied_is_the_error_of_the_hold(running):
     with running.target.begin() as connection:
         connection.exec_driver_sql("INSERT INTO a VALUES (1000000, 0, 'in the way')")
@@ -233,6 +240,7 @@ def test_a_change_that_cannot_be_applied_is_the_error_of_the_hold(running):
 
 
 @SQLITE
+@pytest.mark.long
 def test_the_time_limit_ends_the_wait_for_a_transaction_of_the_publisher(running):
     with psycopg.connect(running.publisher.conninfo) as connection:
         connection.execute("INSERT INTO a VALUES (999, 0, 'open')")
@@ -244,6 +252,7 @@ def test_the_time_limit_ends_the_wait_for_a_transaction_of_the_publisher(running
 
 
 @SQLITE
+@pytest.mark.long
 def test_without_a_run_the_command_says_how_to_start_it(running):
     assert running.runner.interrupt() == 0
     with pytest.raises(UsageError, match="no `subscriber run` is running") as caught, running.hold():
@@ -305,6 +314,7 @@ def test_the_run_goes_on_when_the_holder_is_killed(running):
 
 
 @SQLITE
+@pytest.mark.long
 def test_an_interrupted_holder_lets_the_apply_go_on(running):
     command = [sys.executable, "-c", HOLDER, running.runner.target, running.settings.journal]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as holder:
@@ -318,6 +328,7 @@ def test_an_interrupted_holder_lets_the_apply_go_on(running):
 
 
 @SQLITE
+@pytest.mark.long
 def test_a_target_that_is_ahead_is_refused(running, monkeypatch):
     with running.target.begin() as connection:
         progress = running.subscription.progress

@@ -308,6 +308,7 @@ _ONLY_DECLARES: Final = frozenset({
 """Modules of Protocols, dataclasses and constants, without a decision of their own."""
 
 _PROVEN_BY_SERVERS: Final = {
+    "commands/holding": "conformance/test_hold_apply.py",
     "migration/check_migration": "conformance/test_migration_check.py",
     "publisher/server_facts": "conformance/test_migration_check.py",
     "publisher/table_facts": "conformance/test_migration_check.py",

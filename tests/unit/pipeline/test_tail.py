@@ -16,7 +16,7 @@ from subscriber.pipeline.apply_bound import ApplyBound
 from subscriber.pipeline.frame_source import FrameSource, FrameStreamReader, read_progress
 from subscriber.pipeline.tail import Tail
 from tests.frames import transaction
-from tests.journals import T, insert, publish, segment_files, three_transactions, writing
+from tests.journals import T, insert, publish, segment_files, three_large_transactions, three_transactions, writing
 
 
 @pytest.fixture
@@ -91,22 +91,39 @@ def test_the_planner_finds_where_the_driver_has_stopped(following):
 # A bound ------------------------------------------------------------------------------------------
 
 
-def test_nothing_beyond_the_bound_is_returned(following):
+@pytest.fixture
+def large(following, tmp_path) -> SimpleNamespace:
+    """The same for a journal whose entries are not divided."""
+    folder = tmp_path / "large"
+    three_large_transactions(folder)
+    reader = FrameSource({"journal": str(folder)}).streamReader(None)  # type: ignore[arg-type]
+    assert isinstance(reader, FrameStreamReader)
+    following.tail = Tail(reader, following.progress, following.stop, following.bound)
+    return following
+
+
+def test_nothing_beyond_the_bound_is_returned(large):
+    large.bound.position = LSN(0x310)
+    assert large.tail.next_end(LSN(0x100)) == 0x300
+    assert large.tail.next_slice(LSN(0x200), threading.Event()) == 0x300
+    large.bound.position = LSN(0x400)
+    assert large.tail.next_end(LSN(0x300)) == 0x400
+
+
+def test_a_run_of_transactions_is_returned_up_to_the_bound(following):
     following.bound.position = LSN(0x310)
-    assert following.tail.next_end(LSN(0x100)) == 0x300
-    assert following.tail.next_slice(LSN(0x200), threading.Event()) == 0x300
-    following.bound.position = LSN(0x400)
-    assert following.tail.next_end(LSN(0x300)) == 0x400
+    assert following.tail.next_end(LSN(0x100)) == 0x310
+    assert following.tail.next_slice(LSN(0x300), threading.Event()) == 0x310
 
 
 @pytest.mark.parametrize("bound", [0x300, 0x310], ids=["the bound is reached", "the next entry ends after the bound"])
-def test_a_wait_goes_on_when_the_bound_is_gone(following, bound):
+def test_a_wait_goes_on_when_the_bound_is_gone(large, bound):
     def remove() -> None:
-        following.bound.position = None
+        large.bound.position = None
 
-    following.bound.position = LSN(bound)
+    large.bound.position = LSN(bound)
     threading.Timer(0.1, remove).start()
-    assert following.tail.next_end(LSN(0x300)) == 0x400
+    assert large.tail.next_end(LSN(0x300)) == 0x400
 
 
 def test_a_wait_at_the_bound_ends_when_the_query_is_to_end(following):

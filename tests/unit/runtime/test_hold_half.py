@@ -20,7 +20,7 @@ from subscriber.runtime.gate import Gate
 from subscriber.runtime.hold_half import HoldHalf
 from subscriber.runtime.worker_state import WorkerState
 from subscriber.targets import Target
-from tests.journals import three_transactions
+from tests.journals import three_large_transactions
 from tests.waits import wait_until
 
 HOLD = ApplyHold(1, "a" * 32, "db1", 4711, "since", "1970-01-01")
@@ -31,7 +31,7 @@ class Scene:
     """A worker whose journal has entries that end at 0/200, 0/300 and 0/400."""
 
     def __init__(self, state: WorkerState, folder: Path) -> None:
-        three_transactions(folder)
+        three_large_transactions(folder)
         self.state = state
         self.target: Target = state.target
         self.gate = Gate(contextlib.nullcontext())
