@@ -6,9 +6,17 @@ tests also show that a repair writes every type as apply does.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from subscriber.errors import ApplyError, UsageError
+from subscriber.commands import run_command
+from subscriber.commands.subscription_grammar import parse
+from subscriber.commands.subscription_statements import Query
+from subscriber.errors import ApplyError, PublisherUnavailable, UsageError
+from subscriber.verify import verify_subscription as verify_module
+from subscriber.verify.report import VerifyOptions, VerifyProgress
+from subscriber.verify.verify_subscription import verify_subscription
 from tests.subscribing import Session
 from tests.target_databases import opened
 from tests.verifying import IdleHold, counts, subscribe, verify
@@ -165,3 +173,81 @@ def test_a_table_of_two_subscriptions_is_not_repaired(session):
     assert 'subscription "t" also writes to it' in str(bag.error)
     assert 'subscription "t"' in bag.notes[-1]
     assert session.rows("SELECT count(*) FROM bag") == [(0,)]
+
+
+OTHER_TYPES = """
+CREATE TABLE other (id int PRIMARY KEY, a json, b text, c numeric(10,3), d varchar(9), e int, f text);
+INSERT INTO other VALUES (1, '{"b":1,  "a":2}', ' 007', 1.500, 'x', 5, 'a  '), (2, '{"b":1,"b":2}', '8', 0, '', NULL, NULL);
+CREATE PUBLICATION o FOR TABLE other;
+"""
+TYPES_THERE = {
+    "postgresql": "id bigint PRIMARY KEY, a jsonb, b int, c numeric, d text, e bigint, f varchar(20)",
+    "sqlite": "id BIGINT PRIMARY KEY, a TEXT, b INT, c NUMERIC_TEXT, d TEXT, e TEXT, f TEXT",
+    "duckdb": "id BIGINT PRIMARY KEY, a VARCHAR, b INTEGER, c DECIMAL(12,4), d VARCHAR, e VARCHAR, f VARCHAR",
+    "mariadb": "id BIGINT PRIMARY KEY, a LONGTEXT, b INT, c DECIMAL(12,4), d LONGTEXT, e BIGINT, f LONGTEXT",
+}
+
+
+def test_columns_of_another_type_are_compared_as_the_targets_type(session, request):
+    kind = request.node.callspec.params["session"]
+    session.publisher.execute(OTHER_TYPES)
+    session.execute(f"CREATE TABLE other ({TYPES_THERE[kind]})")
+    session.run(
+        "CREATE SUBSCRIPTION s CONNECTION '$pub' PUBLICATION o"
+        " WITH (copy_data = false, create_slot = false, slot_name = NONE, enabled = false)"
+    )
+    (filled,) = verify(session, repair=True).tables
+    assert (filled.error, filled.repaired) == (None, 2)
+    (same,) = verify(session).tables
+    assert same.is_equal
+    assert any(
+        note.startswith("compared as the type of the target's column") and "b (text" in note for note in same.notes
+    )
+    session.execute("UPDATE other SET b = 70 WHERE id = 1", "UPDATE other SET f = 'a' WHERE id = 1")
+    (found,) = verify(session).tables
+    assert (counts(found), found.columns) == ((1, 0, 0), ("b", "f"))
+
+
+@pytest.mark.parametrize("session", ["sqlite"], indirect=True)
+def test_publications_that_the_subscriber_evaluates_decide_about_rows_and_columns(session):
+    """B17: the filters of two publications are combined with OR."""
+    session.publisher.execute("CREATE PUBLICATION carrier FOR ALL TABLES")
+    for name, where in {"low": "id < 10", "high": "id > 290"}.items():
+        command = parse(f"CREATE PUBLICATION {name} FOR TABLE typed (id, w) WHERE ({where})")
+        assert not isinstance(command, Query)
+        run_command(session.target, command, session.settings, lambda _said: None, session.publisher.conninfo)
+    subscribe(session, "low, high", ", carrier = carrier")
+    (filled,) = verify(session, repair=True).tables
+    assert (filled.error, filled.only_publisher) == (None, 3 + 9 + 10)
+    session.execute("UPDATE typed SET w = 'x' WHERE id = 5", "INSERT INTO typed (id, w) VALUES (50, 'not published')")
+    assert counts(verify(session).tables[0]) == (1, 0, 1)
+
+
+@pytest.mark.spark
+@pytest.mark.long
+@pytest.mark.parametrize("session", ["sqlite"], indirect=True)
+def test_a_large_table_is_read_by_tasks(session, monkeypatch):
+    monkeypatch.setattr(verify_module, "LARGE_BYTES", 1)
+    session.publisher.execute(
+        "INSERT INTO typed (id, w) SELECT n, repeat('text ', 9) FROM generate_series(1000, 20000) n"
+    )
+    subscribe(session)
+    session.settings = replace(session.settings, partition_bytes=256 * 1024)
+    seen: list[VerifyProgress] = []
+    options = VerifyOptions(tables=("typed",), processes=2, repair=True)
+    report = verify_subscription(session.target, "s", session.settings, options, seen.append, hold=IdleHold())
+    assert report.is_equal, report
+    assert report.tables[0].only_publisher == 19_304
+    session.execute("UPDATE typed SET w = 'broken' WHERE id = 15000")
+    options = VerifyOptions(tables=("typed",), processes=2)
+    report = verify_subscription(session.target, "s", session.settings, options, seen.append, hold=IdleHold())
+    assert counts(report.tables[0]) == (1, 0, 0)
+    assert max(one.publisher_rows for one in seen) == 19_304
+
+
+@pytest.mark.parametrize("session", ["sqlite"], indirect=True)
+def test_a_publisher_that_goes_away_is_an_error(session):
+    subscribe(session)
+    session.execute("UPDATE subscriber_subscription SET subconninfo = 'host=/nowhere'")
+    with pytest.raises(PublisherUnavailable):
+        verify(session)
