@@ -33,9 +33,9 @@ def command() -> None:
 @target_option
 @click.option("--ddl", is_flag=True, help="Print a script in the target's SQL.")
 @json_option
-@click.argument("subscription")
+@click.argument("subscription", metavar="SUBSCRIPTION")
 def diff(target: str, ddl: bool, as_json: bool, subscription: str) -> None:
-    """List what the publisher has and the target lacks.
+    """List what the publisher of SUBSCRIPTION has and the target lacks.
 
     Objects of phase "before" are for empty tables, those of phase "after" are faster to build after
     the initial copy. Those of phase "manual" are left out, with the reason. Nothing is changed.
@@ -60,9 +60,9 @@ def diff(target: str, ddl: bool, as_json: bool, subscription: str) -> None:
 @click.option("--before", "phase", flag_value="before", help="Build what is for empty tables.")
 @click.option("--after", "phase", flag_value="after", help="Build what is for copied tables.")
 @json_option
-@click.argument("subscription")
+@click.argument("subscription", metavar="SUBSCRIPTION")
 def apply(target: str, phase: Phase | None, as_json: bool, subscription: str) -> None:
-    """Build what the target lacks, each object in a transaction of its own.
+    """Build what the target of SUBSCRIPTION lacks, each object in a transaction of its own.
 
     What is there is left alone, so the command can be repeated. The exit code is 1 if the target
     refused an object.

@@ -35,6 +35,7 @@ from subscriber.targets.table_changes import (
     Written,
 )
 
+_TEXT: Final = 25
 _NULL: Final = re.compile(r"\(?NULL(::.*)?\)?", re.DOTALL)
 """A default that is NULL, which is the same as none."""
 
@@ -94,19 +95,18 @@ class Compared:
         return self.target.ddl.place(schema, name)[1]
 
     def expression(self, text: str, *, loose: bool = False) -> str:
-        """An expression over the table's columns.
+        """An expression over the table's columns; the values of enums are texts.
 
         Raises:
             CannotBuild: it is not known to mean the same.
         """
+        enums = self.enums()
         columns = {
-            one.name: (one.type_oid, found)
+            one.name: (_TEXT if one.type_name in enums else one.type_oid, found)
             for one in self.objects.shape.columns
             if (found := self.table.column(one.name)) is not None
         }
-        return self.target.objects.expression(
-            text, columns, inexact=self.found.inexact, enums=self.enums(), loose=loose
-        )
+        return self.target.objects.expression(text, columns, inexact=self.found.inexact, enums=enums, loose=loose)
 
     def enums(self) -> frozenset[str]:
         """The enums of the table's columns, as ``format_type`` writes them."""
@@ -205,7 +205,7 @@ def _user_type(both: Compared, column: ColumnShape, made: UserType, is_array: bo
     elif made.kind == "enum":
         labels = ", ".join("'" + label.replace("'", "''") + "'::text" for label in made.labels)
         text = f"({_identifier(column.name)} = ANY (ARRAY[{labels}]))"
-        yield from _check(both, "check of enum", f"{column.name}_{made.name}", text, made.ddl, {column.name: 25})
+        yield from _check(both, "check of enum", f"{column.name}_{made.name}", text, made.ddl, {column.name: _TEXT})
     else:
         checks = made.checks if made.nullable else (("not_null", "(VALUE IS NOT NULL)"), *made.checks)
         for name, text in checks:
