@@ -83,6 +83,8 @@ def test_a_kill_at_any_failpoint_of_copy_and_hand_over_loses_nothing_and_copies_
 @pytest.mark.long
 def test_a_kill_at_any_failpoint_of_a_copy_that_replaces_rows_leaves_the_old_rows_or_the_new_ones(replication, load):
     """any_crash: REFRESH TABLE, of tables of which some rows are wrong"""
+    if len(states(replication)) == 1:
+        copy_again(replication)
     wait_until_ready(replication)
     with contextlib.closing(sqlite3.connect(replication.database, timeout=60)) as connection:
         connection.execute("DELETE FROM orders WHERE id BETWEEN -500 AND -1")
