@@ -128,7 +128,7 @@ class GenericObjects:
         return ", ".join(self.quote(name) for name in names)
 
     def plain_index(self, change: NewIndex, methods: Collection[str] = ("btree", "hash")) -> str:
-        """The notes about an ordinary index, in a database other than PostgreSQL.
+        """What is said about an ordinary index, in a database other than PostgreSQL.
 
         Raises:
             CannotBuild: it is not an ordinary index.
