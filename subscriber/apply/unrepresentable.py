@@ -34,30 +34,15 @@ from numpy.typing import NDArray
 from subscriber.apply.conflict import row_text
 from subscriber.apply.local_relations import LocalRelation
 from subscriber.catalog.replaced_values import KEPT_VALUES, ReplacedColumn, ReplacedRow, ReplacedValues
-from subscriber.catalog.subscriptions import Subscription
 from subscriber.errors import TargetRelationError
 from subscriber.lsn import LSN
 from subscriber.protocol.changes import ChangeGroup
 from subscriber.protocol.messages import Relation
-from subscriber.schema.relation_names import TableName
 from subscriber.schema.value_rules import ValueRules
 from subscriber.targets import Target, TargetColumn
 from subscriber.types.output import output_texts
 
 _FULL: Final = "f"
-
-
-def replaces_values(subscription: Subscription, table: TableName, column: str) -> bool:
-    """Whether NULL takes the place of values of a column that the target cannot hold.
-
-    A column that is NOT NULL or part of the key never has such a NULL, whatever the option says.
-
-    Args:
-        subscription: the subscription.
-        table: schema and name of the table at the publisher.
-        column: the column.
-    """
-    return subscription.options.unrepresentable_values.replaces(table, column)
 
 
 def refusal(key: Collection[str], column: TargetColumn) -> str | None:

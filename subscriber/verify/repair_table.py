@@ -152,10 +152,9 @@ def _changes(target: Target, plan: TablePlan, relation: Relation, action: Action
 
 def _values(target: Target, plan: TablePlan, relation: Relation, place: int, texts: tuple[str | None, ...]) -> pa.Array:
     """The values of a column, as the frames of the apply path have them."""
-    array = pa.array(texts, pa.string())
-    if target.capabilities.postgresql_text:
-        return array
-    type_oid = relation.columns[place].type_oid
-    values = decode_column(type_oid, array.cast(pa.binary()), binary=False, column=place + 1)
+    values = pa.array(texts, pa.string())
+    if not target.capabilities.postgresql_text:
+        type_oid = relation.columns[place].type_oid
+        values = decode_column(type_oid, values.cast(pa.binary()), binary=False, column=place + 1)
     replace = plan.side.columns[place].replace
     return values if replace is None else replace(values)

@@ -8,24 +8,27 @@ path (:mod:`subscriber.apply.local_relations`), without altering it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import sqlalchemy as sa
 
 from subscriber import catalog
 from subscriber.apply.local_relations import LocalRelation, RelationMap
+from subscriber.apply.unrepresentable import replaced_columns
 from subscriber.catalog import Subscription
-from subscriber.protocol.messages import IDENTITY_FLAG, Relation, RelationColumn
+from subscriber.protocol.messages import IDENTITY_FLAG, Relation
 from subscriber.publisher.copy_out import CopyReader
 from subscriber.publisher.copy_plan import CopyPlan, CopyRange, TableFiles, plan_copy
 from subscriber.publisher.sql_connection import Connection
 from subscriber.schema.published_table import Publications
-from subscriber.targets import Target
+from subscriber.targets import Target, TargetColumn
 from subscriber.targets.conversion import SOURCES, TEXT, converts
+from subscriber.targets.roles.values import Values
 from subscriber.types import type_name
-from subscriber.verify.canonical_columns import ComparedColumn, Replace
+from subscriber.verify.canonical_columns import ComparedColumn
 from subscriber.verify.publisher_side import PublisherSide
 from subscriber.verify.row_digests import Choice
 
@@ -81,8 +84,6 @@ class TableSource:
         publications: the publications that decide about rows and columns.
         snapshot: the name of the exported snapshot.
         files: the files that the table has in the snapshot.
-        replaced: the columns whose unrepresentable values are NULL in the target, and what makes
-            them NULL.
     """
 
     subscription: Subscription
@@ -91,7 +92,6 @@ class TableSource:
     publications: Publications
     snapshot: str
     files: TableFiles
-    replaced: Mapping[str, Replace]
 
 
 def plan_table(
@@ -127,10 +127,7 @@ def plan_table(
     absent = [one.name for one in copy.relation.columns if one.name not in {each.name for each in local.remote.columns}]
     if absent:
         notes.append(f"columns that the target does not have yet are not compared: {', '.join(absent)}")
-    columns = [
-        _compared(target, announced, local, place, source.replaced)
-        for place, announced in enumerate(local.remote.columns)
-    ]
+    columns = _compared_columns(target, subscription, local)
     notes += _notes(target, columns)
     casts = tuple((column.name, type_name(column.compared_as)) for column in columns if column.cast)
     names = tuple(column.name for column in columns)
@@ -171,15 +168,42 @@ def _hidden(copy: CopyPlan) -> tuple[str, ...]:
     return (f'row security hides rows from role "{copy.hidden_from}": only the others are compared',)
 
 
-def _compared(
-    target: Target, announced: RelationColumn, local: LocalRelation, place: int, replaced: Mapping[str, Replace]
-) -> ComparedColumn:
-    column, oid = local.columns[place], announced.type_oid
+@dataclass(frozen=True, slots=True)
+class _NullInPlace:
+    """Puts NULL in the place of values that a column of the target cannot hold, as apply does.
+
+    It is sent to Spark's tasks.
+    """
+
+    values: Values
+    type_oid: int
+    column: TargetColumn
+
+    def __call__(self, array: pa.Array) -> pa.Array:
+        unheld = self.values.unrepresentable_values(self.type_oid, self.column, array)
+        return pc.if_else(unheld, pa.scalar(None, array.type), array)
+
+
+def _compared_columns(target: Target, subscription: Subscription, local: LocalRelation) -> list[ComparedColumn]:
+    """The columns of a table, each as the type by which it is compared.
+
+    Raises:
+        TargetRelationError: 42P16, NULL cannot take the place of values of a column that
+            unrepresentable_values names.
+    """
+    replaced = replaced_columns(subscription.options.unrepresentable_values, local)
+    return [
+        _compared(target, announced.type_oid, column, replaced=announced.name in replaced)
+        for announced, column in zip(local.remote.columns, local.columns, strict=True)
+    ]
+
+
+def _compared(target: Target, oid: int, column: TargetColumn, *, replaced: bool) -> ComparedColumn:
     into = target.values.read_as(oid, column)
     cast = target.capabilities.postgresql_types and into is not None and not {into, oid} <= _TEXTS and into != TEXT
     if not cast and into is not None and not (into == TEXT or (into in SOURCES and converts(oid, into))):
         into = None
-    return ComparedColumn(oid, column, into, replaced.get(announced.name), cast)
+    return ComparedColumn(oid, column, into, _NullInPlace(target.values, oid, column) if replaced else None, cast)
 
 
 def _notes(target: Target, columns: list[ComparedColumn]) -> list[str]:

@@ -110,7 +110,6 @@ def _plan(target: Target, table: HeldTable, settings: Settings, share: float) ->
             table.publishing or ServerPublications(publisher, subscription.publications),
             table.snapshot.name,
             table_files(publisher, [name], of_snapshot=True).get(name, ()),
-            {},
         )
         with _reading(target) as connection:
             return plan_table(

@@ -208,6 +208,38 @@ def test_columns_of_another_type_are_compared_as_the_targets_type(session, reque
     assert (counts(found), found.columns) == ((1, 0, 0), ("b", "f"))
 
 
+HELD = {
+    "sqlite": "k INTEGER PRIMARY KEY, n NUMERIC_TEXT(5,2)",
+    "postgresql": "k integer PRIMARY KEY, n numeric(5,2)",
+    "duckdb": "k INTEGER PRIMARY KEY, n DECIMAL(5,2)",
+    "mariadb": "k INTEGER PRIMARY KEY, n DECIMAL(5,2)",
+}
+
+
+def test_a_value_that_the_target_cannot_hold_counts_as_null_if_the_subscription_replaces_it(session, request):
+    kind = request.node.callspec.params["session"]
+    session.publisher.execute(
+        "CREATE TABLE held (k int PRIMARY KEY, n numeric); CREATE PUBLICATION h FOR TABLE held;"
+        "INSERT INTO held VALUES (1, 1.25), (2, 123456), (3, NULL)"
+    )
+    session.execute(f"CREATE TABLE held ({HELD[kind]})", "INSERT INTO held VALUES (1, 1.25), (2, NULL), (3, NULL)")
+    session.run(
+        "CREATE SUBSCRIPTION s CONNECTION '$pub' PUBLICATION h"
+        " WITH (copy_data = false, create_slot = false, slot_name = NONE, enabled = false)"
+    )
+    (found,) = verify(session).tables
+    assert (counts(found), found.columns) == ((1, 0, 0), ("n",))
+    session.run("ALTER SUBSCRIPTION s SET (unrepresentable_values = 'public.held.n = null')")
+    (same,) = verify(session).tables
+    assert (counts(same), same.error) == ((0, 0, 0), None)
+    assert "values that the target cannot hold are NULL there, and count as NULL: n" in same.notes
+    session.execute("UPDATE held SET n = 7 WHERE k = 2")
+    (repaired,) = verify(session, repair=True).tables
+    assert repaired.error is None
+    assert (counts(repaired), repaired.repaired) == ((1, 0, 0), 1)
+    assert session.rows("SELECT n FROM held WHERE k = 2") == [(None,)]
+
+
 @pytest.mark.parametrize("session", ["sqlite"], indirect=True)
 def test_publications_that_the_subscriber_evaluates_decide_about_rows_and_columns(session):
     """B17: the filters of two publications are combined with OR."""

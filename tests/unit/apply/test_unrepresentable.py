@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
 import sqlalchemy as sa
@@ -19,14 +18,12 @@ from subscriber import catalog
 from subscriber.apply.apply_batch import apply_batch
 from subscriber.apply.batch_rules import Rules
 from subscriber.apply.bulk import BulkApplier
-from subscriber.apply.unrepresentable import replaces_values
 from subscriber.catalog.own_tables import REPLACED_ROW
 from subscriber.errors import TargetRelationError, UnsupportedValue
 from subscriber.lsn import LSN
 from subscriber.protocol import messages as m
 from subscriber.schema.value_rules import parse_value_rules
 from tests.frames import frame, relation, transaction, values
-from tests.subscriptions import SUBSCRIPTION
 
 T = relation("public.t", {"k": "int4", "v": "text", "n": "numeric"}, ["k"], oid=1)
 FULL = relation("public.f", {"v": "text", "n": "numeric"}, identity="f", oid=2)
@@ -186,11 +183,3 @@ def test_a_key_that_the_target_cannot_hold_stops_the_subscription_even_if_all_va
         frames = [frame([shape], transaction(500, m.Insert(1, values(*row))))]
         with pytest.raises(UnsupportedValue, match="value too long"):
             apply_batch(applier, lambda frames=frames: frames, LSN(100), LSN(1000))
-
-
-def test_verify_can_ask_where_null_stands_for_a_value():
-    options = replace(SUBSCRIPTION.options, unrepresentable_values=parse_value_rules("public.t.v = null"))
-    subscription = replace(SUBSCRIPTION, options=options)
-    assert replaces_values(subscription, ("public", "t"), "v")
-    assert not replaces_values(subscription, ("public", "t"), "n")
-    assert not replaces_values(SUBSCRIPTION, ("public", "t"), "v")
