@@ -85,7 +85,8 @@ class System:
                     self.counts.append(connection.execute(sa.text("SELECT count(*) FROM t")).scalar_one())
 
     def states(self) -> dict[str, int]:
-        return self.runner.status()["s"]["tables"]
+        states: dict[str, int] = self.runner.status()["s"]["tables"]
+        return states
 
 
 @pytest.fixture(params=KINDS)

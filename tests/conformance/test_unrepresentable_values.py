@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -85,7 +86,7 @@ def runner(request, publisher_database, tmp_path) -> Iterator[Runner]:
         yield runner
 
 
-def execute(url: str, sql: str) -> list[tuple[object, ...]]:
+def execute(url: str, sql: str) -> list[tuple[Any, ...]]:
     with open_target(url) as target, target.begin() as connection:
         if target.capabilities.postgresql_text:
             connection.exec_driver_sql("SET LOCAL search_path = public")
@@ -115,12 +116,12 @@ def test_copy_and_stream_replace_the_same_values_and_count_them(runner, publishe
     recorded = execute(
         runner.target, "SELECT columnname, key_columns, key_values, replaced_value FROM subscriber_replaced_row"
     )
-    for name, values in replaced.items():
+    for name, texts in replaced.items():
         mine = [row for row in recorded if row[0] == name]
-        assert {row[3] for row in mine} == values
+        assert {row[3] for row in mine} == texts
         assert len(mine) == counted(runner)[name]
         assert {row[1] for row in mine} == {'["k"]'}
-        assert len({row[2] for row in mine}) == 2 * ROUNDS * len(values)
+        assert len({row[2] for row in mine}) == 2 * ROUNDS * len(texts)
     shown = runner.call("status").stdout
     assert "Values that were replaced by NULL" in shown
 

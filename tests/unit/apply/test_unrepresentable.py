@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -57,7 +58,7 @@ def counts(target) -> dict[str, int]:
         return {f"{one.relation}.{one.column}": one.count for one in catalog.replaced_counts(connection, 1)}
 
 
-def records(target) -> list[tuple[object, ...]]:
+def records(target) -> list[tuple[Any, ...]]:
     table = REPLACED_ROW.c
     query = sa.select(
         table.relation, table.columnname, table.remote_lsn, table.key_columns, table.key_values, table.replaced_value
@@ -182,4 +183,4 @@ def test_a_key_that_the_target_cannot_hold_stops_the_subscription_even_if_all_va
     for row in (("long", "a"), ("a", "long")):
         frames = [frame([shape], transaction(500, m.Insert(1, values(*row))))]
         with pytest.raises(UnsupportedValue, match="value too long"):
-            apply_batch(applier, lambda frames=frames: frames, LSN(100), LSN(1000))
+            apply_batch(applier, frames.copy, LSN(100), LSN(1000))
