@@ -7,7 +7,9 @@ the last its cutover.
       ├─ check_publisher     facts of the server and the role        ─▶ findings
       ├─ check_tables        facts of the published tables           ─▶ findings
       ├─ check_target        facts of the target and of this machine ─▶ findings
+      ├─ scan_values         values that the target cannot hold      ─▶ findings
       └─ estimate_copy       sizes, and a sample of one second       ─▶ findings
+    warn_at_creation     the cheap part of it, after CREATE SUBSCRIPTION
     findings             what a finding is
     cutover              the steps of a switch-over, see :mod:`subscriber.migration.cutover`
 

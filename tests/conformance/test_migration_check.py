@@ -7,8 +7,12 @@ import sqlalchemy as sa
 from psycopg.conninfo import make_conninfo
 
 from subscriber.catalog.subscription_options import SubscriptionOptions
+from subscriber.commands import run_command
+from subscriber.commands.subscription_grammar import parse
+from subscriber.commands.subscription_statements import CreateSubscription
 from subscriber.migration.check_migration import Migration, check_migration
 from subscriber.migration.findings import Finding
+from subscriber.migration.warn_at_creation import warn_at_creation
 from subscriber.schema.value_rules import parse_value_rules
 from subscriber.settings import Settings
 from subscriber.targets import open_target
@@ -42,7 +46,7 @@ def test_a_migration_without_problems_has_only_facts_to_know(database, tmp_path)
     assert ("not replicated", "views") in of(found, "INFO")
     messages = {one.object: one.message for one in found}
     assert messages["create_tables"] == "1 table will be created"
-    assert messages["views"] == "1: public.seen"
+    assert messages["views"] == "1 is not replicated: public.seen"
     assert messages["size"].startswith("1 table with about 1,000 rows")
     assert messages["duration of the copy"] == "about 1 s for one connection"
     assert database.execute(slots) == [(0,)]
@@ -195,3 +199,50 @@ def test_the_columns_of_an_existing_table_decide_and_replaced_values_are_a_warni
         assert found["public.T.V"] == ("FAIL", f"{expected} rows have values that the target cannot hold"), (
             "it is NOT NULL"
         )
+
+
+def test_create_subscription_warns_of_what_it_does_not_see_itself(database, tmp_path):
+    role = f"{database.name}_poor"
+    for statement in (
+        "CREATE TABLE good (id int PRIMARY KEY)",
+        "CREATE TABLE hidden (id int PRIMARY KEY)",
+        "ALTER TABLE hidden ENABLE ROW LEVEL SECURITY",
+        "CREATE UNLOGGED TABLE unlogged (id int PRIMARY KEY)",
+        f"CREATE ROLE {role} LOGIN REPLICATION",
+        f"GRANT SELECT ON good, hidden TO {role}",
+        "CREATE PUBLICATION p FOR TABLE good, hidden",
+    ):
+        database.execute(statement)
+    try:
+        said = created(tmp_path, make_conninfo(database.conninfo, user=role), "p")
+    finally:
+        database.execute(f"DROP OWNED BY {role}; DROP ROLE {role}")
+    assert [line for line in said if not line.startswith("NOTICE")] == [
+        f'WARNING:  public.hidden: row security hides rows of the table from role "{role}"\n'
+        "DETAIL:  The initial copy would leave them out, without an error.\n"
+        f"HINT:  ALTER ROLE {role} BYPASSRLS;",
+        "WARNING:  unlogged tables: 1 is not replicated: public.unlogged\n"
+        "HINT:  ALTER TABLE … SET LOGGED; for each that is to be replicated.",
+    ]
+    assert said[-1] == "NOTICE:  `subscriber check --subscription made` checks everything."
+
+
+def test_create_subscription_says_nothing_if_there_is_nothing_to_say(database, tmp_path):
+    database.execute("CREATE TABLE good (id int PRIMARY KEY)")
+    database.execute("CREATE PUBLICATION p FOR TABLE good")
+    assert created(tmp_path, database.conninfo, "p") == []
+
+
+def created(folder, conninfo: str, publication: str) -> list[str]:
+    """What is said after CREATE SUBSCRIPTION, beside what the command says itself."""
+    settings = Settings(str(folder / "journal"))
+    said: list[str] = []
+    with open_target(f"sqlite:///{folder / 'made.db'}") as target:
+        command = parse(
+            f"CREATE SUBSCRIPTION made CONNECTION '{conninfo}' PUBLICATION {publication}"
+            " WITH (create_tables = true, create_slot = false, slot_name = NONE, enabled = false)"
+        )
+        assert isinstance(command, CreateSubscription)
+        run_command(target, command, settings, lambda _said: None)
+        warn_at_creation(target, command, settings, said.append)
+    return said

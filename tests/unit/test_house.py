@@ -322,6 +322,7 @@ _PROVEN_BY_SERVERS: Final = {
     "publisher/table_objects": "conformance/test_schema_step.py",
     "publisher/read_values": "conformance/test_migration_check.py",
     "migration/scan_values": "conformance/test_migration_check.py",
+    "migration/warn_at_creation": "conformance/test_migration_check.py",
     "publisher/unreplicated_objects": "conformance/test_migration_check.py",
     "scenario/nodes/mirror": "conformance/test_target_node.py",
     "scenario/nodes/own_database": "conformance/test_own_database.py",
