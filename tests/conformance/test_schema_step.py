@@ -15,9 +15,11 @@ from click.testing import CliRunner
 from sqlalchemy import exc
 
 from subscriber.cli import cli
+from subscriber.errors import SubscriberError
 from subscriber.migration.schema.apply_schema import apply_schema
 from subscriber.migration.schema.ddl_script import ddl_script
 from subscriber.migration.schema.schema_difference import schema_difference
+from subscriber.migration.schema.schema_object import SchemaDifference
 from subscriber.schema.shape import SequencePosition
 from subscriber.targets.loader import LoadColumn
 from subscriber.targets.postgresql.loading import copying
@@ -342,3 +344,25 @@ def test_a_table_of_sqlite_with_rows_is_made_again_only_while_no_run_writes_to_i
         built(session, "before")
         session.execute("INSERT INTO t (id) VALUES (2)")
         assert session.rows("SELECT n FROM v ORDER BY n") == [(5,), (7,)]
+
+
+def test_a_table_that_has_got_rows_is_not_replaced_by_a_partitioned_one(request, publisher_database, tmp_path):
+    schema = (
+        """CREATE TABLE "t'x" (id int PRIMARY KEY) PARTITION BY RANGE (id); CREATE TABLE p1 PARTITION OF "t'x" DEFAULT;"""
+        """ CREATE PUBLICATION p FOR TABLE "t'x" WITH (publish_via_partition_root)"""
+    )
+    for session in subscribed("postgresql", request, publisher_database, tmp_path, schema=schema):
+        (one,) = difference(session).objects
+        statements = one.ddl.split(";\n")
+        assert (one.kind, one.phase) == ("partitions", "before")
+        session.execute("""INSERT INTO "t'x" VALUES (1)""")
+        with pytest.raises(SubscriberError), session.target.objects.building() as connection:
+            for statement in statements:
+                connection.exec_driver_sql(statement)
+        (outcome,) = apply_schema(session.target, SchemaDifference("s", "PostgreSQL", (one,)), "before")
+        assert outcome.refusal == "the table has rows"
+        assert difference(session).objects[0].phase == "manual"
+        assert session.rows("""SELECT id FROM "t'x\"""") == [(1,)]
+        session.execute("""DELETE FROM "t'x\"""")
+        built(session, "before")
+        assert session.rows("SELECT relkind::text FROM pg_class WHERE relname = 't''x'") == [("p",)]

@@ -94,7 +94,7 @@ def _build_one(target: Target, one: SchemaObject) -> None:
     with target.reporting(), target.engine.connect() as connection:
         planned = target.objects.statements(connection, table, one.change)
         replaced = (planned.rebuilds or planned.needs_empty) and table.has_rows(connection)
-    if replaced and planned.needs_empty:
+    if replaced and planned.needs_empty:  # the statements check it again, with a lock
         raise CannotBuild("the table has rows")
     # A table that has rows is written again only while no run writes to it.
     with target.running() if replaced else nullcontext(), target.objects.building() as connection:

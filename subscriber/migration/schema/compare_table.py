@@ -296,7 +296,13 @@ def _partitions(both: Compared) -> Iterator[Missing]:
 
     table, (local, _) = qualified(shape.schema, shape.name), both.names.local(shape.schema, shape.name)
     model = f"{table.rpartition('.')[0]}.{quote(f'{shape.name} (model)')}"
+    # The lock is held until the transaction ends, so no row can arrive before the table is dropped.
+    guard = (
+        f"BEGIN LOCK TABLE {table} IN ACCESS EXCLUSIVE MODE; IF EXISTS (SELECT FROM {table}) THEN"
+        " RAISE EXCEPTION 'the table has rows'; END IF; END"
+    )
     sql = [
+        "DO '" + guard.replace("'", "''") + "'",
         f"CREATE TABLE {model} (LIKE {table} INCLUDING ALL)",
         f"DROP TABLE {table}",
         f"CREATE TABLE {table} (LIKE {model} INCLUDING ALL) PARTITION BY {objects.partition_key}",
