@@ -270,7 +270,8 @@ AFTER_THE_SWITCH: Final[Mapping[str, Sequence[NewRow]]] = {
 
 
 def inserts_into(target: Target, name: str, names: RelationNames | None = None) -> list[Inserted]:
-    """Insert the rows of ``AFTER_THE_SWITCH`` into the target, each in a transaction of its own.
+    """Insert the rows of ``AFTER_THE_SWITCH`` into the target, each in a transaction of its own. The
+    sessions are those of any application: the target's foreign keys and triggers act.
 
     Args:
         target: the database to which the application was switched.
@@ -278,7 +279,7 @@ def inserts_into(target: Target, name: str, names: RelationNames | None = None) 
         names: maps the publisher's names of tables to the target's.
 
     Raises:
-        SubscriberError: the target refused a row.
+        sqlalchemy.exc.SQLAlchemyError: the target refused a row.
     """
     done: list[Inserted] = []
     numbers: dict[str, int | None] = {}
@@ -287,7 +288,7 @@ def inserts_into(target: Target, name: str, names: RelationNames | None = None) 
             column: numbers[value.table] if isinstance(value, Generated) else value
             for column, value in row.values.items()
         }
-        with target.reporting(), target.begin() as connection:
+        with target.engine.begin() as connection:
             done.append(_insert(target, connection, row, given, names))
         numbers[row.table] = done[-1].number
     return done

@@ -90,7 +90,8 @@ class Migration:
 
         def passed() -> bool:
             found = self.status()
-            assert found["last_error"] is None or found["last_error_resolved_at"], found["last_error"]
+            has_failed = found["last_error"] is not None and found["last_error_resolved_at"] is None
+            assert not has_failed, f"{found['last_error']}\n{self.runner.said()[-3000:]}"
             received = found["received_lsn"]
             return received is not None and parse_lsn(received) > mark and found["lag_seconds"] == 0
 

@@ -28,6 +28,14 @@ CANNOT_HOLD: Final = frozenset({"duckdb", "mariadb"})
 """Targets whose columns cannot hold NaN, and MariaDB's no infinite date."""
 
 
+SLUG: Final = """
+CREATE FUNCTION shop.slug(title text) RETURNS text LANGUAGE sql IMMUTABLE STRICT AS $$
+    SELECT trim(both '-' from regexp_replace(lower(title), '[^a-z0-9]+', '-', 'g'))
+$$
+"""
+"""The function of an index of the shop."""
+
+
 @dataclass(frozen=True)
 class Faults:
     """Three faults in rows that the application leaves alone.
@@ -123,6 +131,7 @@ def migration(request, publisher_database, tmp_path):
 def test_an_application_is_migrated_while_it_writes(migration):
     options = OPTIONS + (", unrepresentable_values = null" if migration.kind in CANNOT_HOLD else "")
     migration.create(options)
+    by_hand(migration)
     apply_schema(migration, "before")
     with Application(migration.publisher.conninfo, migration.model, pause=0.05) as application:
         migration.runner.start()
@@ -141,6 +150,16 @@ def test_an_application_is_migrated_while_it_writes(migration):
     slots = "SELECT count(*) FROM pg_replication_slots WHERE database = current_database()"
     assert migration.publisher.execute(slots) == [(0,)]
     assert migration.runner.status() == {}
+
+
+def by_hand(migration: Migration) -> None:
+    """Build what ``subscriber schema diff`` leaves to the user, and what other objects need."""
+    code, objects = migration.answer("schema", "diff", SUBSCRIPTION)
+    assert code == 0
+    if (migration.model, migration.kind) == ("shop", "postgresql"):
+        assert ("function", "manual") in {(one["kind"], one["phase"]) for one in objects}
+        with migration.target() as target, target.engine.begin() as connection:
+            connection.exec_driver_sql(SLUG)
 
 
 def find_and_repair(migration: Migration) -> None:
