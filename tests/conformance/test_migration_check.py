@@ -218,11 +218,15 @@ def test_create_subscription_warns_of_what_it_does_not_see_itself(database, tmp_
     finally:
         database.execute(f"DROP OWNED BY {role}; DROP ROLE {role}")
     assert [line for line in said if not line.startswith("NOTICE")] == [
-        f'WARNING:  public.hidden: row security hides rows of the table from role "{role}"\n'
-        "DETAIL:  The initial copy would leave them out, without an error.\n"
-        f"HINT:  ALTER ROLE {role} BYPASSRLS;",
-        "WARNING:  unlogged tables: 1 is not replicated: public.unlogged\n"
-        "HINT:  ALTER TABLE … SET LOGGED; for each that is to be replicated.",
+        (
+            f'WARNING:  public.hidden: row security hides rows of the table from role "{role}"\n'
+            "DETAIL:  The initial copy would leave them out, without an error.\n"
+            f"HINT:  ALTER ROLE {role} BYPASSRLS;"
+        ),
+        (
+            "WARNING:  unlogged tables: 1 is not replicated: public.unlogged\n"
+            "HINT:  ALTER TABLE … SET LOGGED; for each that is to be replicated."
+        ),
     ]
     assert said[-1] == "NOTICE:  `subscriber check --subscription made` checks everything."
 

@@ -104,7 +104,8 @@ class RealWorld:
         from subscriber.migration.schema.schema_difference import schema_difference
 
         difference = schema_difference(self._target, self.name, self._settings)
-        return [f"{one.kind} {one.name}" for one in difference.missing("after")]
+        missing = (*difference.missing("before"), *difference.missing("after"))
+        return [f"{one.kind} {one.name}" for one in missing]
 
     def verify(self) -> VerifyResult:
         """See :meth:`World.verify`."""

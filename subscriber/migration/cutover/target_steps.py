@@ -57,7 +57,8 @@ class Schema(Step):
         return [
             Refusal(
                 f"the target lacks {count} of the publisher's schema",
-                f"Run `subscriber schema apply --after {work.world.name}`, {_ACCEPT}.",
+                f"Run `subscriber schema apply --before {work.world.name}` and `subscriber schema apply --after"
+                f" {work.world.name}`, {_ACCEPT}.",
                 tuple(missing),
             )
         ]
@@ -73,7 +74,7 @@ class Schema(Step):
         work.note(self.name, {"missing": missing})
         if missing:  # accepted, or check would have refused
             return Outcome(f"accepted: {len(missing)} missing", tuple(missing))
-        return Outcome("no index and no constraint is missing")
+        return Outcome("nothing is missing that can be built")
 
 
 class Verify(Step):

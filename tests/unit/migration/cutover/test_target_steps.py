@@ -43,7 +43,7 @@ def test_missing_objects_are_refused_with_the_command_unless_they_are_accepted()
     (refusal,) = Schema().check(work)
     assert refusal.message == "the target lacks 2 objects of the publisher's schema"
     assert refusal.details == ("index a", "foreign key b")
-    assert "subscriber schema apply --after s" in refusal.hint
+    assert "`subscriber schema apply --before s` and `subscriber schema apply --after s`" in refusal.hint
     work, _ = a_work(world, accept_missing=True)
     assert Schema().check(work) == ()
     assert Schema().do(work).details == ("index a", "foreign key b")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from subscriber.migration.schema.apply_schema import apply_schema
+from subscriber.migration.schema.apply_schema import Outcome, apply_schema
 from subscriber.migration.schema.schema_object import SchemaDifference, SchemaObject
 from subscriber.schema.table_objects import IndexKey, IndexShape
 from subscriber.targets import open_target
@@ -25,7 +25,7 @@ def built(target, phase, *changes):
         SchemaObject(kind="index", name=str(number), phase="after", relation="public.t", table=table, change=change)
         for number, change in enumerate(changes)
     )
-    seen = []
+    seen: list[Outcome] = []
     outcomes = apply_schema(target, SchemaDifference("s", "SQLite", objects), phase, seen.append)
     assert seen == outcomes
     return [(one.object.name, one.refusal) for one in outcomes]

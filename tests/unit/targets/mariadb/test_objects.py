@@ -34,6 +34,7 @@ TABLE = TargetTable(
 
 
 def ddl(target, change) -> str:
+    statement: str
     (statement,) = target.objects.statements(None, TABLE, change).sql
     return statement
 
