@@ -270,8 +270,8 @@ AFTER_THE_SWITCH: Final[Mapping[str, Sequence[NewRow]]] = {
 
 
 def inserts_into(target: Target, name: str, names: RelationNames | None = None) -> list[Inserted]:
-    """Insert the rows of ``AFTER_THE_SWITCH`` into the target, each in a transaction of its own. The
-    sessions are those of any application: the target's foreign keys and triggers act.
+    """Insert the rows of ``AFTER_THE_SWITCH`` into the target, each in a transaction of its own.
+    The sessions are those of any application: the target's foreign keys and triggers act.
 
     Args:
         target: the database to which the application was switched.

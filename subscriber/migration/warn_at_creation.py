@@ -1,8 +1,10 @@
-"""The warnings of the check of a migration that ``subscriber sql`` prints after CREATE SUBSCRIPTION.
+"""The warnings of the check of a migration that ``subscriber sql`` prints after CREATE
+SUBSCRIPTION.
 
-They are the findings of :mod:`subscriber.migration.check_migration` that cost a few queries and that
-the command itself does not warn of: limits of the publisher under which the slot is lost, row
-security, unlogged tables, limits of the target, and disks. Nothing is sampled, and no table is read.
+They are the findings of :mod:`subscriber.migration.check_migration` that cost a few queries and
+that the command itself does not warn of: limits of the publisher under which the slot is lost, row
+security, unlogged tables, limits of the target, and disks. Nothing is sampled, and no table is
+read.
 
 *Rejected:* warnings before the command. They would also be printed for a command that fails, and
 the error says more.
