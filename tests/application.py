@@ -318,7 +318,10 @@ def _insert(
             clause.c[column] == sa.bindparam(None, given[column], clause.c[column].type, unique=True)
             for column in named
         ]
-    stored = connection.execute(sa.select(clause).where(*condition)).mappings().one()
+    # Not all columns: psycopg does not read an infinite date, which is the default of one.
+    first = row.generated or next(iter(given))
+    shown = [clause.c[column] for column in {first: None, **row.defaults}]
+    stored = connection.execute(sa.select(*shown).where(*condition)).mappings().one()
     return Inserted(
         row,
         stored[row.generated] if row.generated else None,

@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,7 +28,7 @@ from subscriber.targets import Target, open_target
 from subscriber.verify.compare_tables import compare_tables, published_tables
 from tests.application import PUBLICATION, load_model
 from tests.conftest import Database
-from tests.crash.harness import Runner, wait_until
+from tests.crash.harness import PATIENCE, Runner
 from tests.target_databases import KINDS, opened
 
 __all__ = ["KINDS", "Migration", "migrating"]
@@ -80,7 +81,7 @@ class Migration:
 
     def wait_until_ready(self) -> None:
         """Wait until every table is ready."""
-        wait_until(lambda: set(self.status()["tables"]) == {"r"}, "tables to be ready", 170)
+        self._wait(lambda found: set(found["tables"]) == {"r"}, "the tables to be ready")
 
     def wait_until_applied(self) -> None:
         """Wait until the target has everything that is committed now. The application has ended."""
@@ -88,14 +89,28 @@ class Migration:
         self.publisher.execute("SELECT pg_logical_emit_message(true, 'tests', 'flushed with its commit')")
         mark = parse_lsn(text)
 
-        def passed() -> bool:
-            found = self.status()
-            has_failed = found["last_error"] is not None and found["last_error_resolved_at"] is None
-            assert not has_failed, f"{found['last_error']}\n{self.runner.said()[-3000:]}"
+        def passed(found: dict[str, Any]) -> bool:
+            if found["last_error"] is not None and found["last_error_resolved_at"] is None:
+                return False
             received = found["received_lsn"]
             return received is not None and parse_lsn(received) > mark and found["lag_seconds"] == 0
 
-        wait_until(passed, f"the target to have all up to {mark:X}", 100)
+        self._wait(passed, f"the target to have all up to {mark:X}")
+
+    def _wait(self, condition: Callable[[dict[str, Any]], bool], what: str) -> None:
+        """Wait until the status is as wanted. An error that is tried again may occur meanwhile, and
+        a busy run may leave no time for a command to open DuckDB's file.
+        """
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            answer = self._called("status", "--json")
+            if answer.returncode == 0:
+                found = {one["name"]: one for one in json.loads(answer.stdout)}[SUBSCRIPTION]
+                if condition(found):
+                    return
+            shown = f"{answer.stdout[:2000]}{answer.stderr}\n{self.runner.said()[-3000:]}"
+            assert time.monotonic() < deadline, f"waited for {what}\n{shown}"
+            time.sleep(0.2)
 
     @contextmanager
     def target(self) -> Iterator[Target]:

@@ -66,10 +66,10 @@ _UNAVAILABLE: Final = frozenset(
         2003,
     }
     | {2005, 2006, 2013, 2014, 2055, 1020, 1021, 1114, 3024, 1969, 0}
-    | {1026, 1037, 1038, 1135, 1206, 1317, 1613, 1614, 1637, 1792, 1836, 4031}
+    | {1026, 1037, 1038, 1135, 1206, 1317, 1412, 1613, 1614, 1637, 1792, 1836, 4031}
 )
-"""Errors of connections, logins, locks, full disks, memory, read-only servers, and statements that
-another session has ended.
+"""Errors of connections, logins, locks, full disks, memory, read-only servers, statements that
+another session has ended, and tables that another session has altered since the transaction began.
 """
 _CONNECTING: Final = frozenset({1044, 1045, 1049, 1130, 1698, 2002, 2003, 2005, 2026})
 """Errors that prevent a connection. Their texts contain names of hosts, users and databases, and

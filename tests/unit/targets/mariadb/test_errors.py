@@ -101,7 +101,9 @@ def test_a_value_that_is_larger_than_a_packet_says_which_setting_to_raise(number
     assert "max_allowed_packet" in str(error.hint)
 
 
-@pytest.mark.parametrize("number", [1040, 1045, 1053, 1130, 1205, 1213, 1290, 1317, 2003, 2006, 2013, 3024, 1836, 1698])
+@pytest.mark.parametrize(
+    "number", [1040, 1045, 1053, 1130, 1205, 1213, 1290, 1317, 1412, 2003, 2006, 2013, 3024, 1836, 1698]
+)
 def test_an_error_that_may_end_by_itself_is_tried_again(number):
     error = translate_number(number, "Access denied for user 'u'@'h'")
     assert isinstance(error, TargetUnavailable)
