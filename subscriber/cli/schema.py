@@ -57,18 +57,19 @@ def diff(target: str, ddl: bool, as_json: bool, subscription: str) -> None:
 
 @command.command("apply")
 @target_option
-@click.option("--before", "phase", flag_value="before", help="Build what is for empty tables.")
-@click.option("--after", "phase", flag_value="after", help="Build what is for copied tables.")
+@click.option("--before", is_flag=True, help="Build what is for empty tables.")
+@click.option("--after", is_flag=True, help="Build what is for copied tables.")
 @json_option
 @click.argument("subscription", metavar="SUBSCRIPTION")
-def apply(target: str, phase: Phase | None, as_json: bool, subscription: str) -> None:
+def apply(target: str, before: bool, after: bool, as_json: bool, subscription: str) -> None:
     """Build what the target of SUBSCRIPTION lacks, each object in a transaction of its own.
 
     What is there is left alone, so the command can be repeated. The exit code is 1 if the target
     refused an object.
     """
-    if phase is None:
+    if before == after:
         raise click.UsageError("Give --before or --after.")
+    phase: Phase = "before" if before else "after"
     with open_target(target) as database:
         difference = schema_difference(database, subscription, Settings.from_environment())
         objects = difference.missing(phase)

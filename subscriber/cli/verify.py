@@ -104,7 +104,11 @@ def _only_subscription(database: Target) -> str:
     if len(names) == 1:
         return names[0]
     if not names:
-        raise UsageError("the target has no subscription", sqlstate="42704")
+        raise UsageError(
+            f"{database.url.render_as_string()} has no subscription",
+            sqlstate="42704",
+            hint="Name the target of a subscription with --target or SUBSCRIBER_TARGET.",
+        )
     raise click.UsageError(f"Name one of the subscriptions: {', '.join(names)}.")
 
 

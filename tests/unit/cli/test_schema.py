@@ -24,7 +24,11 @@ def test_a_subscription_that_does_not_exist_is_an_error_and_no_file_is_created(r
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
-    [(("apply", "s"), "--before or --after"), (("diff", "--ddl", "--json", "s"), "--ddl excludes")],
+    [
+        (("apply", "s"), "--before or --after"),
+        (("apply", "--before", "--after", "s"), "--before or --after"),
+        (("diff", "--ddl", "--json", "s"), "--ddl excludes"),
+    ],
 )
 def test_wrong_usage_is_told(run, url, arguments, message):
     ended = run("schema", *arguments, "--target", url)
