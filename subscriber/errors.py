@@ -35,6 +35,7 @@
     │   ├── OutputPluginFailed     38000   a callback of the user's output plugin raised an exception
     │   ├── TransactionAborted     40000   a transaction was rolled back while it was decoded before its end
     │   └── WalRecordError         XX000   records are not in the order of the WAL, or name what does not exist
+    ├── ApplyNotHeld           55000   the apply could not be held at one LSN, or was let go: what was read is not proven
     └── ApplyError                         a change cannot be applied
         ├── TargetRelationError    55000   the target's table does not match the publisher's
         ├── UnsupportedValue       22000   the target cannot store a value exactly
@@ -366,6 +367,15 @@ class PublicationsChanged(SubscriberError):
 
     sqlstate = "40001"
     transient = True
+
+
+class ApplyNotHeld(SubscriberError):
+    """The apply of a subscription could not be held at one LSN, or was let go meanwhile.
+
+    What was read of the target is then not proven to be the state at that LSN.
+    """
+
+    sqlstate = "55000"
 
 
 class DataException(SubscriberError):

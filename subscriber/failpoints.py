@@ -45,6 +45,18 @@ FAILPOINTS: Final = frozenset(
         "copy.block",
         "copy.commit",
         "handover",
+        "cutover.preconditions",
+        "cutover.writes",
+        "cutover.barrier",
+        "cutover.sequences",
+        "cutover.schema",
+        "cutover.verify",
+        "cutover.reverse",
+        "cutover.switch",
+        "cutover.undo",
+        "cutover.finish",
+        "hold.pause",
+        "hold.reach",
     )
     for moment in ("before", "after")
 )

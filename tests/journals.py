@@ -100,6 +100,14 @@ def three_transactions(folder: Path) -> None:
             publish(journal, end, transaction(end, T, insert(number), xid=700 + number))
 
 
+def three_large_transactions(folder: Path) -> None:
+    """The same entries, each of which is one transaction that is not divided."""
+    with writing(folder) as journal:
+        for number in (1, 2, 3):
+            end = BEGIN * (number + 1)
+            publish(journal, end, transaction(end, T, insert(number), xid=700 + number), xid=700 + number)
+
+
 def segment_files(folder: Path) -> list[Path]:
     """The segments of a journal, in stream order."""
     return [folder / segment.name for entry in journal_entries(LocalStorage(folder)) for segment in entry.segments]

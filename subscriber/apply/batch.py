@@ -37,11 +37,13 @@ from subscriber.apply.prepared import gid_to_commit, prepared_names, write_to_pr
 from subscriber.apply.regroup import OrderMatters, Step, Stretch, attempting, may_regroup, regrouped
 from subscriber.apply.skip import SkipLSN
 from subscriber.apply.transaction_bounds import RemoteTransaction, out_of_order
+from subscriber.apply.unrepresentable import ReplacedTally
 from subscriber.apply.walk import Run, steps
 from subscriber.apply.whole_transactions import read_whole
 from subscriber.catalog.conflicts import ConflictLog
 from subscriber.catalog.logical_messages import commit_messages
 from subscriber.catalog.prepared_transactions import forget_prepared, read_prepared
+from subscriber.catalog.replaced_values import count_replaced_values
 from subscriber.catalog.statistics import count_conflicts
 from subscriber.errors import JournalCorrupt, ProtocolError, SubscriberError
 from subscriber.lsn import INVALID_LSN, LSN, format_lsn
@@ -100,6 +102,7 @@ class Batch:
         self._open: RemoteTransaction | None = None
         self._open_tally = ConflictTally()
         self._uncounted = ConflictTally()
+        self._replaced = ReplacedTally(show_values=local.rules.log_conflict_values)
 
     def run(self, frames: Iterable[Frame]) -> None:
         """Apply all frames.
@@ -142,7 +145,8 @@ class Batch:
         """The messages of a frame, regrouped where that is allowed."""
         # The first transaction that is applied decides: the others finish after it.
         first = self._first_lsn(frame) if self.scope.regroups else None
-        if first is None or not may_regroup(frame):
+        # The place of each replaced value must be known.
+        if first is None or not may_regroup(frame) or self._local.writer.may_replace(frame):
             return steps(frame)
         self._local.writer.attempt()
         should_apply = self._local.rules.should_apply
@@ -215,6 +219,7 @@ class Batch:
             conflicts = self._local.writer.write(run, self._in_transaction(group.action).place(count))
         except SubscriberError as error:
             self._fail(error, group.action, group.relation, count)
+        self._local.writer.count_replaced(run, self._replaced, self._in_transaction(group.action).final_lsn)
         for conflict, number in conflicts:
             self._open_tally.add(conflict, number)
 
@@ -456,6 +461,8 @@ class Batch:
         count_conflicts(connection, self.scope.subid, self.scope.subscription, self._uncounted.by_kind())
         ConflictLog(connection, self.scope.subid, self.scope.subscription).write(self._uncounted.records())
         self._uncounted = ConflictTally()
+        count_replaced_values(connection, self.scope.subid, self._replaced.columns)
+        self._replaced = ReplacedTally(show_values=rules.log_conflict_values)
 
     def _local_name(self, relation: Relation) -> str:
         """The target's name of a relation, for messages."""

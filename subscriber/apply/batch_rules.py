@@ -12,6 +12,7 @@ import sqlalchemy as sa
 from subscriber.lsn import INVALID_LSN, LSN
 from subscriber.protocol.messages import Relation
 from subscriber.schema.relation_names import SAME_NAMES, RelationNames
+from subscriber.schema.value_rules import STOP, ValueRules
 
 ShouldApply = Callable[[Relation, LSN], bool]
 """Whether changes of a relation are applied in a transaction with this commit LSN (rules C4, D5).
@@ -36,6 +37,7 @@ class Rules:
             C21).
         binary: values in binary format are accepted only by columns that read this form; otherwise
             they are converted in the same way as text values (rule C5).
+        values: in which columns NULL takes the place of values that the target cannot hold.
     """
 
     should_apply: ShouldApply = field(default=lambda _relation, _lsn: True)
@@ -47,6 +49,7 @@ class Rules:
     is_shared: Callable[[Relation], bool] = field(default=lambda _relation: False)
     log_conflict_values: bool = False
     binary: bool = True
+    values: ValueRules = STOP
 
 
 ReadRules = Callable[[sa.Connection], Rules]

@@ -36,9 +36,11 @@ from subscriber.apply.statements import (
     shape_of,
     unchanged_key,
 )
+from subscriber.apply.unrepresentable import Replaced, ReplacedTally, Replacement
 from subscriber.apply.walk import Run
 from subscriber.catalog.schema_changes import Alteration
-from subscriber.errors import Stopped, SubscriberError
+from subscriber.errors import Stopped, SubscriberError, TargetRelationError
+from subscriber.lsn import LSN
 from subscriber.protocol.changes import ChangeGroup, Frame
 from subscriber.protocol.messages import Relation
 from subscriber.targets import Target
@@ -96,11 +98,13 @@ class ChangeWriter:
         show_values: conflicts are reported with the values of their rows.
         policy: decides about conflicts.
         binary: see :class:`~subscriber.apply.batch_rules.Rules`.
+        replacement: puts NULL in the place of values that the target cannot hold; None if the
+            option does not ask for that.
         check: raises an error when the batch must end; it is called before every part of
             :data:`ROWS_AT_A_TIME` rows.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - one argument for each of the rules
         self,
         target: Target,
         connection: sa.Connection,
@@ -110,6 +114,7 @@ class ChangeWriter:
         show_values: bool = False,
         policy: ConflictPolicy = POSTGRESQL_POLICY,
         binary: bool = True,
+        replacement: Replacement | None = None,
         check: Callable[[], None] = lambda: None,
     ) -> None:
         self._target = target
@@ -120,6 +125,7 @@ class ChangeWriter:
         self._shows_values = show_values
         self._policy = policy
         self._binary = binary
+        self._replacement = replacement
         self._check = check
         self._identities: dict[LocalRelation, RowIdentity] = {}
         self._ordered: dict[LocalRelation, bool] = {}
@@ -127,6 +133,7 @@ class ChangeWriter:
         self._least_rows: dict[tuple[LocalRelation, bool], int | None] = {}
         self._frame = Frame(())
         self._prepared: dict[int, _Prepared] = {}
+        self._replaced: dict[int, Replaced] = {}
         self._attempts = self._writes_later = False
         self._waiting: list[tuple[str, Any]] = []
 
@@ -156,7 +163,50 @@ class ChangeWriter:
         self._check()
         self._frame = frame
         self._prepared = {}
+        self._replaced = {}
         self._attempts = self._writes_later = False
+
+    def may_replace(self, frame: Frame) -> bool:
+        """Whether values of the open frame are replaced by NULL, or may be: the tables of all its
+        groups must be known for the answer.
+        """
+        if self._replacement is None:
+            return False
+        for number, group in enumerate(frame.groups):
+            if not self._replacement.concerns(group.relation):
+                continue
+            local = self._relations.open_unchanged(group.relation)
+            try:
+                if local is None or self._replaced_group(number, local).is_changed:
+                    return True
+            except TargetRelationError:
+                return True  # the change itself fails, at its place
+        return False
+
+    def count_replaced(self, run: Run, tally: ReplacedTally, lsn: LSN) -> None:
+        """Count the values of a run, which was written, that were replaced by NULL."""
+        replaced = self._replaced.get(run.group)
+        if replaced is None or not replaced.masks or replaced.original.new is None:
+            return
+        masks = {name: mask[run.start : run.stop] for name, mask in replaced.masks.items()}
+        rows = replaced.original.new.slice(run.start, run.stop - run.start)
+        tally.add(self._relations.open(replaced.group.relation), masks, rows, lsn)
+
+    def _group(self, number: int) -> ChangeGroup:
+        """A group of the open frame, as it is written."""
+        group = self._frame.groups[number]
+        if self._replacement is None or not self._replacement.concerns(group.relation):
+            return group
+        if number in self._replaced:
+            return self._replaced[number].group
+        return self._replaced_group(number, self._open(group.relation)).group
+
+    def _replaced_group(self, number: int, local: LocalRelation) -> Replaced:
+        assert self._replacement is not None
+        found = self._replaced.get(number)
+        if found is None:
+            found = self._replaced[number] = self._replacement.replace(local, self._frame.groups[number])
+        return found
 
     def attempt(self) -> None:
         """The changes of the open frame are an attempt: if one of them cannot be applied,
@@ -327,7 +377,7 @@ class ChangeWriter:
             ApplyError: a change cannot be applied.
             TargetUnavailable: try again.
         """
-        group = self._frame.groups[run.group]
+        group = self._group(run.group)
         is_long = run.stop - run.start >= LEAST_IN_BULK
         if group.action == "I" and is_long and self._insert_in_bulk(group.slice(run.start, run.stop)):
             return ()

@@ -45,6 +45,7 @@ from subscriber.apply.examine import ConflictExaminer, ExaminedError, refined
 from subscriber.apply.local import LocalTransactions, MakeWriter
 from subscriber.apply.local_relations import Answer, Following, RelationMap
 from subscriber.apply.logical_messages import MessageListener, deliver_messages
+from subscriber.apply.unrepresentable import Replacement
 from subscriber.catalog.progress import OriginProgress, Progress
 from subscriber.catalog.schema_changes import SchemaChanges
 from subscriber.errors import ColumnsToAdd, JournalGap, SubscriberError
@@ -232,6 +233,7 @@ class ExactApplier:
             show_values=rules.log_conflict_values,
             policy=self._policy,
             binary=rules.binary,
+            replacement=Replacement(self.target, rules.values) if rules.values.replace_any else None,
             check=self.interruption.check,
         )
 

@@ -106,7 +106,7 @@ class ConflictExaminer(ChangeWriter):
         return True
 
     def _look_at(self, run: Run, number: int) -> Collisions:
-        group = self._frame.groups[run.group]
+        group = self._group(run.group)
         local = self._relations.open(group.relation)
         identity = None if group.action == "I" else self._identity(local)
         change = group.slice(number, number + 1)

@@ -9,7 +9,8 @@ pg_subscription, pg_publication and related catalogs, for any database.
 - Written while changes are applied: ``progress``, ``statistics``, ``conflicts`` and
   ``conflict_kinds``, ``logical_messages``, ``prepared_transactions``, ``relation_shapes`` and
   ``schema_changes``. ``row_numbers`` numbers the rows of some of them.
-- Written by commands and workers: ``released_slots``, ``runner``, ``schema_differences``.
+- Written by commands and workers: ``apply_holds``, ``cutovers``, ``released_slots``, ``runner``,
+  ``schema_differences``.
 
 Commands write the subscriptions and publications. Commands and table synchronization write the
 table states. Each batch reads them first, and then :mod:`subscriber.apply` writes the progress and
@@ -22,6 +23,19 @@ are looked up exactly as they are stored, because the grammar has already folded
 
 from __future__ import annotations
 
+from subscriber.catalog.apply_holds import (
+    ApplyHold,
+    HoldState,
+    bind_hold,
+    delete_hold,
+    delete_stale_hold,
+    find_hold,
+    insert_hold,
+    note_paused,
+    note_reached,
+    read_holds,
+    renew_hold,
+)
 from subscriber.catalog.conflict_kinds import ConflictKind
 from subscriber.catalog.conflicts import KEPT_ROWS, ConflictLog, ConflictRecord
 from subscriber.catalog.own_tables import (
@@ -62,7 +76,16 @@ from subscriber.catalog.released_slots import (
     released_position,
     released_slots,
 )
-from subscriber.catalog.runner import Runner, read_runner, write_runner
+from subscriber.catalog.replaced_values import (
+    KEPT_VALUES,
+    ReplacedColumn,
+    ReplacedCount,
+    ReplacedRow,
+    ReplacedValues,
+    count_replaced_values,
+    replaced_counts,
+)
+from subscriber.catalog.runner import Runner, is_alive, read_runner, write_runner
 from subscriber.catalog.schema_changes import COPY_AGAIN, Alteration, SchemaChange, SchemaChanges, schema_changes_of
 from subscriber.catalog.schema_differences import differing_relations, set_schema_differences
 from subscriber.catalog.statistics import count_conflicts, record_error, resolve_error, statistics_of
@@ -99,6 +122,7 @@ from subscriber.catalog.table_states import (
     read_states,
     record_relation_error,
     relations_of,
+    replace_relations,
     set_relation_state,
     set_relation_states,
 )
@@ -108,6 +132,7 @@ __all__ = [
     "CONTROL",
     "COPY_AGAIN",
     "KEPT_ROWS",
+    "KEPT_VALUES",
     "PUBLICATION",
     "PUBLICATION_NAMESPACE",
     "PUBLICATION_REL",
@@ -118,16 +143,22 @@ __all__ = [
     "SUBSCRIPTION_REL",
     "SUBSCRIPTION_STATS",
     "Alteration",
+    "ApplyHold",
     "CatchUpProgress",
     "ConflictKind",
     "ConflictLog",
     "ConflictRecord",
+    "HoldState",
     "KeptStates",
     "OriginProgress",
     "PreparedTransaction",
     "Progress",
     "RelationState",
     "ReleasedSlot",
+    "ReplacedColumn",
+    "ReplacedCount",
+    "ReplacedRow",
+    "ReplacedValues",
     "Runner",
     "SchemaChange",
     "SchemaChanges",
@@ -137,29 +168,39 @@ __all__ = [
     "TwoPhaseState",
     "adopt_slot",
     "advance_relation",
+    "bind_hold",
     "check_replicated",
     "count_conflicts",
+    "count_replaced_values",
+    "delete_hold",
     "delete_publication",
     "delete_relations",
+    "delete_stale_hold",
     "delete_subscription",
     "differing_relations",
     "ensure_catalog",
+    "find_hold",
     "find_publication",
     "find_subscription",
     "forget_released_slot",
     "get_publication",
     "get_subscription",
     "has_catalog",
+    "insert_hold",
     "insert_publication",
     "insert_subscription",
+    "is_alive",
     "is_own_table",
     "keep_published_shapes",
     "list_publications",
     "list_subscriptions",
     "make_ready",
+    "note_paused",
+    "note_reached",
     "owners_of_publications",
     "publication_versions",
     "publisher_tables",
+    "read_holds",
     "read_runner",
     "read_states",
     "record_error",
@@ -170,7 +211,10 @@ __all__ = [
     "released_slots",
     "rename_publication",
     "rename_subscription",
+    "renew_hold",
     "replace_publication",
+    "replace_relations",
+    "replaced_counts",
     "resolve_error",
     "schema_changes_of",
     "set_connection",

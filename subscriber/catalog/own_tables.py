@@ -55,13 +55,15 @@ SUBSCRIPTION: Final = sa.Table(
     sa.Column("subpublishertables", TEXT),
     sa.Column("subslotadopted", sa.Boolean, nullable=False, server_default=sa.true()),
     sa.Column("subversion", sa.BigInteger, nullable=False, server_default="0"),
+    sa.Column("subunrepresentable", sa.Text().with_variant(mysql.TEXT(collation="utf8mb4_bin"), "mysql", "mariadb")),
 )
 """The equivalent of pg_subscription 18; ``subid`` is the oid.
 
 ``systemidentifier`` is the publisher's system identifier; the journal's name contains it.
 ``subcarrier`` and ``subpublishertables`` are for emulated publications: the carrier, and the
-properties of the publisher's tables when they were last read (JSON). ``submap`` and
-``subschemachanges`` are options that PostgreSQL does not have, as they are written in the command.
+properties of the publisher's tables when they were last read (JSON). ``submap``,
+``subschemachanges`` and ``subunrepresentable`` (NULL for ``stop``) are options that PostgreSQL does
+not have, as they are written in the command.
 ``subslotadopted`` is false until it is known where the changes of the slot begin
 (:mod:`subscriber.positions.slot_position`). ``subversion`` changes whenever the row or the table
 states are written (:mod:`subscriber.catalog.catalog_version`).
@@ -77,9 +79,11 @@ SUBSCRIPTION_REL: Final = sa.Table(
     sa.Column("srsublsn", sa.String(32)),
     sa.Column("srerror", TEXT),
     sa.Column("srerrorat", sa.String(40)),
+    sa.Column("srreplaces", sa.Boolean, nullable=False, server_default=sa.false()),
 )
 """The equivalent of pg_subscription_rel. The relation is identified by its name at the publisher,
-because a target has no oids.
+because a target has no oids. ``srreplaces`` says that the next copy first deletes the rows that the
+target's table has.
 """
 
 PUBLICATION: Final = sa.Table(
@@ -182,6 +186,22 @@ RUNNER: Final = sa.Table(
 (:mod:`subscriber.runtime.heartbeat`). Times are UTC, ISO 8601.
 """
 
+APPLY_HOLD: Final = sa.Table(
+    "subscriber_apply_hold",
+    CATALOG,
+    sa.Column("subid", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("holder", sa.String(32), nullable=False),
+    sa.Column("host", sa.String(255), nullable=False),
+    sa.Column("processid", sa.BigInteger, nullable=False),
+    sa.Column("heldsince", sa.String(40), nullable=False),
+    sa.Column("heartbeatat", sa.String(40), nullable=False),
+    sa.Column("state", sa.String(16), nullable=False),
+    sa.Column("boundlsn", sa.String(32)),
+    sa.Column("reachedlsn", sa.String(32)),
+)
+"""A row for each subscription whose apply a command holds (:mod:`subscriber.catalog.apply_holds`).
+Times are UTC, ISO 8601.
+"""
 
 ORIGIN_STATUS: Final = sa.Table(
     "subscriber_replication_origin_status",
@@ -259,6 +279,46 @@ the whole row. It is a JSON list. The three columns with values are also JSON li
 without ``log_conflict_values``. Rows are in the target's column order.
 """
 
+REPLACED_VALUE: Final = sa.Table(
+    "subscriber_replaced_value",
+    CATALOG,
+    sa.Column("subid", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("nspname", NAME, primary_key=True),
+    sa.Column("relname", NAME, primary_key=True),
+    sa.Column("columnname", NAME, primary_key=True),
+    sa.Column("relation", sa.String(260), nullable=False),
+    sa.Column("key_columns", TEXT),
+    _counter("replaced"),
+    sa.Column("first_lsn", sa.String(32), nullable=False),
+    sa.Column("last_lsn", sa.String(32), nullable=False),
+)
+"""How many values of a column the target could not hold and got NULL instead
+(``unrepresentable_values``).
+
+``nspname`` and ``relname`` are the publisher's names, ``relation`` is the target's table.
+``key_columns`` is the JSON list of the columns of its key, NULL if it has no key. The LSNs are
+those of the first and the last such value: the commit LSN of the transaction, or that of the
+snapshot of a copy.
+"""
+
+REPLACED_ROW: Final = sa.Table(
+    "subscriber_replaced_row",
+    CATALOG,
+    sa.Column("replacedid", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("recorded_at", sa.String(40), nullable=False),
+    sa.Column("subid", sa.Integer, nullable=False),
+    sa.Column("relation", sa.String(260), nullable=False),
+    sa.Column("columnname", NAME, nullable=False),
+    sa.Column("remote_lsn", sa.String(32), nullable=False),
+    sa.Column("key_columns", TEXT),
+    sa.Column("key_values", TEXT),
+    sa.Column("replaced_value", TEXT),
+)
+"""The first values of each column that are counted in ``subscriber_replaced_value``, in order.
+
+``key_values`` (a JSON list) and ``replaced_value`` are NULL without ``log_conflict_values``.
+"""
+
 LOGICAL_MESSAGE: Final = sa.Table(
     "subscriber_logical_message",
     CATALOG,
@@ -315,6 +375,32 @@ SCHEMA_CHANGE: Final = sa.Table(
 ``remote_lsn`` is the commit LSN of the transaction that sent the new shape, NULL for the initial
 copy. ``statement`` is the DDL, NULL if none was executed. ``difference`` explains why rows may
 differ from the publisher's, until the table is copied again (``resolved_at``).
+"""
+
+CUTOVER: Final = sa.Table(
+    "subscriber_cutover",
+    CATALOG,
+    sa.Column("subid", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("state", sa.String(16), nullable=False),
+    sa.Column("step", sa.String(16), nullable=False),
+    sa.Column("holder", sa.String(32), nullable=False),
+    sa.Column("host", sa.String(255), nullable=False),
+    sa.Column("processid", sa.BigInteger, nullable=False),
+    sa.Column("startedat", sa.String(40), nullable=False),
+    sa.Column("heartbeatat", sa.String(40), nullable=False),
+    sa.Column("barrierlsn", sa.String(32)),
+    sa.Column("switchedat", sa.String(40)),
+    sa.Column("abandonedat", sa.String(40)),
+    sa.Column("options", TEXT, nullable=False),
+    sa.Column("findings", TEXT, nullable=False),
+)
+"""A row for each subscription that is being cut over, or whose last cutover was abandoned
+(:mod:`subscriber.catalog.cutovers`).
+
+``step`` is the step that was begun last. ``holder`` is a random identifier of the command that
+carries it out, empty if there is none; ``host`` and ``processid`` are its process. ``options`` and
+``findings`` are JSON objects: what has to be undone, and what the steps have found. Times are UTC,
+ISO 8601.
 """
 
 OWN_TABLES: Final = frozenset(CATALOG.tables)

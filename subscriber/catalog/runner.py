@@ -8,12 +8,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Final
 
 import sqlalchemy as sa
 
 from subscriber.catalog.own_tables import RUNNER
 
 _ROW = 1
+
+STALE_SECONDS: Final = 15.0
+"""A run whose last heartbeat is older is considered dead, if nothing but its heartbeat is
+available. A run writes one every five seconds.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +46,16 @@ class Runner:
     def heartbeat_age(self) -> float:
         """Seconds since the row was last written."""
         return max(0.0, (datetime.now(UTC) - datetime.fromisoformat(self.heartbeat_at)).total_seconds())
+
+
+def is_alive(runner: Runner, locked: bool | None) -> bool:
+    """Return whether a run is alive.
+
+    Args:
+        runner: the run with its last heartbeat.
+        locked: the result of :meth:`RunLock.is_held`; None if it is not known.
+    """
+    return locked if locked is not None else runner.ended_at is None and runner.heartbeat_age <= STALE_SECONDS
 
 
 def write_runner(connection: sa.Connection, runner: Runner) -> None:

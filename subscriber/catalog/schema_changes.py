@@ -76,7 +76,7 @@ class SchemaChanges:
 
     def __init__(self, subid: int, subscription: str, numbers: RowNumbers = ROW_NUMBERS) -> None:
         self._numbers = numbers
-        self._subid = subid
+        self.subid = subid
         self._subscription = subscription
         self._same: dict[tuple[str, str], tuple[KeptColumn, ...]] = {}
 
@@ -86,7 +86,7 @@ class SchemaChanges:
 
     def before(self, connection: sa.Connection, remote: Relation) -> KeptShape | None:
         """The stored shape of a relation; None if none is stored."""
-        kept = read_shape(connection, self._subid, _name(remote))
+        kept = read_shape(connection, self.subid, _name(remote))
         if kept is not None and kept.columns == columns_of(remote):
             self._same[remote.namespace, remote.name] = kept.columns
         return kept
@@ -95,7 +95,7 @@ class SchemaChanges:
         """Store the message's shape as the one that was last applied, in the transaction of its
         changes.
         """
-        keep_shape(connection, self._subid, _name(remote), columns_of(remote), baseline)
+        keep_shape(connection, self.subid, _name(remote), columns_of(remote), baseline)
 
     def unfinished(self, connection: sa.Connection, remote: Relation) -> frozenset[str]:
         """The columns that were added, but whose older rows did not get their values yet."""
@@ -156,7 +156,7 @@ class SchemaChanges:
             row = {
                 "changeid": self._numbers.next(),
                 "changed_at": _now(),
-                "subid": self._subid,
+                "subid": self.subid,
                 "subname": self._subscription,
                 "nspname": remote.namespace,
                 "relname": remote.name,
@@ -172,7 +172,7 @@ class SchemaChanges:
 
     def _mine(self, remote: Relation) -> sa.ColumnElement[bool]:
         table = SCHEMA_CHANGE.c
-        return (table.subid == self._subid) & (table.nspname == remote.namespace) & (table.relname == remote.name)
+        return (table.subid == self.subid) & (table.nspname == remote.namespace) & (table.relname == remote.name)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from subscriber.schema.relation_names import SAME_NAMES, RelationNames
+from subscriber.schema.value_rules import STOP, ValueRules
 
 Streaming = Literal["off", "on", "parallel"]
 Origin = Literal["any", "none"]
@@ -62,4 +63,8 @@ class SubscriptionOptions:
     log_conflict_values: bool = False
     """Not in PostgreSQL: conflicts are logged and stored with keys and rows, as PostgreSQL logs
     them, instead of with names only.
+    """
+    unrepresentable_values: ValueRules = STOP
+    """Not in PostgreSQL: where NULL takes the place of values that the target cannot hold. By
+    default the subscription stops at such a value.
     """

@@ -9,10 +9,12 @@ from typing import Any, Final, Literal
 
 import sqlalchemy as sa
 
+from subscriber.catalog.apply_holds import forget_holds
 from subscriber.catalog.catalog_version import new_version, note_change
 from subscriber.catalog.conflicts import forget_conflicts
 from subscriber.catalog.logical_messages import drop_messages
 from subscriber.catalog.own_tables import (
+    CUTOVER,
     PREPARED_TRANSACTION,
     SCHEMA_DIFFERENCE,
     SUBSCRIPTION,
@@ -21,11 +23,13 @@ from subscriber.catalog.own_tables import (
 )
 from subscriber.catalog.progress import OriginProgress
 from subscriber.catalog.relation_shapes import forget_all_shapes
+from subscriber.catalog.replaced_values import forget_replaced_values
 from subscriber.catalog.schema_changes import forget_schema_changes
 from subscriber.catalog.subscription_options import Streaming, SubscriptionOptions
 from subscriber.errors import ProgressConflict, UsageError
 from subscriber.lsn import INVALID_LSN, LSN, format_lsn, parse_lsn
 from subscriber.schema.relation_names import RelationNames, parse_names
+from subscriber.schema.value_rules import STOP, ValueRules, parse_value_rules
 
 TwoPhaseState = Literal["d", "p", "e"]
 """The values of ``subtwophasestate`` (C48): disabled; pending, until every table is ready; enabled.
@@ -271,7 +275,7 @@ def _update(connection: sa.Connection, subid: int, **columns: object) -> None:
 
 
 def delete_subscription(connection: sa.Connection, name: str) -> None:
-    """Delete a subscription with its table states, progress and statistics.
+    """Delete a subscription with its table states, progress, statistics and hold.
 
     Subscription numbers are used again, so no row with this number may remain.
 
@@ -285,6 +289,9 @@ def delete_subscription(connection: sa.Connection, name: str) -> None:
     subscription.progress.drop(connection)
     drop_messages(connection, subscription.subid)
     forget_conflicts(connection, subscription.subid)
+    connection.execute(sa.delete(CUTOVER).where(CUTOVER.c.subid == subscription.subid))
+    forget_holds(connection, subscription.subid)
+    forget_replaced_values(connection, subscription.subid)
     connection.execute(sa.delete(SCHEMA_DIFFERENCE).where(SCHEMA_DIFFERENCE.c.subid == subscription.subid))
     forget_all_shapes(connection, subscription.subid)
     forget_schema_changes(connection, subscription.subid)
@@ -310,6 +317,10 @@ def _stored_map(names: RelationNames) -> str | None:
     return str(names) or None
 
 
+def _stored_rules(rules: ValueRules) -> str | None:
+    return None if rules == STOP else str(rules)
+
+
 _OPTIONS: Final[Mapping[str, tuple[str, Callable[[Any], object]]]] = {
     "enabled": ("subenabled", _as_it_is),
     "binary": ("subbinary", _as_it_is),
@@ -327,6 +338,7 @@ _OPTIONS: Final[Mapping[str, tuple[str, Callable[[Any], object]]]] = {
     "map": ("submap", _stored_map),
     "schema_changes": ("subschemachanges", _as_it_is),
     "log_conflict_values": ("sublogconflictvalues", _as_it_is),
+    "unrepresentable_values": ("subunrepresentable", _stored_rules),
 }
 """Each option that is stored: its column, and the conversion to the stored value."""
 
@@ -359,6 +371,7 @@ def _subscription(row: sa.Row[tuple[object, ...]]) -> Subscription:
         map=parse_names(row.submap or ""),
         schema_changes=row.subschemachanges,
         log_conflict_values=row.sublogconflictvalues,
+        unrepresentable_values=STOP if row.subunrepresentable is None else parse_value_rules(row.subunrepresentable),
     )
     return Subscription(
         subid=row.subid,

@@ -6,7 +6,9 @@
     │     │     │     └ srsublsn: transactions that finish there or later are applied with the stream
     │     │     └ srsublsn: everything up to there is in the table; a catch-up moves it on, in the transaction of its data
     │     └ being copied, or the copy has failed (srerror says why)
-    └ to be copied; with srsublsn: to be copied again, since the journal lacks changes from there on, and only when the table is empty
+    └ to be copied; with srreplaces (kept in d): the copy replaces the rows that the table has;
+      with srsublsn: to be copied again, since the journal lacks changes from there on, and only
+      when the table is empty
 
 Each step names the state that it leaves, so that it does not overwrite a change that a command has
 made meanwhile. Each write gives the subscription a new version
@@ -55,6 +57,7 @@ class SubscriptionRelation:
         error: why the last attempt to copy the table failed, as :meth:`SubscriberError.report`
             writes it.
         error_at: when that attempt failed (UTC, ISO 8601).
+        replaces: whether the copy replaces the rows of the target's table; only in states i and d.
     """
 
     schema: str
@@ -63,6 +66,7 @@ class SubscriptionRelation:
     lsn: LSN | None
     error: str | None = None
     error_at: str | None = None
+    replaces: bool = False
 
     @property
     def qualified_name(self) -> str:
@@ -157,7 +161,7 @@ def set_relation_states(
     table may already have a row, or get a new one.
     """
     note_change(connection, subid)
-    values = {"srsubstate": state.value, "srsublsn": _text(lsn)}
+    values = {"srsubstate": state.value, "srsublsn": _text(lsn), "srreplaces": False}
     for schema, name in tables:
         known = sa.update(SUBSCRIPTION_REL).where(_key(subid, schema, name)).values(**values)
         if connection.execute(known).rowcount == 0:
@@ -175,6 +179,22 @@ def set_relation_state(
 ) -> None:
     """Call :func:`set_relation_states` for one table."""
     set_relation_states(connection, subid, [(schema, name)], state, lsn)
+
+
+def replace_relations(connection: sa.Connection, subid: int, tables: Iterable[tuple[str, str]]) -> None:
+    """Have tables of the subscription, given by schema and name, copied again, whatever their
+    states are. Each copy replaces the rows of the target's table, in its transaction.
+    """
+    note_change(connection, subid)
+    values = {
+        "srsubstate": RelationState.INIT.value,
+        "srsublsn": None,
+        "srreplaces": True,
+        "srerror": None,
+        "srerrorat": None,
+    }
+    for schema, name in tables:
+        connection.execute(sa.update(SUBSCRIPTION_REL).where(_key(subid, schema, name)).values(**values))
 
 
 def advance_relation(
@@ -213,14 +233,27 @@ def _advance(
     connection: sa.Connection, subid: int, relation: SubscriptionRelation, state: RelationState, lsn: LSN | None
 ) -> SubscriptionRelation:
     table = SUBSCRIPTION_REL
-    unchanged = _key(subid, relation.schema, relation.name) & (table.c.srsubstate == relation.state.value)
-    values = {"srsubstate": state.value, "srsublsn": _text(lsn), "srerror": None, "srerrorat": None}
+    unchanged = (
+        _key(subid, relation.schema, relation.name)
+        & (table.c.srsubstate == relation.state.value)
+        # A command may have asked for replaced rows since the state was read; the state may be the
+        # same.
+        & (table.c.srreplaces == relation.replaces)
+    )
+    replaces = relation.replaces and state in (RelationState.INIT, RelationState.DATASYNC)
+    values = {
+        "srsubstate": state.value,
+        "srsublsn": _text(lsn),
+        "srerror": None,
+        "srerrorat": None,
+        "srreplaces": replaces,
+    }
     if connection.execute(sa.update(table).where(unchanged).values(**values)).rowcount != 1:
         raise ProgressConflict(
             f'table "{relation.qualified_name}" is not in state {relation.state.value} any more',
             hint="A command has changed the subscription at the same time; its tables are read again.",
         )
-    return replace(relation, state=state, lsn=lsn, error=None, error_at=None)
+    return replace(relation, state=state, lsn=lsn, error=None, error_at=None, replaces=replaces)
 
 
 def delete_relations(connection: sa.Connection, subid: int, tables: Iterable[tuple[str, str]]) -> None:
@@ -307,6 +340,7 @@ def _relation(row: sa.Row[tuple[object, ...]]) -> SubscriptionRelation:
         None if row.srsublsn is None else parse_lsn(row.srsublsn),
         row.srerror,
         row.srerrorat,
+        bool(row.srreplaces),
     )
 
 

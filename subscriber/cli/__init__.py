@@ -2,9 +2,9 @@
 
 ::
 
-    check, decode, demo, explain,
+    check, cutover, decode, demo, explain,
     journal, publication, run, scenario,
-    sql, status                            the verbs; each module has a click command ``command``
+    schema, sql, status, verify            the verbs; each module has a click command ``command``
     options                                options that several verbs share, and logging
     psql_table                             tables as psql prints them
     backslash                              the backslash commands of ``sql``
@@ -39,6 +39,7 @@ from subscriber.waiting import told_by
 
 VERBS: Final = {
     "check": "Say what would go wrong with a subscription, before anything is changed.",
+    "cutover": "Switch an application over from the publisher to the target, in steps.",
     "decode": "Print what a journal contains as an output plugin writes it.",
     "demo": "Replicate an embedded PostgreSQL 18 into SQLite through Spark.",
     "explain": "Show why emulated publications sent, rewrote or left out changes.",
@@ -46,8 +47,10 @@ VERBS: Final = {
     "publication": "Store publications of a server in the target, for the subscriber to evaluate.",
     "scenario": "Run psql sessions as tests of PostgreSQL's subscriber or of this one.",
     "run": "Replicate: run the workers of all enabled subscriptions of a target.",
+    "schema": "List what the target lacks of the publisher's schema, and build it.",
     "sql": "Run CREATE, ALTER and DROP SUBSCRIPTION or PUBLICATION, and queries, on a target.",
     "status": "Show subscriptions, slots, table states, lag, conflicts and errors of a target.",
+    "verify": "Compare publisher and target at one LSN, and repair what differs.",
 }
 """Verb, which is also the name of its module → its description.
 
@@ -55,7 +58,7 @@ A module is loaded when its verb is used, so that ``--help`` does not wait for S
 """
 
 
-_COMMANDS: Final = frozenset({"check", "explain", "publication", "sql", "status"})
+_COMMANDS: Final = frozenset({"check", "cutover", "explain", "publication", "schema", "sql", "status", "verify"})
 """Verbs that print what they wait for. The other verbs log it."""
 
 

@@ -34,6 +34,7 @@ _COLORS = {"FAIL": "red", "WARN": "yellow", "INFO": "cyan"}
     metavar="OPTIONS",
     help="The options that CREATE SUBSCRIPTION is to have, such as 'create_tables = true'.",
 )
+@click.option("--scan", is_flag=True, help="Read the published tables, for values that the target cannot hold.")
 @json_option
 @click.argument("connection", required=False, metavar="CONNECTION")
 @click.argument("publications", nargs=-1, metavar="PUBLICATION…")
@@ -41,6 +42,7 @@ def command(
     target: str,
     subscription: str | None,
     options: str,
+    scan: bool,
     as_json: bool,
     connection: str | None,
     publications: tuple[str, ...],
@@ -55,12 +57,17 @@ def command(
     right. FAIL means that the subscription would stop, or would lose something; WARN means that it
     may; INFO is a fact to know.
 
+    With --scan, columns that cannot hold every value of the publisher's type are read, and values
+    that the target cannot hold are counted: NaN, infinity, dates before Christ, numbers that are
+    too large. A column with such values is a FAIL, or a WARN where the option
+    unrepresentable_values replaces them by NULL.
+
     The exit code is 1 if there is a FAIL.
     """
     with open_target(target) as database:
         migration = _migration(database, subscription, options, connection, publications)
         found = []
-        for finding in check_migration(database, migration, Settings.from_environment()):
+        for finding in check_migration(database, migration, Settings.from_environment(), scan=scan):
             found.append(finding)
             if not as_json:
                 click.echo("\n".join(_lines(finding)))

@@ -17,7 +17,7 @@ from subscriber.cli.options import target_option
 from subscriber.cli.psql_table import format_result
 from subscriber.cli.secrets import point_at
 from subscriber.commands.subscription_grammar import parse
-from subscriber.commands.subscription_statements import Query
+from subscriber.commands.subscription_statements import CreateSubscription, Query
 from subscriber.errors import SQLSyntaxError, SubscriberError, UsageError
 from subscriber.settings import Settings
 from subscriber.sql.statements import Statement, cut
@@ -112,12 +112,22 @@ def _run(database: Target, settings: Settings, publisher: str | None, statement:
     try:
         parsed = parse(statement)
         if not isinstance(parsed, Query):
-            return commands.run_command(database, parsed, settings, _notify, publisher)
+            said = commands.run_command(database, parsed, settings, _notify, publisher)
+            if isinstance(parsed, CreateSubscription):
+                _warn_at_creation(database, parsed, settings)
+            return said
     except SQLSyntaxError as error:
         raise point_at(error, statement) from None
     with database.reporting():
         catalog.ensure_catalog(database.engine)
     return format_result(database.query(parsed.sql)) + "\n"
+
+
+def _warn_at_creation(database: Target, created: CreateSubscription, settings: Settings) -> None:
+    # The check is loaded only if a subscription was created.
+    from subscriber.migration.warn_at_creation import warn_at_creation
+
+    warn_at_creation(database, created, settings, _notify)
 
 
 def _notify(text: str) -> None:

@@ -9,7 +9,7 @@ from dataclasses import asdict
 import click
 from rich.filesize import decimal
 
-from subscriber.catalog import RelationState
+from subscriber.catalog import RelationState, ReplacedCount
 from subscriber.cli.options import json_option, target_option
 from subscriber.cli.psql_table import format_rows
 from subscriber.cli.schema_change_table import schema_change_parts
@@ -18,6 +18,8 @@ from subscriber.lsn import parse_lsn
 from subscriber.runtime.read_status import subscription_statuses
 from subscriber.runtime.status_file import read_status_file
 from subscriber.runtime.subscription_status import (
+    CutoverStatus,
+    HoldStatus,
     RelationStatus,
     RunnerStatus,
     SubscriptionStatus,
@@ -28,6 +30,7 @@ from subscriber.targets import Target, open_target
 _HEADINGS = ("subscription", "enabled", "received", "applied", "lag", "tables", "conflicts", "errors")
 _SLOT_HEADINGS = ("subscription", "slot", "receiver", "confirmed", "WAL status", "retained", "may still grow")
 _RELATION_HEADINGS = ("subscription", "table", "state", "rows", "bytes", "rate", "since", "error")
+_REPLACED_HEADINGS = ("subscription", "table", "column", "values", "first", "last")
 _EXACT_BYTES = 1_000_000
 _STATES = {"i": "init", "d": "copying", "f": "copied", "s": "synced", "r": "ready"}
 
@@ -40,8 +43,8 @@ def command(target: str, as_json: bool) -> None:
 
     For each subscription prints whether it is enabled, the received and the applied LSN, the lag,
     the states of its tables, and the numbers of conflicts and errors; then its slot at the
-    publisher, the tables that are not ready with the progress of their copies, tables that were
-    altered, warnings, and the last error.
+    publisher, the tables that are not ready with the progress of their copies, a command that holds
+    the apply, tables that were altered, warnings, and the last error.
 
     The lag in seconds is the age of the oldest commit that was received and is not applied; it is 0
     if everything at the publisher is applied. "?" is a value that cannot be read from this machine:
@@ -70,10 +73,18 @@ def command(target: str, as_json: bool) -> None:
     ]
     if pending:
         click.echo("\n" + format_rows(_RELATION_HEADINGS, pending, "Tables that are not ready"))
+    replaced = [_replaced_row(status.name, one) for status in statuses for one in status.replaced_values]
+    if replaced:
+        click.echo("\n" + format_rows(_REPLACED_HEADINGS, replaced, "Values that were replaced by NULL"))
     click.echo("\n" + _runner_line(statuses[0].runner))
+    for status in statuses:
+        if status.hold is not None:
+            click.echo("\n" + _hold_line(status.name, status.hold))
     for part in schema_change_parts(statuses):
         click.echo(f"\n{part}")
     for status in statuses:
+        if status.cutover is not None:
+            click.echo(f"\n{_cutover_line(status.name, status.cutover)}")
         for warning in _warnings(status):
             click.echo(f"\n{warning}")
         if status.last_error:
@@ -94,6 +105,33 @@ def _runner_line(runner: RunnerStatus | None) -> str:
         )
     busy = "" if runner.busy_since is None else f", busy with a batch or a copy since {runner.busy_since}"
     return f"`subscriber run` has been running since {runner.started_at} {place}, last heartbeat at {runner.heartbeat_at}{busy}"
+
+
+def _cutover_line(name: str, cutover: CutoverStatus) -> str:
+    """A cutover in progress, and the ways on."""
+    if cutover.state == "switched":
+        text = (
+            f"cutover of {name}: switched over at {cutover.switched_at}, barrier {cutover.barrier_lsn}; waits for"
+            f" `subscriber cutover {name} --finish` or --abandon"
+        )
+    else:
+        by = (
+            f"by {cutover.process}" if cutover.process else "interrupted; the same command goes on, --abandon goes back"
+        )
+        text = f"cutover of {name}: in step {cutover.step or 'preconditions'} since {cutover.started_at}, {by}"
+    if cutover.fenced_database is not None:
+        text += f'; database "{cutover.fenced_database}" of the publisher is fenced'
+    if cutover.way_back is not None:
+        text += f'; way back "{cutover.way_back}"'
+    return text
+
+
+def _hold_line(subscription: str, hold: HoldStatus) -> str:
+    """Which command holds the apply of a subscription."""
+    state = {"requested": "is to be held", "paused": "is paused", "held": "is held"}[hold.state]
+    at = "" if hold.lsn is None else f" at {hold.lsn}" if hold.state == "held" else f" until it is at {hold.lsn}"
+    since = f"since {hold.since}"
+    return f"the apply of {subscription} {state}{at} by process {hold.process_id} on host {hold.host}, {since}"
 
 
 def _warnings(status: SubscriptionStatus) -> Iterator[str]:
@@ -186,6 +224,20 @@ def _slot_row(status: SubscriptionStatus) -> list[str]:
         slot.wal_status or "-",
         "-" if slot.retained_bytes is None else decimal(slot.retained_bytes),
         "-" if slot.safe_wal_bytes is None else decimal(max(0, slot.safe_wal_bytes)),
+    ]
+
+
+def _replaced_row(subscription: str, replaced: ReplacedCount) -> list[str]:
+    """How many values of a column the target could not hold, and where the first and the last one
+    were.
+    """
+    return [
+        subscription,
+        replaced.relation,
+        replaced.column,
+        f"{replaced.count:,}",
+        replaced.first_lsn,
+        replaced.last_lsn,
     ]
 
 

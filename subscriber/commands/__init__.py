@@ -6,6 +6,7 @@
                             ├─▶ alter         options, connection, name, SKIP, ENABLE
                             ├─▶ publications  lists of publications and tables
                             ├─▶ sequences     the target's sequences and counters
+                            ├─▶ tables        copy tables again
                             ├─▶ drop          the slot, the journal, the catalog
                             └─▶ CREATE, ALTER, DROP PUBLICATION      emulated ones: the publisher's tables, the catalog
 
@@ -13,13 +14,16 @@
 - ``subscription_grammar``, ``subscription_statements``, ``subscription_options``: the commands as
   text and as data, and their options.
 - ``create_subscription``, ``alter_subscription``, ``alter_publications``, ``refresh_sequences``,
-  ``drop_subscription``, ``upgraded_publisher``, ``publication_commands``, ``import_publications``:
-  the commands themselves.
+  ``refresh_tables``, ``drop_subscription``, ``upgraded_publisher``, ``publication_commands``,
+  ``import_publications``: the commands themselves.
 - ``requirements``: can the publisher and the target do what the options need?
 - ``check_publications`` and ``check_target_tables``: what is published, and does the target have
-  the tables? ``create_tables`` creates missing tables; ``create_tables_differences`` reports what
-  they lack.
+  the tables? ``check_value_rules``: may NULL take the place of values? ``create_tables`` creates
+  missing tables; ``create_tables_differences`` reports what they lack.
+- ``hold_apply``: holds the apply of a subscription at an LSN for a command that reads the target;
+  ``holding``, ``hold_heartbeat`` and ``hold_failing`` are its parts.
 - ``wake``: wakes a ``subscriber run`` of the same machine.
+- ``reached_position`` and ``count_rows``: how far a target is, and how many rows its tables have.
 - ``publisher_connection``, ``publisher_slots``, ``release_slot``, ``notices``: used by several
   commands.
 

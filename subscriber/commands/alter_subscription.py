@@ -16,8 +16,10 @@ import sqlalchemy as sa
 from subscriber import catalog
 from subscriber.apply.prepared import still_prepared
 from subscriber.catalog import Subscription
+from subscriber.catalog.cutovers import read_cutover
 from subscriber.commands import publisher_slots, requirements
 from subscriber.commands.check_target_tables import check_relations
+from subscriber.commands.check_value_rules import check_value_rules, warn_unused_rules
 from subscriber.commands.notices import Notify, warn_unused_names
 from subscriber.commands.publisher_connection import connected
 from subscriber.commands.release_slot import leave_journal, release_slot, while_progress_stands
@@ -60,12 +62,26 @@ def alter_enabled(target: Target, subscription: Subscription, command: AlterEnab
     """ALTER SUBSCRIPTION … ENABLE, DISABLE.
 
     Raises:
-        UsageError: 55000, the subscription has no slot to stream from.
+        UsageError: 55000, the subscription has no slot to stream from, or was switched over.
     """
     if command.enabled and subscription.slot_name is None:
         raise UsageError("cannot enable subscription that does not have a slot name", sqlstate="55000")
     with target.begin() as connection:
+        if command.enabled:
+            _check_not_switched(connection, subscription)
         catalog.set_enabled(connection, subscription.name, enabled=command.enabled)
+
+
+def _check_not_switched(connection: sa.Connection, subscription: Subscription) -> None:
+    """Refuse to apply the publisher's changes to tables that an application writes by now."""
+    cutover = read_cutover(connection, subscription.subid)
+    if cutover is not None and cutover.state == "switched":
+        raise UsageError(
+            f'cannot enable subscription "{subscription.name}", which was switched over',
+            sqlstate="55000",
+            hint=f"To go back: subscriber cutover {subscription.name} --abandon. To stay: subscriber cutover"
+            f" {subscription.name} --finish.",
+        )
 
 
 def alter_skip(target: Target, subscription: Subscription, command: AlterSkip) -> None:
@@ -136,6 +152,8 @@ def alter_options(
     requirements.check_target(target, changes)
     if "map" in changes:
         _check_map(target, subscription, changes["map"], notify)
+    if "unrepresentable_values" in changes:
+        _check_value_rules(target, subscription, changes, notify)
     slot_options = {name: changes[name] for name in ("failover",) if name in changes}
     if changes.get("two_phase") is False:
         slot_options["two_phase"] = False
@@ -192,6 +210,15 @@ def _check_map(target: Target, subscription: Subscription, names: RelationNames,
     check_relations(target, found, names)
     if found:
         warn_unused_names(notify, names, found)
+
+
+def _check_value_rules(target: Target, subscription: Subscription, changes: Mapping[str, Any], notify: Notify) -> None:
+    rules = changes["unrepresentable_values"]
+    check_value_rules(target, rules, changes.get("map", subscription.options.map))
+    with target.reporting(), target.engine.connect() as connection:
+        found = [(one.schema, one.name) for one in catalog.relations_of(connection, subscription.subid)]
+    if found:
+        warn_unused_rules(notify, rules, found)
 
 
 def _check_two_phase(subscription: Subscription, changes: Mapping[str, Any]) -> None:

@@ -18,6 +18,7 @@ from subscriber.catalog.kept_publishing import keep_publishing
 from subscriber.commands import publisher_slots, requirements
 from subscriber.commands.check_publications import SubscribedTables, check_publications, read_uncopied
 from subscriber.commands.check_target_tables import check_tables, warn_of_shapes
+from subscriber.commands.check_value_rules import check_value_rules, warn_unused_rules
 from subscriber.commands.create_tables import MissingTable, create_missing_tables
 from subscriber.commands.create_tables_differences import find_differences, tell_differences
 from subscriber.commands.notices import Notify, notice, warn_unused_names, warning
@@ -47,6 +48,7 @@ def create_subscription(target: Target, command: CreateSubscription, settings: S
         PublisherError: the publisher is not ready; the message is the server's.
     """
     requirements.check_target(target, asdict(command.options))
+    check_value_rules(target, command.options.unrepresentable_values, command.options.map)
     with target.reporting():
         catalog.ensure_catalog(target.engine)
         with target.engine.connect() as connection:
@@ -115,6 +117,7 @@ def _create_connected(
         publications = published.publications(publisher, command.publications)
         uncopied = read_uncopied(publisher, publications, published.tables)
     warn_unused_names(notify, options.map, [table.key for table in published.tables])
+    warn_unused_rules(notify, options.unrepresentable_values, [table.key for table in published.tables])
     # Until all tables are ready, prepared transactions are sent as ordinary transactions: a copy
     # could miss a part of a prepared transaction (C48).
     ready = options.two_phase and options.create_slot and not options.copy_data and bool(published.tables)

@@ -9,6 +9,7 @@ from subscriber.commands.drop_subscription import drop_subscription
 from subscriber.commands.notices import Notify
 from subscriber.commands.publication_commands import run_publication_command
 from subscriber.commands.refresh_sequences import refresh_sequences
+from subscriber.commands.refresh_tables import refresh_tables
 from subscriber.commands.subscription_statements import (
     AlterConnection,
     AlterEnabled,
@@ -21,6 +22,7 @@ from subscriber.commands.subscription_statements import (
     DropSubscription,
     RefreshPublication,
     RefreshSequences,
+    RefreshTables,
     RenameSubscription,
     SubscriptionCommand,
 )
@@ -108,3 +110,5 @@ def _alter(target: Target, command: AlterSubscription, settings: Settings, notif
             alter_publications.refresh_publication(target, subscription, command, notify)
         case RefreshSequences():
             refresh_sequences(target, subscription, settings, notify)
+        case RefreshTables():
+            refresh_tables(target, subscription, command)

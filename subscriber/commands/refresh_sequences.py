@@ -25,10 +25,8 @@ from subscriber import catalog
 from subscriber.catalog import RelationState, Subscription, SubscriptionRelation
 from subscriber.commands.notices import Notify, first_names, notice, warning
 from subscriber.commands.publisher_connection import connected
-from subscriber.errors import SubscriberError
-from subscriber.journal.positions import journal_positions
-from subscriber.journal.storage import journal_url
-from subscriber.lsn import LSN, format_lsn
+from subscriber.commands.reached_position import reached_position
+from subscriber.lsn import format_lsn
 from subscriber.publisher.publisher import Publisher
 from subscriber.publisher.sequences import PublishedSequence
 from subscriber.schema.shape import SequencePosition
@@ -204,7 +202,7 @@ def _warn_if_behind(
     end = publisher.flushed_lsn()
     has_receiver = subscription.slot_name is not None and _is_received(publisher, subscription.slot_name)
     deadline = time.monotonic() + (_CATCH_UP_SECONDS if has_receiver else 0.0)
-    while (reached := _reached(target, subscription, settings)) < end:
+    while (reached := reached_position(target, subscription, settings).reached) < end:
         if time.monotonic() > deadline:
             warning(
                 notify,
@@ -220,20 +218,3 @@ def _warn_if_behind(
 def _is_received(publisher: Publisher, slot: str) -> bool:
     found = publisher.slot(slot)
     return found is not None and found.active_pid is not None
-
-
-def _reached(target: Target, subscription: Subscription, settings: Settings) -> LSN:
-    """The LSN up to which the target has all changes: the applied position, or the received
-    position if no received change waits to be applied.
-    """
-    with target.reporting(), target.engine.connect() as connection:
-        applied = subscription.progress.read(connection)
-    if subscription.system_identifier is None or subscription.slot_name is None:
-        return applied
-    try:
-        received, last = journal_positions(
-            journal_url(settings.journal, subscription.system_identifier, subscription.slot_name)
-        )
-    except SubscriberError:
-        return applied  # the journal is on another machine
-    return max(applied, received) if last <= applied else applied

@@ -9,6 +9,7 @@
         [WITH (option [= value] [, ...])]
     ALTER SUBSCRIPTION name REFRESH PUBLICATION [WITH (option [= value] [, ...])]
     ALTER SUBSCRIPTION name REFRESH SEQUENCES
+    ALTER SUBSCRIPTION name REFRESH TABLE name [, ...]
     ALTER SUBSCRIPTION name { ENABLE | DISABLE }
     ALTER SUBSCRIPTION name SET (option [= value] [, ...])
     ALTER SUBSCRIPTION name SKIP (lsn = { 'X/Y' | NONE })
@@ -47,6 +48,7 @@ from subscriber.commands.subscription_statements import (
     Query,
     RefreshPublication,
     RefreshSequences,
+    RefreshTables,
     RenameSubscription,
 )
 from subscriber.errors import NotSupportedError
@@ -139,9 +141,14 @@ def _publications(cursor: Cursor, name: str, action: Literal["set", "add", "drop
     return AlterPublications(name, action, read_names(cursor), read_with(cursor))
 
 
-def _refresh(cursor: Cursor, name: str) -> RefreshPublication | RefreshSequences:
+def _refresh(cursor: Cursor, name: str) -> RefreshPublication | RefreshSequences | RefreshTables:
     if cursor.accept("sequences"):
         return RefreshSequences(name)
+    if cursor.accept("table"):
+        tables = [publications.read_relation_name(cursor)]
+        while cursor.accept(","):
+            tables.append(publications.read_relation_name(cursor))
+        return RefreshTables(name, tuple(tables))
     cursor.expect("publication")
     return RefreshPublication(name, read_with(cursor))
 

@@ -18,6 +18,7 @@ from subscriber.catalog.subscription_options import Streaming, SubscriptionOptio
 from subscriber.errors import SQLSyntaxError, UsageError
 from subscriber.lsn import INVALID_LSN, LSN, parse_lsn
 from subscriber.schema.relation_names import RelationNames, parse_names
+from subscriber.schema.value_rules import ValueRules, parse_value_rules
 from subscriber.sql.lexer import fold
 from subscriber.sql.option_list import (
     Option,
@@ -33,7 +34,7 @@ ALTERABLE: Final = frozenset(
     {
         *("slot_name", "synchronous_commit", "binary", "streaming", "two_phase", "disable_on_error"),
         *("password_required", "run_as_owner", "failover", "origin", "create_tables", "map", "schema_changes"),
-        *("log_conflict_values", "system_identifier"),
+        *("log_conflict_values", "unrepresentable_values", "system_identifier"),
     }
 )
 """The options of ALTER SUBSCRIPTION … SET (…). ``system_identifier`` is not a stored option, but a
@@ -140,6 +141,10 @@ def _map(name: str, value: OptionValue) -> RelationNames:
     return parse_names(read_text(name, value))
 
 
+def _unrepresentable_values(name: str, value: OptionValue) -> ValueRules:
+    return parse_value_rules(read_text(name, value))
+
+
 def _schema_changes(name: str, value: OptionValue) -> str:
     text = read_text(name, value)
     if fold(text) not in ("stop", "add_columns"):
@@ -187,6 +192,7 @@ _READERS: Final[Mapping[str, OptionReader]] = {
     "carrier": _carrier,
     "map": _map,
     "schema_changes": _schema_changes,
+    "unrepresentable_values": _unrepresentable_values,
     "system_identifier": _system_identifier,
 }
 

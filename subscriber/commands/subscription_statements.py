@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from subscriber.catalog.subscription_options import SubscriptionOptions
-from subscriber.publication.publication_statements import PublicationCommand
+from subscriber.publication.publication_statements import PublicationCommand, RelationName
 from subscriber.sql.option_list import OptionList
 
 
@@ -71,6 +71,14 @@ class RefreshSequences:
 
 
 @dataclass(frozen=True, slots=True)
+class RefreshTables:
+    """ALTER SUBSCRIPTION … REFRESH TABLE, with the tables by the publisher's names."""
+
+    name: str
+    tables: tuple[RelationName, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class AlterEnabled:
     """ALTER SUBSCRIPTION … ENABLE or DISABLE."""
 
@@ -124,6 +132,7 @@ AlterSubscription = (
     | AlterPublications
     | RefreshPublication
     | RefreshSequences
+    | RefreshTables
     | AlterEnabled
     | AlterOptions
     | AlterSkip

@@ -21,7 +21,7 @@ files are deleted, there are two forms of the same transactions. The one that co
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from operator import attrgetter
@@ -179,6 +179,23 @@ def journal_entries(storage: Storage) -> list[Entry]:
     """Every complete entry of the journal, in stream order."""
     segments = (parse_segment_name(name, size) for name, size in storage.names())
     return group_entries(filter(None, segments))[0]
+
+
+def ends_within(entries: Iterable[Entry], bound: LSN | None) -> Iterator[tuple[LSN, int]]:
+    """The places at or before ``bound`` at which a batch may end, in order, each with the size of
+    its entry. These are the ends of the entries, and the bound itself if it is inside a run of
+    transactions.
+
+    Args:
+        entries: consecutive entries.
+        bound: the last place that is allowed; None if there is no limit.
+    """
+    for entry in entries:
+        if bound is not None and entry.end > bound:
+            if entry.segments[0].is_run and entry.begin < bound:
+                yield bound, entry.size
+            return
+        yield entry.end, entry.size
 
 
 def check_chain(begin: LSN, entries: Sequence[Entry]) -> None:

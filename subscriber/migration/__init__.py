@@ -1,4 +1,5 @@
-"""What a migration needs around the rows. The first part is its check.
+"""What a migration needs around the rows. The first part is its check,
+the last its cutover.
 
 ::
 
@@ -6,8 +7,11 @@
       ├─ check_publisher     facts of the server and the role        ─▶ findings
       ├─ check_tables        facts of the published tables           ─▶ findings
       ├─ check_target        facts of the target and of this machine ─▶ findings
+      ├─ scan_values         values that the target cannot hold      ─▶ findings
       └─ estimate_copy       sizes, and a sample of one second       ─▶ findings
+    warn_at_creation     the cheap part of it, after CREATE SUBSCRIPTION
     findings             what a finding is
+    cutover              the steps of a switch-over, see :mod:`subscriber.migration.cutover`
 
 Facts are read at the edge (:mod:`subscriber.publisher`, :mod:`subscriber.targets`). The functions
 that judge them are pure, so that each finding is tested without a server that has the problem.

@@ -34,6 +34,7 @@ from subscriber.filters.check import check_filter, columns_of
 from subscriber.migration import check_publisher, check_tables, check_target
 from subscriber.migration.estimate_copy import estimate_copy
 from subscriber.migration.findings import Finding, finding_of_error, finding_of_notice
+from subscriber.migration.scan_values import scan_values
 from subscriber.publication.coverage import uncovered
 from subscriber.publisher.blockers import transactions_in_progress
 from subscriber.publisher.catalog_tables import read_publisher_tables
@@ -77,13 +78,16 @@ class Migration:
     exists: bool = False
 
 
-def check_migration(target: Target, migration: Migration, settings: Settings) -> Iterator[Finding]:
+def check_migration(
+    target: Target, migration: Migration, settings: Settings, *, scan: bool = False
+) -> Iterator[Finding]:
     """Check a migration; the findings come as they are found.
 
     Args:
         target: the target.
         migration: what is to be replicated.
         settings: the settings; they contain the place of the journals.
+        scan: read the published tables, for values that the target cannot hold.
 
     Raises:
         UsageError: the connection string is no connection string.
@@ -99,7 +103,7 @@ def check_migration(target: Target, migration: Migration, settings: Settings) ->
         if facts.version < OLDEST_VERSION:
             return
         yield from _connection(migration, facts)
-        yield from _tables(target, publisher, migration, facts, settings)
+        yield from _tables(target, publisher, migration, facts, settings, scan=scan)
 
 
 def _connection(migration: Migration, facts: ServerFacts) -> Iterator[Finding]:
@@ -120,7 +124,7 @@ def _connection(migration: Migration, facts: ServerFacts) -> Iterator[Finding]:
 
 
 def _tables(
-    target: Target, publisher: Publisher, migration: Migration, facts: ServerFacts, settings: Settings
+    target: Target, publisher: Publisher, migration: Migration, facts: ServerFacts, settings: Settings, *, scan: bool
 ) -> Iterator[Finding]:
     options = migration.options
     streamed = migration.publications if options.carrier is None else (options.carrier,)
@@ -156,7 +160,7 @@ def _tables(
     if options.copy_data:
         yield from _readable(publisher, tables)
         yield from check_tables.check_row_security(sizes, facts.role)
-    yield from _target(target, publisher, published, migration, sizes)
+    yield from _target(target, publisher, published, migration, sizes, scan=scan)
     yield from check_target.check_journal(settings.journal)
     yield from check_tables.list_unreplicated(unreplicated_objects(publisher.connection))
     yield from estimate_copy(sizes, _sample(publisher, sizes) if options.copy_data else None)
@@ -211,6 +215,8 @@ def _target(
     published: SubscribedTables,
     migration: Migration,
     sizes: Sequence[TableFacts],
+    *,
+    scan: bool,
 ) -> Iterator[Finding]:
     options = migration.options
     in_the_way = None if target.file is None else obstacle(str(target.file))
@@ -230,6 +236,8 @@ def _target(
             )
             yield from check_target.check_disk(target.file, sizes)
             yield from _target_tables(database, publisher, published, migration)
+            if scan:
+                yield from scan_values(database, publisher, published, options)
     except SubscriberError as error:
         yield finding_of_error(error, "target", target.url.render_as_string())
 

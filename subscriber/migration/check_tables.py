@@ -70,7 +70,7 @@ def list_unreplicated(objects: Sequence[UnreplicatedObjects]) -> Iterator[Findin
             severity="WARN" if one.kind == "unlogged tables" else "INFO",
             area="not replicated",
             object=one.kind,
-            message=f"{one.number:,}: {', '.join(one.names)}{f' and {more:,} more' if more else ''}",
+            message=f"{one.number:,} {'is' if one.number == 1 else 'are'} not replicated: {', '.join(one.names)}{f' and {more:,} more' if more else ''}",
             remedy=_REMEDIES.get(one.kind),
         )
 

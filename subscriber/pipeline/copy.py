@@ -34,8 +34,11 @@ from typing import Final, Protocol
 
 from subscriber import failpoints
 from subscriber.apply.local_relations import Following, LocalRelation, RelationMap, with_shapes
-from subscriber.catalog import SchemaChanges
+from subscriber.apply.replaced_blocks import BlockReplacement
+from subscriber.apply.unrepresentable import ReplacedTally, replaced_columns
+from subscriber.catalog import SchemaChanges, count_replaced_values
 from subscriber.errors import SubscriberError
+from subscriber.lsn import INVALID_LSN, LSN
 from subscriber.pipeline.jobs import RangeJobs
 from subscriber.pipeline.spark import Spark
 from subscriber.protocol.messages import Relation
@@ -48,6 +51,7 @@ from subscriber.publisher.snapshot import snapshot_session
 from subscriber.schema.kept_shape import Baseline, first_baseline
 from subscriber.schema.relation_names import SAME_NAMES, RelationNames
 from subscriber.schema.server_features import ServerFeatures
+from subscriber.schema.value_rules import STOP, ValueRules
 from subscriber.settings import Settings
 from subscriber.stages.blocks import check_absent
 from subscriber.targets import Connection, Target
@@ -84,7 +88,11 @@ class CopySource:
         add_columns: begins a separate transaction in which the target's table gets its missing
             columns; with None no columns are added.
         binary: the subscription's option.
-        changes: stores the shape that the table is copied with; with None the shape is not stored.
+        changes: stores the shape that the table is copied with; with None neither the shape nor the
+            number of replaced values is stored.
+        values: in which columns NULL takes the place of values that the target cannot hold.
+        show_values: replaced values are recorded with their text, and with the key of their row.
+        lsn: the LSN of the snapshot, for these records.
     """
 
     conninfo: str = field(repr=False)
@@ -99,6 +107,9 @@ class CopySource:
     add_columns: BeginCopy | None = None
     binary: bool = False
     changes: SchemaChanges | None = None
+    values: ValueRules = STOP
+    show_values: bool = False
+    lsn: LSN = INVALID_LSN
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,16 +175,22 @@ def copy_table(
                 plan.hidden_from,
             )
         local = _local_relation(source, target, plan.relation)
+        replaced = (
+            replaced_columns(source.values, local) if source.values.concern((source.schema, source.table)) else {}
+        )
         columns = [
-            LoadColumn(column, announced.type_oid)
+            LoadColumn(column, announced.type_oid, replaced=column.name in replaced)
             for column, announced in zip(local.columns, plan.relation.columns, strict=True)
         ]
+        block_format = target.loading.block_format(columns)
+        tally = ReplacedTally(show_values=source.show_values)
+        replacement = BlockReplacement(target, local, replaced, tally, source.lsn) if replaced else None
         reader = CopyReader(
             source.conninfo,
             source.subscription,
             source.snapshot,
             plan.query,
-            _FORMATS[target.loading.block_format(columns)],
+            _FORMATS[block_format],
         )
         refused = _refused(target, columns) if source.binary and ServerFeatures(version).binary_copy else {}
         progress = CopyProgress(0, 0, plan.estimated_rows, plan.estimated_bytes)
@@ -194,12 +211,13 @@ def copy_table(
                         failpoints.hit("copy.block.before")
                         content = block.content()
                         check_absent(content, refused)
-                        load(content)
+                        load(content if replacement is None else replacement.replace(content, block_format))
                         failpoints.hit("copy.block.after")
                         progress = replace(progress, rows=progress.rows + block.rows, bytes=progress.bytes + block.size)
                         on_progress(progress)
                 if source.changes is not None:
                     source.changes.copied(connection, plan.relation, baseline)
+                    count_replaced_values(connection, source.changes.subid, tally.columns)
     except SubscriberError as error:
         relation = error.relation or source.names.qualified(source.schema, source.table)
         raise _with_context(error.replace(relation=relation), local) from None

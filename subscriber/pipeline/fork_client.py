@@ -31,6 +31,9 @@ def main() -> int:
         connection.connect(path)
     except OSError:
         os.execv(sys.executable, [sys.executable, *arguments])  # noqa: S606 - without a server this program becomes Python
+    # The process can run before its ID is here. A SIGTERM that arrives meanwhile waits until it can
+    # be passed on.
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
     request = json.dumps({"arguments": arguments, "environment": dict(os.environ), "folder": os.getcwd()}).encode()
     socket.send_fds(connection, [NUMBER.pack(len(request))], [0, 1, 2])
     connection.sendall(request)
@@ -41,6 +44,7 @@ def main() -> int:
         os._exit(_SIGNAL_EXIT + received)
 
     signal.signal(signal.SIGTERM, pass_on)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
     return _number(connection)
 
 

@@ -36,6 +36,7 @@ from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxBytes
 
 from subscriber.errors import SubscriberError
 from subscriber.journal.reader import read_messages
+from subscriber.journal.segment import ends_within
 from subscriber.journal.storage import Storage, open_storage
 from subscriber.lsn import INVALID_LSN, LSN, format_lsn, parse_lsn
 from subscriber.pipeline.frame_files import leave_frame
@@ -207,31 +208,46 @@ class FrameStreamReader(PgoutputStreamReader):
         """The files of the journal."""
         return self._journal.storage
 
-    def small_end(self, start: LSN, most_bytes: int) -> LSN | None:
-        """Return the end of the journal; None if more than ``most_bytes`` follow ``start``.
-
-        Raises:
-            SubscriberError: the journal cannot be read, or has a gap.
-        """
-        entries = self._journal.entries(start)
-        if sum(entry.size for entry in entries) > most_bytes:
-            return None
-        return entries[-1].end if entries else start
-
-    def slice_end(self, start: LSN, most_bytes: int) -> LSN | None:
-        """Return the end of the last entry of which at most ``most_bytes`` follow ``start``; None
-        if the first entry after ``start`` is larger.
+    def small_end(self, start: LSN, most_bytes: int, bound: LSN | None = None) -> LSN | None:
+        """Return the end of the journal, or of its part up to ``bound``; None if more than
+        ``most_bytes`` of it follow ``start``.
 
         Raises:
             SubscriberError: the journal cannot be read, or has a gap.
         """
         end, size = start, 0
-        for entry in self._journal.entries(start):
-            size += entry.size
+        for end, more in ends_within(self._journal.entries(start), bound):  # noqa: B007 - the last one counts
+            size += more
+        return None if size > most_bytes else end
+
+    def slice_end(self, start: LSN, most_bytes: int, bound: LSN | None = None) -> LSN | None:
+        """Return the end of the last entry of which at most ``most_bytes`` follow ``start``, and
+        which ends at or before ``bound``; None if the first entry after ``start`` is larger.
+
+        Raises:
+            SubscriberError: the journal cannot be read, or has a gap.
+        """
+        end, size = start, 0
+        for entry_end, more in ends_within(self._journal.entries(start), bound):
+            size += more
             if size > most_bytes:
                 return None if end == start else end
-            end = entry.end
+            end = entry_end
         return end
+
+    def end_within(self, start: LSN, end: LSN, bound: LSN | None) -> LSN:
+        """Return where a batch (``start``, ``end``] must end because of ``bound``: ``end`` itself,
+        or the last place before it at which a batch may end; ``start`` if there is none.
+
+        Raises:
+            SubscriberError: the journal cannot be read, or has a gap.
+        """
+        if bound is None or end <= bound:
+            return end
+        if bound <= start:
+            return start
+        places = [place for place, _ in ends_within(self._journal.entries(start), bound)]
+        return max([start, *places])
 
     def first_end(self, start: LSN) -> LSN:
         """Return the end of the first entry after ``start``.

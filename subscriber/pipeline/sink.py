@@ -16,6 +16,10 @@ A batch that fails is retried in the same call of Spark::
                     the journal's first entry after the progress ──▶ the rest of the batch ──▶ done
                     └───────────── read and decoded by the driver ──────────────┘
 
+A batch also waits while a hold of the apply forbids its end
+(:mod:`subscriber.pipeline.apply_bound`). The part of it up to the bound is read like the rest of a
+batch that has failed.
+
 Therefore a change that cannot be applied costs only one small transaction of the target for each
 attempt, until somebody has fixed the cause: no Spark job, no thread, no file descriptor. What the
 first attempt has opened in Spark is closed before the wait. *Rejected:* ending the query and
@@ -36,12 +40,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from subscriber.apply.applier import Applier, ApplyResult
 from subscriber.apply.apply_batch import apply_batch, asking
 from subscriber.errors import Stopped, SubscriberError
 from subscriber.lsn import LSN, parse_lsn
+from subscriber.pipeline.apply_bound import ApplyBound
 from subscriber.pipeline.frame_files import take_frame
 from subscriber.pipeline.frame_source import FRAME_SCHEMA, FrameStreamReader
 from subscriber.pipeline.tail import Tail
@@ -50,6 +55,9 @@ from subscriber.protocol.changes import Frame
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
+
+_BOUND_SECONDS: Final = 0.02
+"""How often it is checked whether a batch that waits for its bound may go on."""
 
 OnFailure = Callable[[SubscriberError, float], float | None]
 """Called with the error of a batch, and with the time when the batch had begun to write (monotonic
@@ -81,6 +89,7 @@ class BatchSink:
             followed.
         turn: held while the target is written; the queries of one run share it if the target has
             one writer.
+        bound: up to where batches may apply.
         began: when the last batch got its turn (monotonic seconds).
         failure: the error that ended the query, with its original type.
         idle: set while no batch is in progress.
@@ -95,6 +104,7 @@ class BatchSink:
     on_failure: OnFailure = end_query
     tail: Tail | None = None
     turn: contextlib.AbstractContextManager[Any] = field(default_factory=contextlib.nullcontext)
+    bound: ApplyBound = field(default_factory=ApplyBound)
     began: float = 0.0
     failure: SubscriberError | None = None
     idle: threading.Event = field(default_factory=threading.Event)
@@ -188,14 +198,34 @@ class BatchSink:
         """
         while self.applied < end:
             try:
-                self._attempt(read, end)
+                bound = self.bound.position
+                allowed = self.reader.end_within(self.applied, end, bound)
+                if allowed == self.applied:
+                    self._wait_while(bound)
+                elif allowed < end:
+                    self._attempt(partial(self.reader.frames_between, self.applied, allowed), allowed)
+                    read = partial(self.reader.frames_between, self.applied, end)
+                else:
+                    self._attempt(read, end)
             except SubscriberError as error:
                 self._wait_after(error)
                 self._apply_first_entry(end)
                 read = partial(self.reader.frames_between, self.applied, end)
 
+    def _wait_while(self, bound: LSN | None) -> None:
+        """Return when the bound is no longer this one.
+
+        Raises:
+            Stopped: the query was told to end.
+        """
+        while self.bound.position == bound:
+            self.applier.interruption.stop.wait(_BOUND_SECONDS)
+            self.applier.interruption.check()
+
     def _apply_first_entry(self, end: LSN) -> None:
-        """Apply the first entry of the journal after the progress, as soon as that succeeds."""
+        """Apply the first entry of the journal after the progress, as soon as that succeeds. If the
+        bound does not allow this entry, nothing is applied.
+        """
         while True:
             try:
                 # The failed attempt may have committed a part of its entries.
@@ -212,8 +242,11 @@ class BatchSink:
         asking(self.applier, partial(self._apply_in_turn, read, end))
 
     def _apply_in_turn(self, read: Callable[[], Iterator[Frame]], end: LSN) -> None:
+        """Apply all frames up to ``end``, unless the bound has changed meanwhile and forbids it."""
         with self.turn, contextlib.closing(_Readings(read)) as readings:
             self.applier.interruption.check()
+            if not self.bound.allows(end):
+                return
             self.began = time.monotonic()
             result = apply_batch(self.applier, readings, self.applied, end)
             # This is part of the turn: code that stops the batches must find the position of the

@@ -12,7 +12,7 @@ import shutil
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -23,6 +23,7 @@ from pyspark.sql import DataFrame
 from subscriber.apply.applier import Applier, ApplyResult
 from subscriber.errors import PipelineError, Stopped, SubscriberError
 from subscriber.lsn import LSN, format_lsn
+from subscriber.pipeline.apply_bound import ApplyBound
 from subscriber.pipeline.frame_query import FrameQuery, Option
 from subscriber.pipeline.frame_source import FrameStreamReader, as_option
 from subscriber.pipeline.planning_error import left_error
@@ -48,11 +49,13 @@ class JournalStream:
         journal: the URL of the journal.
         applied: the target's progress, where the query begins.
         publishing: the emulated publications; None if the server evaluates the publications.
+        bound: up to where the query may apply.
     """
 
     journal: str
     applied: LSN
     publishing: Publishing | None = None
+    bound: ApplyBound = field(default_factory=ApplyBound, compare=False)
 
 
 class ApplyQuery:
@@ -109,8 +112,9 @@ class ApplyQuery:
             self._rows,
             reader,
             on_failure,
-            tail=Tail(reader, self._progress_file, applier.interruption.stop),
+            tail=Tail(reader, self._progress_file, applier.interruption.stop, stream.bound),
             turn=turn,
+            bound=stream.bound,
         )
         options = self._options(stream, settings)
         self._sink.begin(name)

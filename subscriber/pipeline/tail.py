@@ -35,10 +35,12 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from subscriber.lsn import LSN
+from subscriber.pipeline.apply_bound import ApplyBound
 from subscriber.pipeline.frame_source import FrameStreamReader, write_progress
 from subscriber.pipeline.source import wait_for_change
 
@@ -59,15 +61,24 @@ class Tail:
         reader: reads the journal in this process.
         progress_file: where the planner finds how far the driver has read.
         stop: ends a wait.
+        bound: up to where entries may be applied.
     """
 
-    def __init__(self, reader: FrameStreamReader, progress_file: Path, stop: threading.Event) -> None:
+    def __init__(
+        self,
+        reader: FrameStreamReader,
+        progress_file: Path,
+        stop: threading.Event,
+        bound: ApplyBound | None = None,
+    ) -> None:
         self._reader = reader
         self._progress_file = progress_file
         self._stop = stop
+        self._bound = bound or ApplyBound()
 
     def next_end(self, applied: LSN) -> LSN | None:
-        """Wait for entries after ``applied``, and return the end of the journal.
+        """Wait for entries after ``applied`` that may be applied, and return the end of the last
+        one.
 
         Returns:
             None if more than :data:`SMALL_BYTES` wait, or if the wait was ended.
@@ -78,8 +89,8 @@ class Tail:
         return self._wait_for(self._reader.small_end, applied, self._stop.is_set)
 
     def next_slice(self, applied: LSN, has_begun: threading.Event) -> LSN | None:
-        """Wait for entries after ``applied``, and return the end of a slice of at
-        most :data:`SMALL_BYTES`.
+        """Wait for entries after ``applied`` that may be applied, and return the end of a slice of
+        at most :data:`SMALL_BYTES`.
 
         Returns:
             None if the first entry is larger, if ``has_begun`` is set, or if the wait was ended.
@@ -90,12 +101,16 @@ class Tail:
         return self._wait_for(self._reader.slice_end, applied, lambda: self._stop.is_set() or has_begun.is_set())
 
     def _wait_for(
-        self, find_end: Callable[[LSN, int], LSN | None], applied: LSN, ends: Callable[[], bool]
+        self, find_end: Callable[[LSN, int, LSN | None], LSN | None], applied: LSN, ends: Callable[[], bool]
     ) -> LSN | None:
         since = time.monotonic()
         while not ends():
+            bound = self._bound.position
+            if bound is not None and bound <= applied:
+                self._stop.wait(_LONGEST_POLL_SECONDS)  # whatever arrives
+                continue
             token = self._reader.storage.change_token()
-            end = find_end(applied, SMALL_BYTES)
+            end = find_end(applied, SMALL_BYTES, bound)
             if end != applied:
                 return end
             poll = (time.monotonic() - since) / _POLLS_SINCE_CHANGE
@@ -103,9 +118,13 @@ class Tail:
                 self._reader.storage,
                 token,
                 min(max(poll, _SHORTEST_POLL_SECONDS), _LONGEST_POLL_SECONDS),
-                self._stop.wait,
+                partial(self._wait_while, bound),
             )
         return None
+
+    def _wait_while(self, bound: LSN | None, seconds: float) -> bool:
+        """Wait for so many seconds; return whether the wait is over before the journal changes."""
+        return self._stop.wait(seconds) or self._bound.position != bound
 
     def leave(self, applied: LSN) -> None:
         """Tell the planner that the next micro-batch begins at ``applied``. Before this is called

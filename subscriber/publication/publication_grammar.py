@@ -197,15 +197,20 @@ def _relation(cursor: Cursor) -> tuple[RelationName, bool]:
     """Read ``relation_expr``; also returns whether it has ONLY or ``*``."""
     if cursor.accept("only"):
         inside = cursor.accept("(")
-        relation = replace(_qualified_name(cursor), only=True)
+        relation = replace(read_relation_name(cursor), only=True)
         if inside:
             cursor.expect(")")
         return relation, True
-    relation = _qualified_name(cursor)
+    relation = read_relation_name(cursor)
     return relation, cursor.accept("*")
 
 
-def _qualified_name(cursor: Cursor) -> RelationName:
+def read_relation_name(cursor: Cursor) -> RelationName:
+    """Read ``qualified_name``: the name of a table, with its schema and database if they are given.
+
+    Raises:
+        SQLSyntaxError: 42601, something else comes next, or there are too many names.
+    """
     position = cursor.position
     names = [read_name(cursor)]
     whole = True

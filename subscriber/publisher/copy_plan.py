@@ -112,6 +112,8 @@ class CopyQuery:
         filters: the row filters; a row is copied if it passes at least one of them. Empty: all
             rows.
         tid_ranges: whether the server can scan a range of ctids.
+        casts: pairs of a column and the built-in type as which the server reads the column's text,
+            for a comparison with a column of this type; a copy has none.
     """
 
     schema: str
@@ -119,11 +121,15 @@ class CopyQuery:
     columns: tuple[str, ...]
     filters: tuple[str, ...]
     tid_ranges: bool
+    casts: tuple[tuple[str, str], ...] = ()
 
     def command(self, part: CopyRange, copy_format: CopyFormat) -> str:
         """The COPY command for a range."""
         piece = part.piece
-        columns = ", ".join(map(quoted, self.columns))
+        casts = dict(self.casts)
+        columns = ", ".join(
+            f"CAST({quoted(name)}::text AS {casts[name]})" if name in casts else quoted(name) for name in self.columns
+        )
         source = f"{'ONLY ' if piece.only else ''}{quoted(piece.schema, piece.name)} AS {quoted(self.table)}"
         conditions = [f"({' OR '.join(self.filters)})"] if self.filters else []
         if piece.row_slots:
@@ -173,13 +179,21 @@ class CopyPlan:
     hidden_from: str | None
 
 
-def table_files(connection: Connection, tables: Sequence[tuple[str, str]]) -> dict[tuple[str, str], TableFiles]:
-    """The files of tables given as (schema, name). Call it before the snapshot is made. Unknown
-    tables are left out.
+def table_files(
+    connection: Connection, tables: Sequence[tuple[str, str]], *, of_snapshot: bool = False
+) -> dict[tuple[str, str], TableFiles]:
+    """The files of tables given as (schema, name). Unknown tables are left out.
+
+    Args:
+        connection: a connection to the publisher.
+        tables: the tables.
+        of_snapshot: the files are those that pg_class has in the snapshot of the connection.
+            Otherwise they are those of now: call it before the snapshot is made.
 
     Raises:
         psycopg.Error: a query failed.
     """
+    file = "c.relfilenode" if of_snapshot else "pg_relation_filenode(leaf)"
     rows = connection.execute(
         "WITH RECURSIVE tree(schema, name, leaf) AS (SELECT n.nspname::text, c.relname::text, c.oid FROM pg_class c"
         " JOIN pg_namespace n ON n.oid = c.relnamespace"
@@ -187,8 +201,8 @@ def table_files(connection: Connection, tables: Sequence[tuple[str, str]]) -> di
         " ON wanted.schema = n.nspname AND wanted.name = c.relname WHERE c.relkind IN ('r', 'p')"
         " UNION ALL SELECT schema, name, i.inhrelid FROM tree JOIN pg_inherits i ON i.inhparent = leaf"
         " JOIN pg_class up ON up.oid = leaf AND up.relkind = 'p')"
-        " SELECT schema, name, leaf::int8, COALESCE(pg_relation_filenode(leaf), 0)::int8 FROM tree"
-        " JOIN pg_class c ON c.oid = leaf WHERE c.relkind <> 'p' ORDER BY leaf",
+        f" SELECT schema, name, leaf::int8, COALESCE({file}, 0)::int8 FROM tree"
+        " JOIN pg_class c ON c.oid = leaf WHERE c.relkind <> 'p' ORDER BY leaf".encode(),
         ([schema for schema, _ in tables], [name for _, name in tables]),
     )
     files: dict[tuple[str, str], TableFiles] = {}

@@ -25,6 +25,8 @@ Modules, in the order in which data passes them:
 - ``sync_half`` and ``tablesync`` copy tables with ``table_copy``, ``copy_progress`` and
   ``kept_journal``; ``hand_over`` gives a copied table to the apply worker. All of them use
   ``sync_catalog``.
+- ``hold_half`` holds the apply at an LSN on behalf of a command, and ``stale_holds`` decides when
+  the command is dead.
 - ``worker_snapshot`` is the state of a worker as data; ``mark`` and ``once`` use it for ``run
   --once``.
 - ``heartbeat``, ``read_status``, ``subscription_status`` and ``status_file`` serve ``subscriber

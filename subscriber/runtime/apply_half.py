@@ -16,6 +16,7 @@ from subscriber.apply.logical_messages import MessageListener
 from subscriber.catalog.kept_publishing import read_publishing
 from subscriber.errors import ApplyError, PipelineError, PublicationsChanged, PublisherTablesOutdated, SubscriberError
 from subscriber.lsn import INVALID_LSN, LSN, format_lsn
+from subscriber.pipeline.apply_bound import ApplyBound
 from subscriber.pipeline.on_spark import Pipeline
 from subscriber.pipeline.streaming_query import ApplyQuery, JournalStream
 from subscriber.runtime.attempts import Attempts
@@ -46,6 +47,7 @@ class ApplyHalf:
         gate: the gate that every batch passes.
         failures: the failure log of the worker.
         on_message: called with every logical message.
+        bound: up to where batches may apply; None if there is never a bound.
 
     Attributes:
         attempts: the attempts to apply; a failed attempt includes the time when its batch began to
@@ -67,6 +69,7 @@ class ApplyHalf:
         gate: Gate,
         failures: FailureLog,
         on_message: MessageListener | None,
+        bound: ApplyBound | None = None,
     ) -> None:
         self.attempts = Attempts()
         self.query: ApplyQuery | None = None
@@ -85,6 +88,7 @@ class ApplyHalf:
         self._gate = gate
         self._failures = failures
         self._on_message = on_message
+        self._bound = bound or ApplyBound()
 
     @property
     def stuck_since(self) -> float | None:
@@ -155,7 +159,7 @@ class ApplyHalf:
         applier.deliver_messages()
         self.query = self._pipeline.start_query(
             f"apply {subscription.subid}: {subscription.name}",
-            JournalStream(state.consumers.journal, state.applied, self.rules.publishing),
+            JournalStream(state.consumers.journal, state.applied, self.rules.publishing, self._bound),
             applier,
             self._settings,
             on_applied=self._note_applied,

@@ -57,6 +57,7 @@ class BatchRules:
             is_shared=partial(_is_shared, connection, stored),
             log_conflict_values=stored.options.log_conflict_values,
             binary=stored.options.binary,
+            values=stored.options.unrepresentable_values,
         )
 
     def _should_apply(self, begins: Mapping[tuple[str, str], LSN | None], relation: Relation, final_lsn: LSN) -> bool:
@@ -111,6 +112,7 @@ class CatchUpRules:
             is_shared=partial(_is_shared, connection, stored),
             log_conflict_values=options.log_conflict_values,
             binary=options.binary,
+            values=options.unrepresentable_values,
         )
 
 

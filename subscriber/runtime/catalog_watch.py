@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from subscriber import catalog
-from subscriber.catalog import KeptStates, Subscription, TableStates
+from subscriber.catalog import ApplyHold, KeptStates, Subscription, TableStates
 from subscriber.errors import SubscriberError, TargetUnavailable
 from subscriber.targets import Target
 
@@ -46,12 +46,14 @@ class CatalogWatch:
 
     Attributes:
         subscriptions: all subscriptions, including disabled ones, as of the last successful read.
+        holds: the holds of the apply by the number of the subscription, as of the same read.
         looks: the number of successful reads.
         failed_looks: the number of failed reads since the last successful one.
     """
 
     def __init__(self, target: Target, seconds: float, wake_folder: Path | None = None) -> None:
         self.subscriptions: Sequence[Subscription] = ()
+        self.holds: Mapping[int, ApplyHold] = {}
         self.looks = 0
         self.failed_looks = 0
         self._target = target
@@ -110,6 +112,7 @@ class CatalogWatch:
     def _read(self) -> Wanted:
         with self._target.reporting(), self._target.engine.connect() as connection:
             self.subscriptions = catalog.list_subscriptions(connection)
+            self.holds = catalog.read_holds(connection)
             return {
                 subscription.subid: (subscription, self._states.read(connection, subscription))
                 for subscription in self.subscriptions

@@ -41,10 +41,6 @@ from subscriber.waiting import told_by
 logger = logging.getLogger(__name__)
 
 INTERVAL_SECONDS: Final = 5.0
-STALE_SECONDS: Final = 3 * INTERVAL_SECONDS
-"""A run whose last heartbeat is older is considered dead, if nothing but its heartbeat is
-available.
-"""
 _END_SECONDS: Final = 2.0
 """How long the end of a run waits for its last heartbeat to be written; a target that does not
 answer must not delay the end further.
@@ -68,16 +64,6 @@ def beating(target: Target, busy_since: Callable[[], float | None]) -> Iterator[
     finally:
         end.set()
         thread.join(_END_SECONDS)
-
-
-def is_alive(runner: Runner, locked: bool | None) -> bool:
-    """Return whether a run is alive.
-
-    Args:
-        runner: the run with its last heartbeat.
-        locked: the result of :meth:`RunLock.is_held`; None if it is not known.
-    """
-    return locked if locked is not None else runner.ended_at is None and runner.heartbeat_age <= STALE_SECONDS
 
 
 def _beat(target: Target, busy_since: Callable[[], float | None], end: threading.Event) -> None:

@@ -6,19 +6,22 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from subscriber import catalog
 from subscriber.catalog import Subscription
+from subscriber.catalog.cutovers import Cutover, read_cutover
 from subscriber.errors import PublisherError, SubscriberError
 from subscriber.journal.positions import journal_positions
 from subscriber.journal.storage import journal_url, open_storage
 from subscriber.lsn import INVALID_LSN, LSN, format_lsn
 from subscriber.publisher.publisher import Publisher, Slot, connect_publisher
 from subscriber.runtime.copy_progress import CopyStatus, read_copies
-from subscriber.runtime.heartbeat import is_alive
 from subscriber.runtime.subscription_status import (
     CopyFigures,
+    CutoverStatus,
+    HoldStatus,
     RelationStatus,
     RunnerStatus,
     SlotStatus,
@@ -46,16 +49,22 @@ def subscription_statuses(target: Target, settings: Settings) -> list[Subscripti
     with target.reporting(), target.engine.connect() as connection:
         identifier = catalog.target_identifier(connection)
         runner = _runner(target, connection)
+        holds = catalog.read_holds(connection)
         return [
-            _status(
-                subscription,
-                settings,
-                identifier,
-                applied=subscription.progress.read(connection),
-                tables=catalog.relations_of(connection, subscription.subid),
-                statistics=catalog.statistics_of(connection, subscription.subid),
-                runner=runner,
-                schema_changes=tuple(catalog.schema_changes_of(connection, subscription.subid)),
+            replace(
+                _status(
+                    subscription,
+                    settings,
+                    identifier,
+                    applied=subscription.progress.read(connection),
+                    tables=catalog.relations_of(connection, subscription.subid),
+                    statistics=catalog.statistics_of(connection, subscription.subid),
+                    runner=runner,
+                    schema_changes=tuple(catalog.schema_changes_of(connection, subscription.subid)),
+                    replaced_values=tuple(catalog.replaced_counts(connection, subscription.subid)),
+                    cutover=_cutover(read_cutover(connection, subscription.subid)),
+                ),
+                hold=_hold(holds.get(subscription.subid)),
             )
             for subscription in catalog.list_subscriptions(connection)
         ]
@@ -77,7 +86,7 @@ def _runner(target: Target, connection: Connection) -> RunnerStatus | None:
         return None
     held = None if target.run_lock is None else target.run_lock.is_held(connection)
     return RunnerStatus(
-        alive=is_alive(runner, held),
+        alive=catalog.is_alive(runner, held),
         host=runner.host,
         process_id=runner.process_id,
         started_at=runner.started_at,
@@ -87,7 +96,7 @@ def _runner(target: Target, connection: Connection) -> RunnerStatus | None:
     )
 
 
-def _status(
+def _status(  # noqa: PLR0913 - one argument for each source
     subscription: Subscription,
     settings: Settings,
     target_identifier: str,
@@ -97,6 +106,8 @@ def _status(
     statistics: dict[str, Any],
     runner: RunnerStatus | None,
     schema_changes: tuple[catalog.SchemaChange, ...],
+    replaced_values: tuple[catalog.ReplacedCount, ...],
+    cutover: CutoverStatus | None,
 ) -> SubscriptionStatus:
     # The publisher is read first: if nothing is behind, the journal then has at least the same
     # position.
@@ -136,13 +147,37 @@ def _status(
         last_error=statistics.get("last_error"),
         last_error_at=statistics.get("last_error_at"),
         schema_changes=schema_changes,
+        replaced_values=replaced_values,
         history_diverged=publisher_lsn is not None and known > publisher_lsn,
         sync_errors=statistics.get("sync_error_count", 0),
         last_error_resolved_at=statistics.get("last_error_resolved_at"),
         slot=None if slot is None else _slot(slot, publisher_lsn),
         slot_missing=publisher_lsn is not None and slot is None and subscription.slot_name is not None,
         runner=runner,
+        cutover=cutover,
     )
+
+
+def _cutover(found: Cutover | None) -> CutoverStatus | None:
+    if found is None or not found.in_progress:
+        return None
+    fence, reverse = found.options.get("fence"), found.options.get("reverse")
+    return CutoverStatus(
+        state=found.state,
+        step=found.step,
+        started_at=found.started_at,
+        switched_at=found.switched_at,
+        barrier_lsn=_text(found.barrier),
+        process=f"process {found.process_id} on host {found.host}" if found.is_held else None,
+        fenced_database=None if fence is None else fence["database"],
+        way_back=None if reverse is None else reverse["name"],
+    )
+
+
+def _hold(hold: catalog.ApplyHold | None) -> HoldStatus | None:
+    if hold is None:
+        return None
+    return HoldStatus(hold.host, hold.process_id, hold.since, hold.state.value, _text(hold.reached or hold.bound))
 
 
 def _slot(slot: Slot, publisher_lsn: LSN | None) -> SlotStatus:

@@ -26,10 +26,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from subscriber.catalog import SchemaChange
+from subscriber.catalog import ReplacedCount, SchemaChange
 from subscriber.errors import SubscriberError
 from subscriber.runtime.subscription_status import (
     CopyFigures,
+    CutoverStatus,
+    HoldStatus,
     RelationStatus,
     RunnerStatus,
     SlotStatus,
@@ -158,6 +160,7 @@ def _status(fields: dict[str, Any]) -> SubscriptionStatus:
         RelationStatus(**{**relation, "copy": relation["copy"] and CopyFigures(**relation["copy"])})
         for relation in fields["relations"]
     )
+    replaced = tuple(ReplacedCount(**(one | {"key": tuple(one["key"])})) for one in fields.get("replaced_values", ()))
     changes = tuple(SchemaChange(**change) for change in fields["schema_changes"])
     return SubscriptionStatus(
         **{
@@ -166,6 +169,9 @@ def _status(fields: dict[str, Any]) -> SubscriptionStatus:
             "relations": relations,
             "slot": fields["slot"] and SlotStatus(**fields["slot"]),
             "runner": fields["runner"] and RunnerStatus(**fields["runner"]),
+            "cutover": fields["cutover"] and CutoverStatus(**fields["cutover"]),
+            "hold": fields["hold"] and HoldStatus(**fields["hold"]),
             "schema_changes": changes,
+            "replaced_values": replaced,
         },
     )

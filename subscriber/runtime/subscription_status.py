@@ -100,6 +100,51 @@ class RunnerStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class CutoverStatus:
+    """A cutover in progress. Times are UTC in ISO 8601.
+
+    Attributes:
+        state: running, or switched if the subscription is disabled and its slot is kept.
+        step: the step that was begun last.
+        started_at: when the cutover was begun.
+        switched_at: when the subscription was disabled; None before.
+        barrier_lsn: the barrier that the target has; None before.
+        process: the process and host of the command that carries it out; None if it was
+            interrupted, or waits for --finish.
+        fenced_database: the publisher's database that it has fenced; None if there is no fence.
+        way_back: the name of the way back; None if there is none.
+    """
+
+    state: str
+    step: str
+    started_at: str
+    switched_at: str | None
+    barrier_lsn: str | None
+    process: str | None
+    fenced_database: str | None
+    way_back: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class HoldStatus:
+    """A hold of the apply by a command.
+
+    Attributes:
+        host: the machine of the command.
+        process_id: the number of its process on this machine.
+        since: when it was requested (UTC, ISO 8601).
+        state: "requested", "paused" or "held".
+        lsn: the LSN that the target is held at, or will be held at; None while it is not known.
+    """
+
+    host: str
+    process_id: int
+    since: str
+    state: str
+    lsn: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class SubscriptionStatus:
     """The status of one subscription. LSNs are text; None means that the value is not known from
     here.
@@ -132,12 +177,16 @@ class SubscriptionStatus:
         last_error_at: when the last error occurred.
         last_error_resolved_at: since when the last error is resolved; None while it is not.
         schema_changes: the tables that were altered in the target, oldest first.
+        replaced_values: how many values of which columns the target could not hold and got NULL
+            instead, by relation and column.
         history_diverged: whether more was received than the publisher has, because it was restored
             to an older state.
         slot: the replication slot; None if the publisher cannot be queried, or has no slot with
             this name.
         slot_missing: whether the publisher was queried and has no slot with this name.
         runner: the last `subscriber run` of the target; None if there was none.
+        cutover: the cutover in progress; None if there is none.
+        hold: the hold of the apply by a command; None if there is none.
         as_of: when the status was read (ISO 8601), if it is from the status file of a run that
             holds the target; None if it is current.
     """
@@ -161,10 +210,13 @@ class SubscriptionStatus:
     last_error: str | None
     last_error_at: str | None
     schema_changes: tuple[catalog.SchemaChange, ...] = ()
+    replaced_values: tuple[catalog.ReplacedCount, ...] = ()
     history_diverged: bool = False
     sync_errors: int = 0
     last_error_resolved_at: str | None = None
     slot: SlotStatus | None = None
     slot_missing: bool = False
     runner: RunnerStatus | None = None
+    hold: HoldStatus | None = None
     as_of: str | None = None
+    cutover: CutoverStatus | None = None

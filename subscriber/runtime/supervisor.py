@@ -226,6 +226,9 @@ class Supervisor:
         self._let_go()
         wanted = self.catalog_watch.look()
         if wanted is None:
+            if self.catalog_watch.failed_looks:
+                for worker in self.workers.values():
+                    worker.lose_sight()
             return
         if not wanted and self.catalog_watch.looks == 1 and not self._once:
             logger.warning("no subscription is enabled in this target")
@@ -250,7 +253,7 @@ class Supervisor:
                     self._on_message,
                     self._woken.set,
                 )
-            self.workers[subid].take_up(subscription, relations)
+            self.workers[subid].take_up(subscription, relations, self.catalog_watch.holds.get(subid))
 
     def _end_unwanted(self, wanted: Wanted) -> None:
         """End the workers whose subscription was dropped, disabled or changed."""

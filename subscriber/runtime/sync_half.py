@@ -120,6 +120,8 @@ class SyncHalf:
         self.sync.tick(self._state.relations.unfinished)
         if self.sync.running or self._gate.busy:
             return  # the target may have one writer
+        if self._state.is_held:
+            return  # a table that becomes ready may have rows from after the LSN of the hold
         with contextlib.suppress(SubscriberError):
             self.make_ready()
             self.enable_two_phase()

@@ -1,5 +1,11 @@
 """The copy of one table: one transaction of the target, which ends in state f at the LSN of the
 snapshot (rules D2, D6).
+
+If the copy replaces rows (``ALTER SUBSCRIPTION … REFRESH TABLE``), its transaction begins with the
+deletion of all rows of the target's table. So readers see the old rows until it commits, and a copy
+that fails leaves them. *Rejected:* a second table that takes the place of the first at the end. It
+would need the indexes, constraints, triggers, privileges and views of the first, and DDL commits in
+some databases.
 """
 
 from __future__ import annotations
@@ -84,7 +90,7 @@ class TableCopy:
             relation = self._states.advance(relation, RelationState.DATASYNC, None)
         failpoints.hit("copy.begin.after")
         source = self._source(relation, snapshot, files)
-        copied = replace(relation, state=RelationState.FINISHEDCOPY, lsn=snapshot.lsn)
+        copied = replace(relation, state=RelationState.FINISHEDCOPY, lsn=snapshot.lsn, replaces=False)
 
         def note(done: CopyProgress) -> None:
             on_progress()
@@ -128,6 +134,9 @@ class TableCopy:
             add_columns=self._states.write if options.schema_changes == "add_columns" else None,
             binary=options.binary,
             changes=SchemaChanges(self._states.subscription.subid, self._states.subscription.name),
+            values=options.unrepresentable_values,
+            show_values=options.log_conflict_values,
+            lsn=snapshot.lsn,
         )
 
     @contextlib.contextmanager
@@ -135,10 +144,20 @@ class TableCopy:
         """Begin the transaction of the rows. At its end the table is in its next state."""
         subid = self._states.subscription.subid
         with self._states.write() as connection, self._interruption.of(connection), self._loading():
+            if relation.replaces:
+                self._delete_rows(connection, relation)
             yield connection
             catalog.check_replicated(connection, self._states.subscription)
             catalog.advance_relation(connection, subid, relation, copied.state, copied.lsn)
             failpoints.hit("copy.commit.before")
+
+    def _delete_rows(self, connection: Connection, relation: SubscriptionRelation) -> None:
+        """Delete the rows that the copy replaces."""
+        target = self._states.target
+        place = self._states.subscription.options.map.local(relation.schema, relation.name)
+        table = target.shapes.reflect(connection, *place)
+        if table is not None:  # else the copy has refused it
+            target.writing.delete_all(connection, table)
 
     @contextlib.contextmanager
     def _loading(self) -> Iterator[None]:

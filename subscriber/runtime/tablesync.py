@@ -19,6 +19,8 @@ PostgreSQL's apply worker waits for all of it (D4, :mod:`subscriber.runtime.hand
 
 Invariants:
 
+- A copy that replaces rows (``REFRESH TABLE``) deletes the old ones in its own transaction. No
+  batch that was begun while the table was ready is still open then.
 - The changes that a transaction makes to a table are in exactly one of these: the copy (the
   transaction committed before L), the catch-up (up to C), the stream.
 - The result of a step is in the target, in the transaction of the data. After a crash, a step is
@@ -252,6 +254,8 @@ class TableSync:
             ]
             if not to_copy:
                 return
+            if any(relation.replaces for relation in to_copy):
+                self._wait_for_batch()
             with connect_publisher(self._subscription.conninfo, self._subscription.name) as server:
                 files = table_files(server, [_key(relation) for relation in to_copy])
             self._kept.keep(self._states.applied())
@@ -261,6 +265,13 @@ class TableSync:
                     copy = partial(self._copy, snapshot=snapshot, files=files.get(_key(relation), ()), release=release)
                     self._attempt(relation, copy)
                     release()
+
+    def _wait_for_batch(self) -> None:
+        """Wait until the batch that is being applied has ended. It may have begun when the table
+        was still ready: what it writes must be committed before the rows of the table are deleted.
+        """
+        with self._gate.closed():
+            pass
 
     def _apply_held(self) -> contextlib.AbstractContextManager[Callable[[], None]]:
         """Stop the batches of the apply worker for a while, if all tables that it could apply
@@ -332,7 +343,7 @@ def _must_be_empty(relation: SubscriptionRelation) -> bool:
     """Return whether a table was copied before, so that it may be copied again only after somebody
     has removed its rows.
     """
-    return relation.state is RelationState.INIT and relation.lsn is not None
+    return relation.state is RelationState.INIT and relation.lsn is not None and not relation.replaces
 
 
 def _key(relation: SubscriptionRelation) -> tuple[str, str]:

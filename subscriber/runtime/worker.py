@@ -5,7 +5,8 @@ copied.
 
              ┌─ ReceiverHalf: a walreceiver process ───┐        transient failure: wait, then start that part again
     tick ───▶│─ ApplyHalf: a Spark query ──────────────├─▶ caught up?   (0.5 s, doubling up to wal_retrieve_retry_interval)
-             └─ SyncHalf: rounds of copies ────────────┘        lasting failure: stop for good, and report it (``failures``)
+             ├─ SyncHalf: rounds of copies ────────────┘        lasting failure: stop for good, and report it (``failures``)
+             └─ HoldHalf: obeys a command that holds the apply
 
     ReceiverHalf ──▶ WorkerState ◀── ApplyHalf           what they share: subscription, tables, journal, positions
                          └──▶ snapshot() ──▶ code that shows the worker, or waits for it
@@ -32,13 +33,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 from subscriber.apply.logical_messages import MessageListener
-from subscriber.catalog import Subscription, TableStates
+from subscriber.catalog import ApplyHold, Subscription, TableStates
 from subscriber.errors import PipelineError, SubscriberError
 from subscriber.pipeline.on_spark import Pipeline
 from subscriber.runtime.apply_half import ApplyHalf
 from subscriber.runtime.attempts import Attempts
 from subscriber.runtime.failures import FailureLog, is_tried_again
 from subscriber.runtime.gate import Gate, Turn
+from subscriber.runtime.hold_half import HoldHalf
 from subscriber.runtime.mark import Mark
 from subscriber.runtime.receiver_half import ReceiverHalf
 from subscriber.runtime.spare_receiver import SpareReceiver
@@ -82,7 +84,8 @@ class SubscriptionWorker:
         self._gate = gate = Gate(turn)
         self._failures = failures = FailureLog(state, settings)
         self._receiving = ReceiverHalf(state, settings, spare, messages=on_message is not None)
-        self._applying = ApplyHalf(state, pipeline, settings, gate, failures, on_message)
+        self._holding = HoldHalf(state, gate)
+        self._applying = ApplyHalf(state, pipeline, settings, gate, failures, on_message, self._holding.bound)
         self._synchronizing = SyncHalf(
             state, self._receiving, gate, turn, pipeline=pipeline, settings=settings, failures=failures
         )
@@ -104,7 +107,13 @@ class SubscriptionWorker:
         received, last_entry = state.current_positions() if look else state.positions
         tables = synchronizing.picture()
         busy = [since for since in (self._gate.busy_since, tables.loads_since) if since is not None]
-        asking = (receiving.adopting, applying.reading, self._mark.writing, self._failures.resolving)
+        asking = (
+            receiving.adopting,
+            applying.reading,
+            self._mark.writing,
+            self._failures.resolving,
+            self._holding.answering,
+        )
         return WorkerSnapshot(
             state.subscription,
             began=self._began,
@@ -147,11 +156,16 @@ class SubscriptionWorker:
 
     # Running --------------------------------------------------------------------------------------
 
-    def take_up(self, stored: Subscription, relations: TableStates) -> None:
-        """Use the subscription and the table states that the catalog has now. The subscription may
-        differ only in what needs no restart.
+    def take_up(self, stored: Subscription, relations: TableStates, hold: ApplyHold | None = None) -> None:
+        """Use the subscription, the table states and the hold that the catalog has now. The
+        subscription may differ only in what needs no restart.
         """
         self._state.subscription, self._state.relations = stored, relations
+        self._holding.take_up(hold)
+
+    def lose_sight(self) -> None:
+        """Note that the catalog cannot be read now."""
+        self._holding.lose_sight()
 
     def tick(self) -> None:
         """Check all parts, and start what is due. This never blocks for long and never raises a
@@ -163,6 +177,7 @@ class SubscriptionWorker:
         if state.stopped:
             self.end()
             return
+        self._holding.tick()
         if state.consumers is not None:
             state.consumers.write_late()
         if receiving.process is None and receiving.attempts.is_due():

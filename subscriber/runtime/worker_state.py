@@ -36,6 +36,7 @@ class WorkerState:
             last read.
         stopped: whether the worker has failed for good.
         disabled: whether this failure has disabled the subscription (option ``disable_on_error``).
+        is_held: whether a command holds the apply: no table may become ready meanwhile.
         wake: lets the supervisor look after the workers at once; any thread may call it.
     """
 
@@ -48,6 +49,7 @@ class WorkerState:
     positions: tuple[LSN, LSN] = (INVALID_LSN, INVALID_LSN)
     stopped: bool = False
     disabled: bool = False
+    is_held: bool = False
     wake: Callable[[], None] = lambda: None
 
     def read_positions(self) -> None:

@@ -73,7 +73,9 @@ class RelationNames:
     def __str__(self) -> str:
         """The map as :func:`parse_names` reads it; empty if nothing is mapped."""
         entries = [f"{_written(*remote)} => {_written(*local)}" for remote, local in self.tables]
-        entries += [f"{_identifier(remote)}.* => {_identifier(local)}.*" for remote, local in self.schemas]
+        entries += [
+            f"{written_identifier(remote)}.* => {written_identifier(local)}.*" for remote, local in self.schemas
+        ]
         return ", ".join(entries)
 
 
@@ -149,10 +151,11 @@ def _check_targets(pairs: Iterable[tuple[TableName, TableName]], place: Place | 
 
 
 def _written(schema: str, name: str) -> str:
-    return f"{_identifier(schema)}.{_identifier(name)}"
+    return f"{written_identifier(schema)}.{written_identifier(name)}"
 
 
-def _identifier(name: str) -> str:
+def written_identifier(name: str) -> str:
+    """The identifier as SQL writes it: quoted if that is needed."""
     quoted = name.replace('"', '""')
     try:
         # A reserved word cannot begin a name.

@@ -85,7 +85,7 @@ def decode_csv(relation: Relation, block: CopyBlock) -> pa.RecordBatch:
     if not relation.columns:
         return pa.RecordBatch.from_struct_array(pa.array([{}] * block.rows, pa.struct([])))
     arrays = []
-    for number, (column, values) in enumerate(zip(relation.columns, _parse(relation, block), strict=True), 1):
+    for number, (column, values) in enumerate(zip(relation.columns, parse_csv(relation, block), strict=True), 1):
         try:
             arrays.append(decode_column(column.type_oid, values, binary=False, column=number))
         except SubscriberError as error:
@@ -93,8 +93,12 @@ def decode_csv(relation: Relation, block: CopyBlock) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(arrays, names=[column.name for column in relation.columns])
 
 
-def _parse(relation: Relation, block: CopyBlock) -> list[pa.Array]:
-    """Return the bytes of every column."""
+def parse_csv(relation: Relation, block: CopyBlock) -> list[pa.Array]:
+    """Return the bytes of every column of ``relation`` in COPY's CSV.
+
+    Raises:
+        ProtocolError: the block does not have this form.
+    """
     data = block.data
     # Arrow would remove a byte order mark at the beginning. PostgreSQL writes none, so it is part
     # of the first value.

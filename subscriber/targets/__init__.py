@@ -15,7 +15,8 @@ What is here, in the order in which it is used:
     capabilities.py                 facts about a kind of database
     target_table.py                 tables, columns, unique indexes and sequences, as data
     add_column.py                   ALTER TABLE … ADD COLUMN
-    ddl.py, default_expressions.py  CREATE TABLE and ALTER TABLE from a publisher's table
+    ddl.py, translate_expression.py CREATE TABLE and ALTER TABLE from a publisher's table
+    table_changes.py                what is added to a table that exists: indexes, constraints, …
     declared_columns.py             the precision and the length of a column, and their checks
     conversion.py                   values for a column of another type than the publisher's
     loader.py                       blocks of a table's initial copy

@@ -36,6 +36,7 @@ class Capabilities:
         savepoints: a part of a transaction can be rolled back.
         column_case: the names of two columns of a table may differ only in the case of their
             letters.
+        parallel_ddl: objects of different tables can be built at the same time.
     """
 
     database: str
@@ -54,3 +55,4 @@ class Capabilities:
     statement_snapshots: bool = False
     savepoints: bool = True
     column_case: bool = False
+    parallel_ddl: bool = False

@@ -281,7 +281,8 @@ def _default(
     if column.constant is None or target.capabilities.postgresql_expressions:
         expression = target.ddl.expression(column.default, _types(shape))
     if expression is None and column.constant is not None:
-        expression = _constant(target, column, column.constant, declared)
+        place = TargetColumn(column.name, declared, target.ddl.storage(declared))
+        expression = constant(target, column.type_oid, place, column.constant)
     if expression is None:
         reason = f'column "{column.name}" has no default'
         left.append(SchemaDifference("default", column.name, f"DEFAULT {column.default}", reason))
@@ -293,15 +294,20 @@ def _identity(column: ColumnShape) -> str:
     return f"GENERATED {'ALWAYS' if column.identity == 'a' else 'BY DEFAULT'} AS IDENTITY"
 
 
-def _constant(target: Target, column: ColumnShape, text: str, declared: str) -> str | None:
-    """A constant as replication would store it, as a literal of the target's SQL.
+def constant(target: Target, type_oid: int, column: TargetColumn, text: str) -> str | None:
+    """A constant as replication would store it in a column, as a literal of the target's SQL.
 
     None if the target's SQL has no such literal.
+
+    Args:
+        target: the target.
+        type_oid: the constant's type at the publisher.
+        column: the target's column.
+        text: the constant, as the type's output function writes it.
     """
     value = pa.array([text.encode()], pa.binary())
-    decoded = decode_column(column.type_oid, value, binary=False, column=1)
-    place = TargetColumn(column.name, declared, target.ddl.storage(declared))
-    (bound,) = target.values.bind_values(column.type_oid, place, decoded)
+    decoded = decode_column(type_oid, value, binary=False, column=1)
+    (bound,) = target.values.bind_values(type_oid, column, decoded)
     return target.ddl.literal(bound)
 
 
@@ -341,11 +347,11 @@ def _indexes(
 def _checks(target: Target, shape: TableShape, left: list[SchemaDifference]) -> Iterator[sa.Constraint]:
     for check in shape.checks:
         expression = target.ddl.expression(check, _types(shape))
+        name, ddl = shape.definitions.get(check, ("", f"CHECK ({check})"))
         if expression is None:
-            name, ddl = shape.definitions.get(check, ("", f"CHECK ({check})"))
             left.append(SchemaDifference("check constraint", name, ddl, "a CHECK constraint is left out"))
         else:
-            yield sa.CheckConstraint(sa.literal_column(expression))
+            yield sa.CheckConstraint(sa.literal_column(expression), name=name or None)
 
 
 def _foreign_keys(

@@ -18,6 +18,8 @@ from subscriber.digits import integer_of
 from subscriber.errors import UnsupportedValue
 from subscriber.targets.target_table import TargetColumn
 
+_NOT_FINITE: Final = "^(?:NaN|-?Infinity)$"
+_NO_WHOLE_DIGITS: Final = r"^-?0*|\..*$|^NaN$"
 _LARGEST_DECIMAL: Final = 38
 """The largest precision of Arrow's decimal128. Arrow does not notice that a number is too large
 for 128 bits, neither when it reads the digits nor when it appends zeros for the scale.
@@ -52,14 +54,14 @@ def check_number(column: TargetColumn, values: pa.Array) -> None:
     precision, scale = declared_precision(column.declared_type)
     if precision is not None and _fit(values, precision, scale):
         return
-    if pc.any(pc.match_substring_regex(values, "^(?:NaN|-?Infinity)$")).as_py():
+    if pc.any(pc.match_substring_regex(values, _NOT_FINITE)).as_py():
         raise UnsupportedValue(
             f'column "{column.name}" holds finite numbers only',
             sqlstate="22003",
             column=column.name,
             hint="Declare the column as text to store values that are not finite numbers.",
         )
-    if pc.any(pc.match_substring_regex(values, rf"\.\d{{{scale}}}\d*[1-9]")).as_py():
+    if pc.any(pc.match_substring_regex(values, _more_digits(scale))).as_py():
         raise UnsupportedValue(
             f'a value of column "{column.name}" has more decimal digits than "{column.declared_type}" stores',
             sqlstate="22003",
@@ -67,6 +69,21 @@ def check_number(column: TargetColumn, values: pa.Array) -> None:
             hint="Give the column a larger scale in the target.",
         )
     check_digits(column, values)
+
+
+def unfit_numbers(column: TargetColumn, values: pa.Array) -> pa.Array:
+    """For each value whether :func:`check_number` refuses it; NULL is not refused."""
+    precision, scale = declared_precision(column.declared_type)
+    if precision is not None and _fit(values, precision, scale):
+        return none_of(values)
+    unfit = pc.or_(pc.match_substring_regex(values, _NOT_FINITE), pc.match_substring_regex(values, _more_digits(scale)))
+    return pc.or_(pc.fill_null(unfit, False), unfit_digits(column, values))
+
+
+def _more_digits(scale: int) -> str:
+    # A number has at most 16,383 digits after the decimal point, but RE2 repeats at most 1,000
+    # times.
+    return "".join((r"\.", *(r"\d{1000}" for _ in range(scale // 1000)), rf"\d{{{scale % 1000}}}\d*[1-9]"))
 
 
 def _fit(values: pa.Array, precision: int, scale: int) -> bool:
@@ -106,7 +123,7 @@ def check_digits(column: TargetColumn, values: pa.Array) -> None:
         if _fit(values, precision, scale):
             return
         # The digits are counted, not matched: RE2 does not accept a repetition of some hundreds.
-        whole = pc.replace_substring_regex(values, r"^-?0*|\..*$|^NaN$", "")
+        whole = pc.replace_substring_regex(values, _NO_WHOLE_DIGITS, "")
         longest = pc.max(pc.utf8_length(whole)).as_py()
     if infinite or (longest is not None and longest > allowed):
         raise UnsupportedValue(
@@ -115,6 +132,16 @@ def check_digits(column: TargetColumn, values: pa.Array) -> None:
             column=column.name,
             hint="Give the column a larger precision in the target.",
         )
+
+
+def unfit_digits(column: TargetColumn, values: pa.Array) -> pa.Array:
+    """For each value whether :func:`check_digits` refuses it; NULL is not refused."""
+    precision, scale = declared_precision(column.declared_type)
+    if precision is None:
+        return none_of(values)
+    whole = pc.utf8_length(pc.replace_substring_regex(values, _NO_WHOLE_DIGITS, ""))
+    excess = pc.or_(pc.match_substring(values, "Inf"), pc.greater(whole, max(precision - scale, 0)))
+    return pc.fill_null(excess, False)
 
 
 def check_range(column: TargetColumn, values: pa.Array, least: int, greatest: int) -> None:
@@ -133,6 +160,21 @@ def check_range(column: TargetColumn, values: pa.Array, least: int, greatest: in
         )
 
 
+def out_of_range(values: pa.Array, least: int, greatest: int) -> pa.Array:
+    """For each integer whether it is out of a range; NULL is not."""
+    bounds = pc.min_max(values).as_py()
+    if bounds["min"] is None or least <= bounds["min"] <= bounds["max"] <= greatest:
+        return none_of(values)
+    below = none_of(values) if least <= bounds["min"] else pc.less(values, least)
+    above = none_of(values) if bounds["max"] <= greatest else pc.greater(values, greatest)
+    return pc.fill_null(pc.or_(below, above), False)
+
+
+def none_of(values: pa.Array) -> pa.Array:
+    """A mask that is false for each value."""
+    return pa.repeat(pa.scalar(False), len(values))
+
+
 def check_text_length(column: TargetColumn, values: pa.Array) -> None:
     """Refuse a text that is longer than the column's declared length.
 
@@ -144,13 +186,19 @@ def check_text_length(column: TargetColumn, values: pa.Array) -> None:
     length = declared_length(column.declared_type)
     if length is None:
         return
-    longest = pc.max(pc.utf8_length(values)).as_py()
-    if longest is None or longest <= length:
-        return
-    if pc.any(pc.greater(pc.utf8_length(pc.utf8_rtrim(values, " ")), length)).as_py():
+    if pc.any(too_long(column, values)).as_py():
         raise UnsupportedValue(
             f"value too long for type {column.declared_type.lower()}", sqlstate="22001", column=column.name
         )
+
+
+def too_long(column: TargetColumn, values: pa.Array) -> pa.Array:
+    """For each text whether :func:`check_text_length` refuses it; NULL is not refused."""
+    length = declared_length(column.declared_type)
+    longest = pc.max(pc.utf8_length(values)).as_py()
+    if length is None or longest is None or longest <= length:
+        return none_of(values)
+    return pc.fill_null(pc.greater(pc.utf8_length(pc.utf8_rtrim(values, " ")), length), False)
 
 
 def check_moment(column: TargetColumn, values: pa.Array, held: pa.Array) -> None:

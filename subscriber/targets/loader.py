@@ -9,7 +9,7 @@ applied row.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import repeat
 from typing import Any, Literal
 
@@ -36,10 +36,13 @@ class LoadColumn:
     Attributes:
         column: the target's column.
         type_oid: the type of the publisher's column.
+        replaced: whether NULL takes the place of values that the column cannot hold, so that blocks
+            must have a form in which single values can be replaced.
     """
 
     column: TargetColumn
     type_oid: int
+    replaced: bool = field(default=False, kw_only=True)
 
 
 def write_block(batch: pa.RecordBatch) -> bytes:

@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast
 from subscriber.targets.roles.ddl import DDL
 from subscriber.targets.roles.loading import Loading
 from subscriber.targets.roles.matching import Matching
+from subscriber.targets.roles.objects import Objects
 from subscriber.targets.roles.row_versions import RowVersions
 from subscriber.targets.roles.sequences import Sequences
 from subscriber.targets.roles.shapes import Shapes
@@ -51,6 +52,7 @@ class TableRoles:
     ddl: DDL
     sequences: Sequences
     row_versions: RowVersions
+    objects: Objects
     bulk: Bulk | None = None
 
 

@@ -35,6 +35,7 @@ from subscriber.targets.roles.ddl import DDL
 from subscriber.targets.roles.errors import Errors
 from subscriber.targets.roles.loading import Loading
 from subscriber.targets.roles.matching import Matching
+from subscriber.targets.roles.objects import Objects
 from subscriber.targets.roles.origins import Origins
 from subscriber.targets.roles.pipeline import Pipeline
 from subscriber.targets.roles.prepared import Prepared
@@ -100,6 +101,7 @@ class Target:
     ddl = TableRole[DDL]()
     sequences = TableRole[Sequences]()
     row_versions = TableRole[RowVersions]()
+    objects = TableRole[Objects]()
     bulk = TableRole["Bulk | None"]()
 
     def begin(self) -> AbstractContextManager[sa.Connection]:

@@ -1,13 +1,24 @@
-"""Comparison of publisher and target, row by row, in PostgreSQL's text format.
+"""Comparison of publisher and target, and repair of what differs.
 
 ::
 
-    compare_tables    connections, and one comparison a table
-      ├─ read_rows        the rows of either side, streamed in the order of the key
-      ├─ canonical_text   PostgreSQL's text of the values that a driver returns
-      └─ row_differences  equal rows cancel; counts and keys of the others
+    verify_subscription   tables in batches, each while the apply is held; attempts
+      └─ verify_table         one table: plan, digests, differences, repair
+           ├─ table_plan          what is compared: rows, columns, key, notes
+           ├─ compare_digests     both sides' sums, and the rows of buckets that differ
+           │    ├─ publisher_side     ranges of the publisher's table, in tasks or in one process
+           │    ├─ target_side        the target's rows
+           │    ├─ canonical_columns  columns of text in which equal values have equal text
+           │    └─ row_digests        hashes of rows, summed up in buckets
+           └─ repair_table        one transaction of the apply path
+                └─ rows_to_repair     rows that differ, in a temporary file
+    report                what is asked for, and what is found
 
-``compare_tables`` opens the connections. It passes the rows of ``read_rows`` through
-``canonical_text`` and then to ``row_differences``. Writing rows to the target is not
-here: that is :mod:`subscriber.apply`.
+    compare_tables        both sides row by row, over connections that the caller has opened
+      ├─ read_rows            the rows of either side, streamed in the order of the key
+      ├─ canonical_text       PostgreSQL's text of the values that a driver returns
+      └─ row_differences      equal rows cancel; counts and keys of the others
+
+The text of the target's values is made by rules of this package. The code that wrote the values
+must not also check them.
 """

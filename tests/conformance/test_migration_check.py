@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import pytest
+import sqlalchemy as sa
 from psycopg.conninfo import make_conninfo
 
 from subscriber.catalog.subscription_options import SubscriptionOptions
+from subscriber.commands import run_command
+from subscriber.commands.subscription_grammar import parse
+from subscriber.commands.subscription_statements import CreateSubscription
 from subscriber.migration.check_migration import Migration, check_migration
 from subscriber.migration.findings import Finding
+from subscriber.migration.warn_at_creation import warn_at_creation
+from subscriber.schema.value_rules import parse_value_rules
 from subscriber.settings import Settings
 from subscriber.targets import open_target
+from tests.target_databases import KINDS, opened
 
 pytestmark = pytest.mark.server
 
@@ -39,7 +46,7 @@ def test_a_migration_without_problems_has_only_facts_to_know(database, tmp_path)
     assert ("not replicated", "views") in of(found, "INFO")
     messages = {one.object: one.message for one in found}
     assert messages["create_tables"] == "1 table will be created"
-    assert messages["views"] == "1: public.seen"
+    assert messages["views"] == "1 is not replicated: public.seen"
     assert messages["size"].startswith("1 table with about 1,000 rows")
     assert messages["duration of the copy"] == "about 1 s for one connection"
     assert database.execute(slots) == [(0,)]
@@ -124,3 +131,122 @@ def test_a_file_that_cannot_be_created_is_a_fail(publisher_database, tmp_path):
     publisher_database.execute("CREATE PUBLICATION p FOR TABLE t")
     found = checked(publisher_database, tmp_path, "p", url=f"duckdb:///{tmp_path / 'no' / 'x.duckdb'}")
     assert of(found, "FAIL") == {("target", "file")}
+
+
+# --scan -------------------------------------------------------------------------------------------
+
+
+def scanned(database, target, options=CREATED) -> dict[str, tuple[str, str]]:
+    migration = Migration(database.conninfo, ("p",), options)
+    found = check_migration(target, migration, Settings("journal"), scan=True)
+    return {one.object: (one.severity, one.message) for one in found if "target cannot hold" in one.message}
+
+
+VALUES_TABLE = (
+    'CREATE TABLE "T" (k int PRIMARY KEY, x float8, n numeric(5,2), wide numeric, d date, at timestamptz, "V" text, i bigint);'
+    "INSERT INTO \"T\" SELECT n, CASE n % 10 WHEN 0 THEN 'NaN'::float8 WHEN 1 THEN 'Infinity' ELSE n END,"
+    " CASE n % 5 WHEN 0 THEN 'NaN'::numeric ELSE 1.5 END, CASE n WHEN 7 THEN 1e60::numeric ELSE n END,"
+    " CASE n WHEN 8 THEN 'infinity'::date WHEN 9 THEN '0044-03-15 BC'::date ELSE '2026-01-01' END,"
+    " CASE n WHEN 8 THEN 'infinity'::timestamptz ELSE now() END, repeat('x', n), n::int8 * 100000000 FROM generate_series(1, 100) n;"
+    'CREATE PUBLICATION p FOR TABLE "T" WHERE (k <= 50)'
+)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_values_that_the_target_cannot_hold_are_counted_before_the_copy(kind, request, publisher_database, tmp_path):
+    publisher_database.execute(VALUES_TABLE)
+    with opened(kind, request, tmp_path) as target:
+        before = set(sa.inspect(target.engine).get_table_names()) if kind != "duckdb" else set()
+        new = scanned(publisher_database, target)
+        expected = {
+            "mariadb": {"x": 10, "n": 10, "d": 2},
+            "duckdb": {"n": 10},
+        }.get(kind, {})
+        rows = {
+            f"public.T.{name}": ("FAIL", f"{count} rows have values that the target cannot hold")
+            for name, count in expected.items()
+        }
+        assert new == (rows or {"values": ("INFO", "no value was found that the target cannot hold")})
+        if kind != "duckdb":
+            assert set(sa.inspect(target.engine).get_table_names()) == before
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_columns_of_an_existing_table_decide_and_replaced_values_are_a_warning(
+    kind, request, publisher_database, tmp_path
+):
+    publisher_database.execute(VALUES_TABLE)
+    number = {"sqlite": "NUMERIC_TEXT(5,2)", "postgresql": "numeric(5,2)"}.get(kind, "DECIMAL(5,2)")
+    text = {"sqlite": "CHARACTER VARYING(48)", "duckdb": "INTEGER"}.get(
+        kind, "varchar(48)" if kind == "postgresql" else "VARCHAR(48) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"
+    )
+    integer = {"sqlite": "INT"}.get(kind, "integer")
+    with opened(kind, request, tmp_path) as target:
+        quote = target.engine.dialect.identifier_preparer.quote
+        with target.begin() as connection:
+            if kind == "postgresql":
+                connection.exec_driver_sql("SET LOCAL search_path = public")
+            connection.exec_driver_sql(
+                f"CREATE TABLE {quote('T')} (k integer PRIMARY KEY, x double precision, n {number}, wide {number},"
+                f" d date{'_text' if kind == 'sqlite' else ''}, {quote('V')} {text} NOT NULL, i {integer})"
+            )
+        publisher_database.execute('ALTER TABLE "T" DROP COLUMN at')
+        options = SubscriptionOptions(unrepresentable_values=parse_value_rules("null"))
+        found = scanned(publisher_database, target, options)
+        assert found["public.T.wide"] == ("WARN", "1 row has a value that the target cannot hold")
+        assert found["public.T.i"] == ("WARN", "29 rows have values that the target cannot hold")
+        expected = 50 if kind == "duckdb" else 2
+        assert found["public.T.V"] == ("FAIL", f"{expected} rows have values that the target cannot hold"), (
+            "it is NOT NULL"
+        )
+
+
+def test_create_subscription_warns_of_what_it_does_not_see_itself(database, tmp_path):
+    role = f"{database.name}_poor"
+    for statement in (
+        "CREATE TABLE good (id int PRIMARY KEY)",
+        "CREATE TABLE hidden (id int PRIMARY KEY)",
+        "ALTER TABLE hidden ENABLE ROW LEVEL SECURITY",
+        "CREATE UNLOGGED TABLE unlogged (id int PRIMARY KEY)",
+        f"CREATE ROLE {role} LOGIN REPLICATION",
+        f"GRANT SELECT ON good, hidden TO {role}",
+        "CREATE PUBLICATION p FOR TABLE good, hidden",
+    ):
+        database.execute(statement)
+    try:
+        said = created(tmp_path, make_conninfo(database.conninfo, user=role), "p")
+    finally:
+        database.execute(f"DROP OWNED BY {role}; DROP ROLE {role}")
+    assert [line for line in said if not line.startswith("NOTICE")] == [
+        (
+            f'WARNING:  public.hidden: row security hides rows of the table from role "{role}"\n'
+            "DETAIL:  The initial copy would leave them out, without an error.\n"
+            f"HINT:  ALTER ROLE {role} BYPASSRLS;"
+        ),
+        (
+            "WARNING:  unlogged tables: 1 is not replicated: public.unlogged\n"
+            "HINT:  ALTER TABLE … SET LOGGED; for each that is to be replicated."
+        ),
+    ]
+    assert said[-1] == "NOTICE:  `subscriber check --subscription made` checks everything."
+
+
+def test_create_subscription_says_nothing_if_there_is_nothing_to_say(database, tmp_path):
+    database.execute("CREATE TABLE good (id int PRIMARY KEY)")
+    database.execute("CREATE PUBLICATION p FOR TABLE good")
+    assert created(tmp_path, database.conninfo, "p") == []
+
+
+def created(folder, conninfo: str, publication: str) -> list[str]:
+    """What is said after CREATE SUBSCRIPTION, beside what the command says itself."""
+    settings = Settings(str(folder / "journal"))
+    said: list[str] = []
+    with open_target(f"sqlite:///{folder / 'made.db'}") as target:
+        command = parse(
+            f"CREATE SUBSCRIPTION made CONNECTION '{conninfo}' PUBLICATION {publication}"
+            " WITH (create_tables = true, create_slot = false, slot_name = NONE, enabled = false)"
+        )
+        assert isinstance(command, CreateSubscription)
+        run_command(target, command, settings, lambda _said: None)
+        warn_at_creation(target, command, settings, said.append)
+    return said

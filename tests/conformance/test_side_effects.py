@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from subscriber.errors import ApplyError, ConflictError
+from subscriber.errors import ApplyError, ConflictError, TargetRelationError
 from subscriber.protocol import messages as m
 from tests.frames import relation, transaction, values
 from tests.target_databases import KINDS, AppliedTo, applied_to
@@ -276,3 +276,58 @@ def test_restart_identity(on, restart):
         on.execute("INSERT INTO t (a, b) VALUES (1, 1)")
         found = on.execute("SELECT n FROM t")
     assert found == [(1 if restart else 3,)]
+
+
+# REFRESH TABLE ------------------------------------------------------------------------------------
+
+
+def test_rows_that_others_refer_to_are_replaced_as_they_are_deleted(on):
+    """C23: where foreign keys are enforced, it is a named error, and the rows stay"""
+    action = "" if on.kind == "duckdb" else " ON DELETE CASCADE"
+    on.execute("CREATE TABLE t (a integer PRIMARY KEY, b integer)", "INSERT INTO t VALUES (1, 1)")
+    on.execute(f"CREATE TABLE c (a integer, FOREIGN KEY (a) REFERENCES t (a){action})")
+    on.execute("INSERT INTO c VALUES (1)")
+    if documented("foreign keys that refer to it", on.kind) == "**enforced**":
+        with pytest.raises(ConflictError, match='the rows of table "t" cannot be replaced') as raised:
+            replace_rows(on)
+        assert raised.value.sqlstate == "23503"
+        assert on.execute("SELECT a, b FROM t") == [(1, 1)]
+    else:
+        replace_rows(on)
+        assert on.execute("SELECT a, b FROM t") == []
+    assert on.execute("SELECT a FROM c") == [(1,)]
+
+
+def replace_rows(on: AppliedTo) -> None:
+    with on.target.reporting(), on.target.engine.connect() as connection:
+        table = on.target.shapes.reflect(connection, "public", "t")
+    assert table is not None
+    with on.target.begin() as connection:
+        on.target.writing.delete_all(connection, table)
+
+
+@pytest.mark.server
+def test_rows_are_not_replaced_where_foreign_keys_of_the_role_would_delete_others(request, tmp_path, monkeypatch):
+    """A role of PostgreSQL that cannot be a replica"""
+    with applied_to("postgresql", request, tmp_path) as on:
+        on.execute("CREATE TABLE t (a integer PRIMARY KEY, b integer)", "INSERT INTO t VALUES (1, 1)")
+        on.execute("CREATE TABLE c (a integer REFERENCES t ON DELETE CASCADE)", "INSERT INTO c VALUES (1)")
+        monkeypatch.setattr(type(on.target.transactions), "apply_as_replica", lambda *_: None)
+        with pytest.raises(ConflictError, match='the rows of table "t" cannot be replaced') as raised:
+            replace_rows(on)
+        assert raised.value.detail == 'Table "c" references "t", with an action ON DELETE.'
+        assert (on.execute("SELECT a FROM t"), on.execute("SELECT a FROM c")) == ([(1,)], [(1,)])
+
+
+@pytest.mark.server
+def test_rows_that_a_trigger_keeps_are_a_named_error(request, tmp_path):
+    """Otherwise the copy would add its rows to them"""
+    with applied_to("postgresql", request, tmp_path) as on:
+        on.execute("CREATE TABLE t (a integer, b integer)", "INSERT INTO t VALUES (1, 1)")
+        on.execute(
+            "CREATE FUNCTION keep() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN RETURN NULL; END$$",
+            "CREATE TRIGGER keep BEFORE DELETE ON t FOR EACH ROW EXECUTE FUNCTION keep()",
+            "ALTER TABLE t ENABLE ALWAYS TRIGGER keep",
+        )
+        with pytest.raises(TargetRelationError, match="because a trigger has left some of them"):
+            replace_rows(on)

@@ -80,6 +80,34 @@ def test_a_kill_at_any_failpoint_of_copy_and_hand_over_loses_nothing_and_copies_
     replication.settle(load)
 
 
+@pytest.mark.long
+def test_a_kill_at_any_failpoint_of_a_copy_that_replaces_rows_leaves_the_old_rows_or_the_new_ones(replication, load):
+    """any_crash: REFRESH TABLE, of tables of which some rows are wrong"""
+    if len(states(replication)) == 1:
+        copy_again(replication)
+    wait_until_ready(replication)
+    with contextlib.closing(sqlite3.connect(replication.database, timeout=60)) as connection:
+        connection.execute("DELETE FROM orders WHERE id BETWEEN -500 AND -1")
+        connection.execute("INSERT INTO readings VALUES (-1, 0.5, 'surplus')")
+        connection.commit()
+    for failpoint in HERE:
+        replication.failpoints.unlock(failpoint)
+    replication.runner.sql(f"ALTER SUBSCRIPTION copies REFRESH TABLE {', '.join(COPIED)}")
+    few = 0
+
+    def ready() -> bool:
+        nonlocal few
+        replication.runner.restart_if_dead()
+        with contextlib.closing(sqlite3.connect(replication.database, timeout=30)) as connection:
+            few += connection.execute("SELECT count(*) FROM orders").fetchone()[0] < 2000
+        return set(states(replication).values()) == {"r"}
+
+    wait_until(ready, f"all tables to be ready\n{replication.runner.said()[-3000:]}", patience=3 * PATIENCE)
+    assert [name for name in HERE if not replication.failpoints.fired(name)] == []
+    assert few == 0
+    replication.settle(load)
+
+
 def in_mid_copy(replication):
     """Wait until a round has its snapshot; returns the process that holds it."""
     copy_again(replication)

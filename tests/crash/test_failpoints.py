@@ -17,11 +17,14 @@ from subscriber.failpoints import FAILPOINTS
 from tests.crash.conftest import replicating
 from tests.crash.harness import Load, catch_up, wait_until
 
-ELSEWHERE = ("journal.merge", "copy.", "handover.", "target.prepare", "target.finish", "target.alter")
+ELSEWHERE = (
+    "journal.merge", "copy.", "handover.", "hold.", "target.prepare", "target.finish", "target.alter", "cutover.",
+)  # fmt: skip
 STREAM = [name for name in FAILPOINTS if not name.startswith(ELSEWHERE)]
 """The other failpoints are reached by compaction (unit/journal/test_compaction.py), by copies
-(test_copy.py), by targets that can prepare transactions (test_two_phase.py), and by tables that are
-altered (test_schema_changes.py).
+(test_copy.py), by commands that hold the apply (test_hold.py), by targets that can prepare
+transactions (test_two_phase.py), by tables that are altered (test_schema_changes.py), and by a
+cutover (test_cutover.py).
 """
 SUPERVISOR = ("target.commit.before", "target.commit.after")
 

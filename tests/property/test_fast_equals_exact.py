@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -22,12 +22,14 @@ from hypothesis import strategies as st
 
 from subscriber.apply import fold, regroup
 from subscriber.apply.apply_batch import apply_batch
+from subscriber.apply.batch_rules import Rules
 from subscriber.apply.bulk import BulkApplier
 from subscriber.apply.exact import ExactApplier
 from subscriber.catalog import CATALOG, OriginProgress
 from subscriber.errors import SubscriberError
 from subscriber.lsn import LSN
 from subscriber.protocol import messages as m
+from subscriber.schema.value_rules import parse_value_rules
 from subscriber.targets import Target, open_target
 from tests.frames import relation, transaction, values
 from tests.property.test_apply import cut as _cut
@@ -184,7 +186,7 @@ def target_with(template: Path, plain: dict[int, str], pairs: set[tuple[int, str
 
 
 def applied(
-    applier_type: type[ExactApplier],
+    applier_type: Callable[..., ExactApplier],
     target: Target,
     batches: Sequence[Any],
     seen: Sequence[str] = SEEN,
@@ -302,3 +304,84 @@ def _always_regroup() -> Iterator[None]:
         patch.setattr(regroup, "_LEAST_SAVED", 0)
         patch.setattr(regroup, "_LEAST_MESSAGES", 1)
         yield
+
+
+# Values that the target cannot hold ---------------------------------------------------------------
+
+LIMITED = relation("public.limited", {"k": "int4", "v": "text", "n": "numeric"}, ["k"], oid=7)
+WHOLE = relation("public.whole", {"v": "text", "n": "numeric"}, identity="f", oid=8)
+REPLACED = (
+    "SELECT * FROM limited ORDER BY k",
+    "SELECT * FROM whole ORDER BY v, n",
+    (
+        "SELECT nspname, relname, columnname, key_columns, replaced, first_lsn, last_lsn FROM subscriber_replaced_value"
+        " ORDER BY relname, columnname"
+    ),
+    (
+        "SELECT relation, columnname, remote_lsn, key_values, replaced_value FROM subscriber_replaced_row"
+        " ORDER BY relation, columnname, replacedid"
+    ),
+    "SELECT remote_lsn FROM subscriber_replication_origin_status",
+    "SELECT relation, conflict_type, remote_commit_lsn FROM subscriber_conflict ORDER BY conflictid",
+)
+limited_values = st.tuples(
+    st.sampled_from(["a", "abc", "toolong"]), st.sampled_from(["1", "NaN", "Infinity", "123", None])
+)
+limited_steps = st.tuples(st.sampled_from(["U", "U", "U", "I", "D", "W"]), st.integers(0, 3), limited_values)
+
+
+def limited_message(step: tuple[str, int, tuple[str, str | None]], there: set[int]) -> m.Message:
+    """A change of row ``key``, or of a row without a key; it is possible."""
+    what, key, row = step
+    if what == "W":
+        return m.Insert(8, values(*row))
+    if key not in there:
+        there.add(key)
+        return m.Insert(7, values(str(key), *row))
+    if what == "D":
+        there.remove(key)
+        return m.Delete(7, "K", values(str(key), None, None))
+    return m.Update(7, None, None, values(str(key), *row))
+
+
+@contextmanager
+def limited_target(folder: str, name: str) -> Iterator[Target]:
+    with open_target(f"sqlite:///{Path(folder, name)}") as target:
+        with target.begin() as connection:
+            CATALOG.create_all(connection)
+            OriginProgress(1).create(connection, FIRST)
+            # As create_tables declares them: three characters, and two digits that are not
+            # infinite.
+            connection.exec_driver_sql(
+                "CREATE TABLE limited (k INT PRIMARY KEY, v CHARACTER VARYING(3), n NUMERIC_TEXT(2,0))"
+            )
+            connection.exec_driver_sql("CREATE TABLE whole (v CHARACTER VARYING(3), n NUMERIC_TEXT(2,0))")
+        yield target
+
+
+@settings(max_examples=60)
+@given(
+    st.lists(st.lists(limited_steps, min_size=1, max_size=8), min_size=1, max_size=10),
+    st.lists(st.integers(0, 200), max_size=4),
+    st.sampled_from(["null", "public.limited.v = null, public.whole.* = null", "null, public.limited.n = stop"]),
+    st.integers(1, 10),
+)
+def test_both_paths_replace_and_count_the_same_values(history, cuts, rules, together):
+    there: set[int] = set()
+    transactions = [
+        transaction(1000 * number, *(limited_message(step, there) for step in steps), xid=number)
+        for number, steps in enumerate(history, start=1)
+    ]
+    batches = []
+    for first in range(0, len(transactions), together):
+        part = transactions[first : first + together]
+        frames = _cut([message for one in part for message in one], cuts, [LIMITED, WHOLE])
+        batches.append((frames, LSN(1000 * (first + len(part)))))
+    obeyed = Rules(values=parse_value_rules(rules), log_conflict_values=True)
+    left = []
+    with tempfile.TemporaryDirectory() as folder:
+        for applier in (ExactApplier, BulkApplier):
+            with limited_target(folder, applier.__name__) as target:
+                left.append(applied(partial(applier, read_rules=lambda _: obeyed), target, batches, REPLACED))
+    event("replaced" if left[0][-4] else "nothing replaced")
+    assert left[0] == left[1]

@@ -168,7 +168,9 @@ class Soak:
     def next_failpoint(self) -> str:
         if not self._failpoints:
             self._failpoints = sorted(
-                name for name in FAILPOINTS if not name.startswith(("target.a", "target.p", "target.f"))
+                name
+                for name in FAILPOINTS
+                if not name.startswith(("hold.", "target.a", "target.p", "target.f", "cutover."))
             )
             self.random.shuffle(self._failpoints)
         return self._failpoints.pop()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import sqlalchemy as sa
 
-from subscriber.errors import UnsupportedValue
+from subscriber.errors import SubscriberError, UnsupportedValue
 from subscriber.targets import Target, TargetColumn
 from subscriber.types import BUILT_IN_TYPES, type_name
 from tests.targets.tables import OIDS, created, decoded, insert, is_unknown, shape_of, stored
@@ -67,6 +67,50 @@ def refusal(target: Target, type_oid: int, column: TargetColumn, text: str) -> U
     except UnsupportedValue as error:
         return error
     return None
+
+
+@pytest.mark.parametrize("kind", VALUES)
+def test_the_mask_is_true_for_exactly_the_values_that_are_not_bound(target, kind):
+    """refuse_not_guess: what the option unrepresentable_values replaces, and nothing else"""
+    shape = shape_of({"number": "integer", "value": kind}, ["number"])
+    column, type_oid = created(target, shape).columns[1], shape.columns[1].type_oid
+    texts = [*VALUES[kind], None, *VALUES[kind]]
+    mask = target.values.unrepresentable_values(type_oid, column, decoded(target, type_oid, texts))
+    assert mask.to_pylist() == [
+        text is not None and refusal(target, type_oid, column, text) is not None for text in texts
+    ]
+    nothing = target.values.unrepresentable_values(type_oid, column, decoded(target, type_oid, []))
+    assert (len(nothing), nothing.type) == (0, mask.type)
+
+
+_NARROW = {
+    "smallint": ("integer", ["32767", "32768", "-32769"]),
+    "integer": ("bigint", ["2147483647", "2147483648", "-2147483649"]),
+    "numeric(5,2)": ("numeric", ["999.99", "1000", "-1000.5", "0.5"]),
+    "character varying(3)": ("text", ["abc", "abc ", "abcd", "äöü", "äöüß"]),
+}
+
+
+@pytest.mark.parametrize("declared", _NARROW)
+def test_what_the_database_refuses_because_of_the_columns_type_is_in_the_mask(target, declared):
+    """The values of a wider type of the publisher, by what happens when they are written"""
+    if is_unknown(target):
+        pytest.skip("nothing is known of its columns")
+    kind, texts = _NARROW[declared]
+    shape = shape_of({"number": "integer", "value": kind}, ["number"])
+    column = created(target, shape_of({"number": "integer", "value": declared}, ["number"])).columns[1]
+    type_oid = shape.columns[1].type_oid
+    mask = target.values.unrepresentable_values(type_oid, column, decoded(target, type_oid, texts)).to_pylist()
+    written = []
+    for number, text in enumerate(texts):
+        try:
+            with target.begin() as connection:
+                insert(target, connection, shape, (str(number), text))
+        except SubscriberError:
+            written.append(False)
+        else:
+            written.append(True)
+    assert [not refused for refused in mask] == written
 
 
 _MODIFIERS = {"numeric(10,2)": (10 << 16 | 2) + 4, "character varying(20)": 20 + 4}

@@ -99,3 +99,23 @@ def test_a_constraint_makes_an_insert_fail_whatever_it_says(target):
         connection.execute(statement)
     assert stored(target, SHAPE) == [("1", "x")]
     assert reflected(target, SHAPE).key == ("a",)
+
+
+def test_all_rows_are_deleted_and_come_back_if_the_transaction_is_rolled_back(target):
+    table = created(target, SHAPE)
+    with target.begin() as connection:
+        insert(target, connection, SHAPE, ("1", "one"), ("2", "two"))
+    with pytest.raises(InterruptedError), target.begin() as connection:
+        target.writing.delete_all(connection, table)
+        raise InterruptedError
+    assert stored(target, SHAPE) == [("1", "one"), ("2", "two")]
+
+
+def test_rows_with_the_same_keys_can_be_written_after_all_rows_were_deleted(target):
+    table = created(target, SHAPE)
+    with target.begin() as connection:
+        insert(target, connection, SHAPE, ("1", "one"), ("2", "two"))
+    with target.begin() as connection:
+        target.writing.delete_all(connection, table)
+        insert(target, connection, SHAPE, ("1", "new"), ("3", "three"))
+    assert stored(target, SHAPE) == [("1", "new"), ("3", "three")]

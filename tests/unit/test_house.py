@@ -301,22 +301,40 @@ def test_docstrings_and_comments_stay_within_a_hundred_columns(folder):
 
 _ONLY_DECLARES: Final = frozenset({
     "apply/applier", "apply/batch_rules", "catalog/conflict_kinds", "catalog/subscription_options",
-    "commands/subscription_statements", "filters/parse/syntax", "pipeline/on_spark", "publisher/sql_connection",
+    "commands/subscription_statements", "filters/parse/syntax", "migration/cutover/world", "pipeline/on_spark", "publisher/sql_connection",
     "receive/contracts", "runtime/subscription_status", "scenario/nodes/session_database", "schema/attributes",
-    "schema/published_table", "targets/capabilities", "types/datetimes/words", "types/equality",
+    "schema/published_table", "schema/table_objects", "targets/capabilities", "targets/table_changes", "types/datetimes/words", "types/equality",
 })  # fmt: skip
 """Modules of Protocols, dataclasses and constants, without a decision of their own."""
 
 _PROVEN_BY_SERVERS: Final = {
+    "commands/holding": "conformance/test_hold_apply.py",
+    "migration/schema/schema_difference": "conformance/test_schema_step.py",
+    "commands/count_rows": "conformance/test_cutover.py",
+    "commands/reached_position": "conformance/test_refresh_sequences.py",
     "migration/check_migration": "conformance/test_migration_check.py",
+    "migration/cutover/real_world": "conformance/test_cutover.py",
+    "publisher/change_watch": "conformance/test_fence.py",
+    "publisher/fence": "conformance/test_fence.py",
+    "publisher/reverse_replication": "conformance/test_fence.py",
     "publisher/server_facts": "conformance/test_migration_check.py",
     "publisher/table_facts": "conformance/test_migration_check.py",
+    "publisher/table_objects": "conformance/test_schema_step.py",
+    "publisher/read_values": "conformance/test_migration_check.py",
+    "migration/scan_values": "conformance/test_migration_check.py",
+    "migration/warn_at_creation": "conformance/test_migration_check.py",
     "publisher/unreplicated_objects": "conformance/test_migration_check.py",
     "scenario/nodes/mirror": "conformance/test_target_node.py",
     "scenario/nodes/own_database": "conformance/test_own_database.py",
     "scenario/nodes/target_node": "conformance/test_target_node.py",
     "scenario/servers/mariadb_server": "conformance/test_servers.py",
     "scenario/servers/postgresql_server": "conformance/test_servers.py",
+    "verify/compare_digests": "conformance/test_verify.py",
+    "verify/publisher_side": "conformance/test_verify.py",
+    "verify/repair_table": "conformance/test_verify.py",
+    "verify/table_plan": "conformance/test_verify.py",
+    "verify/verify_subscription": "conformance/test_verify.py",
+    "verify/verify_table": "conformance/test_verify.py",
 }
 """Modules that only talk to a server, and the tests that prove them."""
 

@@ -26,9 +26,17 @@ class DuckDBValues(GenericValues):
         del type_modifier  # the values are checked
         return duckdb_values.accepts(type_oid, column, values)
 
+    def unrepresentable_values(self, type_oid: int, column: TargetColumn, values: pa.Array) -> pa.Array:
+        """See :func:`subscriber.targets.duckdb.values.unrepresentable_values`."""
+        return duckdb_values.unrepresentable_values(type_oid, column, values)
+
     def bind_values(self, type_oid: int, column: TargetColumn, values: pa.Array) -> list[Any]:
         """See :func:`subscriber.targets.duckdb.values.bind_values`."""
         return duckdb_values.bind_values(type_oid, column, values)
+
+    def read_as(self, type_oid: int, column: TargetColumn) -> int | None:
+        """See :func:`subscriber.targets.duckdb.values.conversion_of`."""
+        return duckdb_values.conversion_of(type_oid, column)
 
     def readable(self, column: TargetColumn) -> sa.ColumnElement[Any]:
         """See :meth:`Values.readable`; dates and times as text.

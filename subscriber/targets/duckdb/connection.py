@@ -32,6 +32,7 @@ from typing import Any, Final
 import duckdb
 
 from subscriber.targets.duckdb.checkpoints import THRESHOLD
+from subscriber.targets.duckdb.waiting_file import said_to_wait
 from subscriber.targets.file_locks import holders
 from subscriber.waiting import watched
 
@@ -51,13 +52,16 @@ POSIX locks.
 _opening: Final = threading.Lock()
 
 
-def open_file(path: str, connect: Callable[[], Any], patience: float = BUSY_TIMEOUT) -> Any:
+def open_file(path: str, connect: Callable[[], Any], patience: float = BUSY_TIMEOUT, *, says_so: bool = True) -> Any:
     """Open the file; wait while another process has it open or changes it.
 
     Args:
         path: the path of the file.
         connect: the function that opens the file.
         patience: the number of seconds to wait for other processes.
+        says_so: whether to say that this process waits, so that a run hands the file over
+            (:mod:`subscriber.targets.duckdb.waiting_file`). The run itself does not say so: it
+            could not tell its own sign from that of another process.
 
     Raises:
         duckdb.Error: ``connect`` raised it. The error for a file that another process has open is
@@ -66,13 +70,18 @@ def open_file(path: str, connect: Callable[[], Any], patience: float = BUSY_TIME
             passed.
     """
     deadline = time.monotonic() + patience
-    with watched("opening the target's file (DuckDB)", lambda: holders(path)):
+    with contextlib.ExitStack() as waiting:
+        waiting.enter_context(watched("opening the target's file (DuckDB)", lambda: holders(path)))
+        has_said_so = not says_so
         while True:
             try:
                 connection = _attempt(path, connect)
             except duckdb.Error as error:
                 if not _is_busy(error) or time.monotonic() > deadline:
                     raise
+                if not has_said_so:
+                    waiting.enter_context(said_to_wait(path))
+                    has_said_so = True
             else:
                 if connection is not None:
                     return connection

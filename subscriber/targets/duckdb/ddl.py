@@ -8,12 +8,12 @@ from typing import Any
 import sqlalchemy as sa
 
 from subscriber.schema.shape import ColumnShape, TableShape
-from subscriber.targets.default_expressions import sqlite_expression
 from subscriber.targets.duckdb import values as duckdb_values
 from subscriber.targets.generic.ddl import GenericDDL
 from subscriber.targets.target_table import (
     AutoIncrement,
 )
+from subscriber.targets.translate_expression import NotKnown, Rules, plain_columns, translate
 
 
 class DuckDBDDL(GenericDDL):
@@ -33,11 +33,16 @@ class DuckDBDDL(GenericDDL):
         return duckdb_values.storage(declared)
 
     def expression(self, expression: str, types: Mapping[str, int]) -> str | None:
-        """The expression that SQLite would get; it has the same meaning here.
+        """See :func:`subscriber.targets.translate_expression.translate`."""
+        try:
+            return translate(expression, plain_columns(types, self.rules.quote), self.rules)
+        except NotKnown:
+            return None
 
-        See :mod:`subscriber.targets.default_expressions`.
-        """
-        return sqlite_expression(expression, types, self._engine.dialect.identifier_preparer.quote)
+    @property
+    def rules(self) -> Rules:
+        """How expressions differ from PostgreSQL's."""
+        return Rules(quote=self._engine.dialect.identifier_preparer.quote, date="DATE '{text}'")
 
     def literal(self, value: Any) -> str | None:
         """See :meth:`DDL.literal`; supports blobs too, and a backslash is an ordinary character."""

@@ -1,17 +1,39 @@
-"""Keeps DuckDB's file open between transactions that follow each other closely.
+"""Keeps DuckDB's file open between transactions that follow each other closely, and hands it over
+to a process that waits for it.
 
 ::
 
-    transactions    ▂ ▂ ▂ ▂ ▂ ▂ ▂ ▂ ▂ ▂ ▂ ▂           ▂               ▂ ▂ ▂
-    file            ██████████████████████▁▁▁▁████████████▁▁▁▁▁▁▁▁▁▁▁▁██████████
-                    ├── LONGEST_SECONDS ──┤   ▲       ├ IDLE_SECONDS ┤
-                                              └ other processes can open it for PAUSE_SECONDS
+    waiting process                     says that it waits ────────────────── has it ─ closes it
+    transactions A  ▂▂▂▂▂▂▂  ▂▂▂▂▂▂▂▂▂▂▂▂▂▂▂▂│                                │        ▂▂▂▂▂▂▂
+    transactions B  ▂▂▂  ▂▂▂▂▂▂▂▂▂▂  ▂▂▂▂│ ··│································│········▂▂▂▂▂▂
+    file            █████████████████████████│▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁████████
+                                         ├ drain ┤├ closed, until nobody waits ┤
 
 To open the file takes twenty milliseconds or more, which is several times as long as a small
 transaction. But a process that has it open locks it for all others. Therefore only ``subscriber
 run`` keeps it open, by a connection that has no transaction; it closes the file when no transaction
-has followed for a moment, and now and then in any case. Other processes that use this package try
-again for ten seconds (:mod:`subscriber.targets.duckdb.connection`).
+has followed for a moment.
+
+A process that uses this package says that it waits (:mod:`subscriber.targets.duckdb.waiting_file`).
+The run then hands the file over:
+
+- It lets its transactions finish, and lets no other thread begin one. A thread that has a
+  connection may open another one: it may need it to finish.
+- When no connection is left, it closes the file, and leaves it closed until nobody waits, at most
+  for :data:`CLOSED_SECONDS`.
+- If a transaction lasts longer than :data:`DRAIN_SECONDS`, the others go on. The file is handed
+  over after that transaction has ended: to hold up the others for an hour would not help anybody.
+  The same limit ends a deadlock of threads that wait for each other.
+- Between two hand-overs the run has the file for :data:`OWN_SECONDS`, so that a process that asks
+  all the time does not stop it.
+
+Other programs do not say that they wait. For them, the file is closed now and then for
+:data:`PAUSE_SECONDS`, if no connection happens to be open.
+
+*Rejected:* longer or more frequent pauses without a sign. With several busy threads, some
+connection is always open, so the pause never begins; and without anybody who waits, it is lost
+time. *Rejected:* one lock for all transactions of the run. DuckDB lets several write at the same
+time. *Rejected:* signals or sockets between the processes: they need rights, names and an end.
 """
 
 from __future__ import annotations
@@ -28,6 +50,14 @@ LONGEST_SECONDS: Final = 2.0
 """The file is closed after so long, even if it is used all the time."""
 PAUSE_SECONDS: Final = 0.1
 """The file then stays closed for so long: twice the interval at which other processes try."""
+LOOK_SECONDS: Final = 0.05
+"""How often it is checked whether somebody waits, while the file is open."""
+DRAIN_SECONDS: Final = 5.0
+"""How long transactions may be held up until those in progress have ended."""
+CLOSED_SECONDS: Final = 2.0
+"""How long the file stays closed for those who wait."""
+OWN_SECONDS: Final = 0.25
+"""How long the run has the file before it hands it over again."""
 
 
 class BeforeClose(Protocol):
@@ -41,12 +71,17 @@ def _nothing(connection: Any, *, closes_file: bool) -> None:
     del connection, closes_file
 
 
+def _nobody() -> bool:
+    return False
+
+
 class KeptOpen:
     """See the module's docstring. All methods may be called by any thread.
 
     Args:
         before_close: called with each connection before it is closed, and with whether it is the
             last one to the file, if the run may keep the file open.
+        somebody_waits: returns whether another process says that it waits for the file.
         clock: a monotonic clock, in seconds.
         sleep: waits for so many seconds.
     """
@@ -54,18 +89,28 @@ class KeptOpen:
     def __init__(
         self,
         before_close: BeforeClose = _nothing,
+        somebody_waits: Callable[[], bool] = _nobody,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._before_close = before_close
+        self._somebody_waits = somebody_waits
         self._clock = clock
         self._sleep = sleep
         self._changed = threading.Condition()
         self._keeps = False
         self._keeper: Any = None
-        self._since = self._used = self._closed_until = 0.0
-        self._connections = 0
+        self._since = self._used = self._closed_until = self._own_until = 0.0
+        self._opening = 0
+        self._threads: dict[int, int] = {}
+        self._too_long: frozenset[int] = frozenset()
         self._pauses = False
+        self._hands_over = False
+
+    @property
+    def keeps(self) -> bool:
+        """Whether this process is a run, which keeps the file open and hands it over."""
+        return self._keeps
 
     @contextmanager
     def keeping(self) -> Iterator[None]:
@@ -85,58 +130,106 @@ class KeptOpen:
                 self._close()
 
     def opening(self) -> None:
-        """Wait while other processes are to have a chance to open the file."""
+        """Wait while other processes are to have a chance to open the file. A call of
+        :meth:`opened` or :meth:`not_opened` must follow.
+        """
         with self._changed:
-            pause = self._closed_until - self._clock() if not self._connections else 0.0
+            while self._hands_over and threading.get_ident() not in self._threads.values():
+                self._changed.wait()
+            self._opening += 1
+            pause = self._closed_until - self._clock() if not self._threads else 0.0
         if pause > 0:
             self._sleep(pause)
 
-    def opened(self, open_another: Callable[[], Any]) -> None:
+    def not_opened(self) -> None:
+        """Note that a connection could not be opened."""
+        with self._changed:
+            self._opening -= 1
+            self._changed.notify_all()
+
+    def opened(self, connection: Any, open_another: Callable[[], Any]) -> None:
         """Note that a connection was opened.
 
         Args:
+            connection: the connection.
             open_another: opens another one, while the first is open.
         """
         with self._changed:
+            self._opening -= 1
             self._used = self._clock()
-            if self._keeps and self._keeper is None and not self._pauses:
+            if self._keeps and self._keeper is None and not (self._pauses or self._hands_over):
                 self._keeper = open_another()
                 self._since = self._used
-            self._connections += 1
+            self._threads[id(connection)] = threading.get_ident()
             self._changed.notify_all()
 
     def closed(self, connection: Any) -> None:
         """Note that a connection is about to be closed."""
         with self._changed:
-            self._connections -= 1
+            self._threads.pop(id(connection), None)
             if self._keeps:
-                self._before_close(connection, closes_file=self._keeper is None and not self._connections)
+                self._before_close(connection, closes_file=self._keeper is None and not self._threads)
             self._used = self._clock()
             self._begin_pause()
+            self._changed.notify_all()
 
     def _close_in_time(self) -> None:
         with self._changed:
             while self._keeps:
-                if self._keeper is None:
+                if self._keeper is None and not self._threads:
                     self._changed.wait()
-                    continue
-                now, latest = self._clock(), self._since + LONGEST_SECONDS
-                due = min(self._used + IDLE_SECONDS, latest)
-                if now < due:
-                    self._changed.wait(due - now)
-                    continue
-                self._pauses = now >= latest
-                self._close()
-                self._begin_pause()
+                elif self._clock() >= self._own_until and self._may_drain() and self._somebody_waits():
+                    self._hand_over()
+                elif self._keeper is None:
+                    self._changed.wait(LOOK_SECONDS)
+                else:
+                    self._close_when_due()
+
+    def _close_when_due(self) -> None:
+        now, latest = self._clock(), self._since + LONGEST_SECONDS
+        due = min(self._used + IDLE_SECONDS, latest)
+        if now < due:
+            self._changed.wait(min(due - now, LOOK_SECONDS))
+            return
+        self._pauses = now >= latest
+        self._close()
+        self._begin_pause()
+
+    # The hand-over --------------------------------------------------------------------------------
+
+    def _may_drain(self) -> bool:
+        """Whether no transaction is open that was too long for the last hand-over."""
+        return self._too_long.isdisjoint(self._threads)
+
+    def _hand_over(self) -> None:
+        """Close the file as soon as no transaction is in progress, and keep it closed for those who
+        wait.
+        """
+        self._hands_over = True
+        try:
+            deadline = self._clock() + DRAIN_SECONDS
+            while self._keeps and (self._threads or self._opening) and self._clock() < deadline:
+                self._changed.wait(LOOK_SECONDS)
+            self._too_long = frozenset(self._threads)
+            if self._threads or self._opening:
+                return
+            self._close()
+            until = self._clock() + CLOSED_SECONDS
+            while self._keeps and self._clock() < until and self._somebody_waits():
+                self._changed.wait(LOOK_SECONDS)
+        finally:
+            self._hands_over = False
+            self._own_until = self._clock() + OWN_SECONDS
+            self._changed.notify_all()
 
     def _close(self) -> None:
         keeper, self._keeper = self._keeper, None
         if keeper is not None:
-            self._before_close(keeper, closes_file=not self._connections)
+            self._before_close(keeper, closes_file=not self._threads)
             keeper.close()
 
     def _begin_pause(self) -> None:
         """Begin the pause, if there is to be one and the file is closed."""
-        if self._pauses and not self._connections:
+        if self._pauses and not self._threads:
             self._pauses = False
             self._closed_until = self._clock() + PAUSE_SECONDS

@@ -3,9 +3,10 @@
 - *Processes.* A process that has the file open prevents all other processes from opening it.
   Therefore a connection is opened for one transaction and closed after it. This costs about twenty
   milliseconds, and lets ``subscriber sql``, ``subscriber status`` and the users' tools open the
-  file in between. While transactions follow each other closely, ``subscriber run`` closes the file
-  only every two seconds (:mod:`subscriber.targets.duckdb.keep_open`). If another process has the
-  file open, opening is tried again (:mod:`subscriber.targets.duckdb.connection`). Closing the file
+  file in between. While transactions follow each other closely, ``subscriber run`` keeps the file
+  open, and closes it for a process that says that it waits
+  (:mod:`subscriber.targets.duckdb.keep_open`). If another process has the file open, opening is
+  tried again (:mod:`subscriber.targets.duckdb.connection`). Closing the file
   does not write a checkpoint, unless the file would be slow to open again
   (:mod:`subscriber.targets.duckdb.checkpoints`). A transaction that copies a large table prevents
   other processes from opening the file until it ends.
@@ -68,6 +69,7 @@ def open_duckdb(url: sa.URL) -> Target:
     from subscriber.targets.duckdb.checkpoints import Checkpoints
     from subscriber.targets.duckdb.connection import open_file
     from subscriber.targets.duckdb.keep_open import KeptOpen
+    from subscriber.targets.duckdb.waiting_file import somebody_waits
 
     if url.database in (None, "", ":memory:") or str(url.database).startswith(":memory:"):
         raise UsageError(
@@ -79,16 +81,20 @@ def open_duckdb(url: sa.URL) -> Target:
 
     file = str(url.database)
     checkpoints = Checkpoints(file)
-    kept = KeptOpen(checkpoints.before_close)
+    kept = KeptOpen(checkpoints.before_close, partial(somebody_waits, file))
 
     @sa.event.listens_for(engine, "do_connect")
     def connect(dialect: Any, _record: object, arguments: list[Any], options: dict[str, Any]) -> Any:
-        open_again = partial(open_file, file, partial(dialect.connect, *arguments, **options))
+        open_again = partial(open_file, file, partial(dialect.connect, *arguments, **options), says_so=not kept.keeps)
         kept.opening()
         began = time.monotonic()
-        connection = open_again()
+        try:
+            connection = open_again()
+        except BaseException:
+            kept.not_opened()
+            raise
         checkpoints.opened(time.monotonic() - began)
-        kept.opened(open_again)
+        kept.opened(connection, open_again)
         return connection
 
     @sa.event.listens_for(engine, "close")
@@ -103,21 +109,24 @@ def open_duckdb(url: sa.URL) -> Target:
         from subscriber.targets.duckdb.ddl import DuckDBDDL
         from subscriber.targets.duckdb.loading import DuckDBLoading
         from subscriber.targets.duckdb.matching import DuckDBMatching
+        from subscriber.targets.duckdb.objects import DuckDBObjects
         from subscriber.targets.duckdb.sequences import DuckDBSequences
         from subscriber.targets.duckdb.shapes import DuckDBShapes
         from subscriber.targets.duckdb.writing import DuckDBWriting
         from subscriber.targets.generic.row_versions import GenericRowVersions
 
         values, matching, writing = DuckDBValues(), DuckDBMatching(), DuckDBWriting(errors)
+        ddl = DuckDBDDL(engine)
         return TableRoles(
             shapes=DuckDBShapes(errors),
             values=values,
             matching=matching,
             writing=writing,
             loading=DuckDBLoading(engine, errors, values, writing),
-            ddl=DuckDBDDL(engine),
+            ddl=ddl,
             sequences=DuckDBSequences(errors),
             row_versions=GenericRowVersions(),
+            objects=DuckDBObjects(engine, errors, ddl.rules),
             bulk=DuckDBBulk(engine, errors, matching),
         )
 

@@ -38,8 +38,16 @@ import pyarrow.compute as pc
 from subscriber.errors import TargetRelationError, UnsupportedValue
 from subscriber.targets import conversion
 from subscriber.targets.conversion import converted, converts
-from subscriber.targets.declared_columns import check_moment, check_number, check_range
+from subscriber.targets.declared_columns import (
+    check_moment,
+    check_number,
+    check_range,
+    none_of,
+    out_of_range,
+    unfit_numbers,
+)
 from subscriber.targets.target_table import TargetColumn
+from subscriber.targets.unrepresentable import refused_one_by_one
 from subscriber.types import family_of, type_name
 
 VARCHAR, BOOLEAN, FLOAT, DOUBLE, BLOB, DECIMAL = "VARCHAR", "BOOLEAN", "FLOAT", "DOUBLE", "BLOB", "DECIMAL"
@@ -192,8 +200,8 @@ def as_stored(type_oid: int, column: TargetColumn, values: pa.Array) -> pa.Array
     Raises:
         UnsupportedValue: the column cannot store a value exactly.
     """
-    into = _STANDS_FOR.get(column.storage)
-    if column.storage not in _allowed(type_oid) and into is not None and converts(type_oid, into):
+    into = conversion_of(type_oid, column)
+    if into is not None:
         values = converted(into, column, values)
     if pa.types.is_boolean(values.type):
         return pc.if_else(values, "t", "f") if column.storage == VARCHAR else values
@@ -205,6 +213,26 @@ def as_stored(type_oid: int, column: TargetColumn, values: pa.Array) -> pa.Array
     if column.storage in (DATE, TIMESTAMP, TIMESTAMPTZ) and pc.any(pc.ends_with(values, " BC")).as_py():
         return pc.replace_substring_regex(values, _BC, r"\1 (BC)\2")
     return values
+
+
+def conversion_of(type_oid: int, column: TargetColumn) -> int | None:
+    """The PostgreSQL type as which values of another type are read before they are bound.
+
+    None if values are not converted.
+    """
+    into = _STANDS_FOR.get(column.storage)
+    return into if column.storage not in _allowed(type_oid) and converts(type_oid, into) else None
+
+
+def unrepresentable_values(type_oid: int, column: TargetColumn, values: pa.Array) -> pa.Array:
+    """For each value whether :func:`as_stored` refuses it."""
+    if conversion_of(type_oid, column) is not None:
+        return refused_one_by_one(lambda some: as_stored(type_oid, column, some), values)
+    if column.storage == DECIMAL and not pa.types.is_boolean(values.type):
+        return unfit_numbers(column, values.cast(pa.string()))
+    if column.storage in _RANGES and pa.types.is_integer(values.type):
+        return out_of_range(values, *_RANGES[column.storage])
+    return pc.fill_null(_late(values), False) if column.storage in (TIMESTAMP, TIMESTAMPTZ) else none_of(values)
 
 
 def accepts(type_oid: int, column: TargetColumn, values: pa.Array) -> bool:
@@ -235,10 +263,13 @@ def _check(column: TargetColumn, values: pa.Array) -> None:
     elif column.storage in _RANGES and pa.types.is_integer(values.type):
         check_range(column, values, *_RANGES[column.storage])
     elif column.storage in (TIMESTAMP, TIMESTAMPTZ):
-        # The compared texts have the same number of digits; a year before Christ never has six
-        # digits.
-        late = pc.and_(
-            pc.match_substring_regex(values, r"^\d{6}"),
-            pc.greater(pc.utf8_slice_codeunits(values, 0, len(_LAST_MOMENT)), _LAST_MOMENT),
-        )
-        check_moment(column, values, pc.invert(late))
+        check_moment(column, values, pc.invert(_late(values)))
+
+
+def _late(values: pa.Array) -> pa.Array:
+    """For each timestamp whether it is after the last one of DuckDB."""
+    # The compared texts have the same number of digits; a year before Christ never has six digits.
+    return pc.and_(
+        pc.match_substring_regex(values, r"^\d{6}"),
+        pc.greater(pc.utf8_slice_codeunits(values, 0, len(_LAST_MOMENT)), _LAST_MOMENT),
+    )

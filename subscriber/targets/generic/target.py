@@ -35,6 +35,7 @@ def generic_target(url: sa.URL, engine: sa.Engine) -> Target:
         from subscriber.targets.generic.ddl import GenericDDL
         from subscriber.targets.generic.loading import GenericLoading
         from subscriber.targets.generic.matching import GenericMatching
+        from subscriber.targets.generic.objects import GenericObjects
         from subscriber.targets.generic.row_versions import GenericRowVersions
         from subscriber.targets.generic.sequences import GenericSequences
         from subscriber.targets.generic.shapes import GenericShapes
@@ -51,6 +52,7 @@ def generic_target(url: sa.URL, engine: sa.Engine) -> Target:
             ddl=GenericDDL(engine),
             sequences=GenericSequences(errors),
             row_versions=GenericRowVersions(),
+            objects=GenericObjects(engine, errors),
         )
 
     return Target(

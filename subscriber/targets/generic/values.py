@@ -9,6 +9,7 @@ import sqlalchemy as sa
 
 from subscriber.errors import UnsupportedValue
 from subscriber.targets.target_table import TargetColumn
+from subscriber.targets.unrepresentable import refused_one_by_one
 
 
 class GenericValues:
@@ -31,6 +32,12 @@ class GenericValues:
         bound: list[Any] = values.to_pylist()
         return bound
 
+    def unrepresentable_values(self, type_oid: int, column: TargetColumn, values: pa.Array) -> pa.Array:
+        """See :meth:`Values.unrepresentable_values`; the values that :meth:`bind_values`
+        refuses.
+        """
+        return refused_one_by_one(lambda some: self.bind_values(type_oid, column, some), values)
+
     def refused_binary(self, type_oid: int, column: TargetColumn, number: int | None = None) -> UnsupportedValue | None:
         """See :meth:`Values.refused_binary`; always None.
 
@@ -38,6 +45,11 @@ class GenericValues:
         others.
         """
         del type_oid, column, number
+        return None
+
+    def read_as(self, type_oid: int, column: TargetColumn) -> int | None:
+        """See :meth:`Values.read_as`; not known."""
+        del type_oid, column
         return None
 
     def readable(self, column: TargetColumn) -> sa.ColumnElement[Any]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import sqlalchemy as sa
 
-from subscriber.errors import TargetRelationError
+from subscriber.errors import ConflictError, TargetRelationError
 from subscriber.targets.roles.errors import Errors
 from subscriber.targets.roles.writing import Written
 from subscriber.targets.target_table import TargetTable
@@ -47,6 +47,29 @@ class GenericWriting:
                 hint="Truncate at the publisher with CONTINUE IDENTITY.",
             )
         delete_rows(connection, tables)
+
+    def delete_all(self, connection: sa.Connection, table: TargetTable) -> None:
+        """See :meth:`Writing.delete_all`."""
+        try:
+            with self._errors.reporting():
+                delete_rows(connection, [table])
+        except ConflictError as error:
+            raise named(error, table) from None
+
+
+def named(error: ConflictError, table: TargetTable) -> ConflictError:
+    """The error of a DELETE of all rows, which says that a foreign key forbids it if that is so."""
+    return referenced(table, error.detail) if error.sqlstate == "23503" else error
+
+
+def referenced(table: TargetTable, detail: str | None) -> ConflictError:
+    """The error for rows that cannot be replaced, because rows of another table refer to them."""
+    return ConflictError(
+        f'the rows of table "{table.name}" cannot be replaced, because a foreign key of another table refers to them',
+        sqlstate="23503",
+        detail=detail,
+        hint="Drop the foreign key in the target until the table is copied. The table keeps its rows until then.",
+    )
 
 
 def delete_rows(connection: sa.Connection, tables: Sequence[TargetTable]) -> None:

@@ -9,6 +9,7 @@ import sqlalchemy as sa
 
 from subscriber.targets.generic.values import GenericValues
 from subscriber.targets.mariadb import values as mariadb_values
+from subscriber.targets.mariadb.refused_values import unrepresentable_values
 from subscriber.targets.target_table import TargetColumn
 
 
@@ -24,9 +25,17 @@ class MariaDBValues(GenericValues):
         del type_modifier  # the values are checked
         return mariadb_values.accepts(type_oid, column, values)
 
+    def unrepresentable_values(self, type_oid: int, column: TargetColumn, values: pa.Array) -> pa.Array:
+        """See :func:`subscriber.targets.mariadb.refused_values.unrepresentable_values`."""
+        return unrepresentable_values(type_oid, column, values)
+
     def bind_values(self, type_oid: int, column: TargetColumn, values: pa.Array) -> list[Any]:
         """See :func:`subscriber.targets.mariadb.values.bind_values`."""
         return mariadb_values.bind_values(type_oid, column, values)
+
+    def read_as(self, type_oid: int, column: TargetColumn) -> int | None:
+        """See :func:`subscriber.targets.mariadb.values.conversion_of`."""
+        return mariadb_values.conversion_of(type_oid, column)
 
     def readable(self, column: TargetColumn) -> sa.ColumnElement[Any]:
         """See :meth:`Values.readable`; times without trailing zeros in the fraction, as in

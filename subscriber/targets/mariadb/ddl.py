@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from sqlalchemy.dialects.mysql.base import MySQLDialect
 
 from subscriber.schema.shape import ColumnShape, TableShape
-from subscriber.targets.default_expressions import sqlite_expression
 from subscriber.targets.generic.ddl import GenericDDL
 from subscriber.targets.mariadb import values as mariadb_values
 from subscriber.targets.target_table import AutoIncrement
+from subscriber.targets.translate_expression import NotKnown, Rules, plain_columns, translate
 
 
 class MariaDBDDL(GenericDDL):
@@ -40,12 +40,11 @@ class MariaDBDDL(GenericDDL):
         return {"boolean": "tinyint"}.get(word, word)
 
     def expression(self, expression: str, types: Mapping[str, int]) -> str | None:
-        """The expression that SQLite would get, if it has the same meaning here.
-
-        Two things differ: ``||`` is OR, and length counts bytes.
-        """
-        written = sqlite_expression(expression, types, _quote)
-        return None if written is None or "||" in written or "length(" in written else written
+        """See :func:`subscriber.targets.translate_expression.translate`."""
+        try:
+            return translate(expression, plain_columns(types, _quote), RULES)
+        except NotKnown:
+            return None
 
     def literal(self, value: Any) -> str | None:
         """See :meth:`DDL.literal`; supports bytes too."""
@@ -68,3 +67,13 @@ def _incremented(shape: TableShape) -> str | None:
 
 def _quote(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
+
+
+RULES: Final = Rules(
+    quote=_quote,
+    length="char_length",  # length counts bytes
+    concat="concat({left}, {right})",  # || is OR
+    date="DATE'{text}'",
+    distinct="NOT ({left} <=> {right})",
+)
+"""How expressions differ from PostgreSQL's."""

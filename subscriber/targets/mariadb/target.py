@@ -66,7 +66,12 @@ changed or not checked.
 
 
 CAPABILITIES: Final = Capabilities(
-    database="MariaDB", multi_rowcount=True, driver_cursor=True, signed_zero=False, stored_columns=False
+    database="MariaDB",
+    multi_rowcount=True,
+    driver_cursor=True,
+    signed_zero=False,
+    stored_columns=False,
+    parallel_ddl=True,
 )
 
 
@@ -115,6 +120,7 @@ def open_mariadb(url: sa.URL) -> Target:
         from subscriber.targets.mariadb.ddl import MariaDBDDL
         from subscriber.targets.mariadb.loading import MariaDBLoading
         from subscriber.targets.mariadb.matching import MariaDBMatching
+        from subscriber.targets.mariadb.objects import MariaDBObjects
         from subscriber.targets.mariadb.sequences import MariaDBSequences
         from subscriber.targets.mariadb.shapes import MariaDBShapes
         from subscriber.targets.mariadb.writing import MariaDBWriting
@@ -130,6 +136,7 @@ def open_mariadb(url: sa.URL) -> Target:
             ddl=ddl,
             sequences=MariaDBSequences(errors),
             row_versions=GenericRowVersions(),
+            objects=MariaDBObjects(engine, errors),
             bulk=MariaDBBulk(engine, matching, writing),
         )
 

@@ -59,10 +59,12 @@ STORED_ALIKE: Final = TEXTS | INTEGERS | {"decimal", "date", "uuid", "varbinary"
 Not included are CHAR, in which letters of different case may be equal, DOUBLE, and columns that can
 be ``ON UPDATE CURRENT_TIMESTAMP``, which changes them if SET does not name them.
 """
-_SIZED: Final = frozenset({"varchar", "char", "varbinary"})
-_BYTES: Final = {"tinytext": 255, "text": 65_535, "mediumtext": 16_777_215}
+SIZED: Final = frozenset({"varchar", "char", "varbinary"})
+BYTES: Final = {"tinytext": 255, "text": 65_535, "mediumtext": 16_777_215}
 """The maximum length, in bytes, of text types that are declared without a length."""
 TIMES: Final = frozenset({"datetime", "timestamp"})
+HELD_MOMENT: Final = r"^\d{4}-[^B]*$"
+"""The dates and timestamps that MariaDB has: from year 1 to 9999."""
 _BLOBS: Final = frozenset({"varbinary", "tinyblob", "blob", "mediumblob", "longblob"})
 
 _BIGINT, _BPCHAR, _VARCHAR, _DATE, _TIME, _TIMESTAMP, _TIMESTAMPTZ, _NUMERIC, _UUID = (
@@ -257,12 +259,12 @@ def as_stored(type_oid: int, column: TargetColumn, values: pa.Array) -> pa.Array
     elif column.storage == "decimal":
         check_number(column, values.cast(pa.string()))
     elif column.storage in TIMES or column.storage == "date":
-        check_moment(column, values, pc.match_substring_regex(values, r"^\d{4}-[^B]*$"))
+        check_moment(column, values, pc.match_substring_regex(values, HELD_MOMENT))
         if type_oid == _TIMESTAMPTZ:
             values = pc.replace_substring_regex(values, r"\+00$", "")
-    elif column.storage in _SIZED:
+    elif column.storage in SIZED:
         _check_length(column, values)
-    elif column.storage in _BYTES:
+    elif column.storage in BYTES:
         _check_bytes(column, values)
     return values
 
@@ -291,7 +293,7 @@ def _check_bytes(column: TargetColumn, values: pa.Array) -> None:
     # another character set it may have fewer bytes.
     blank = pc.fill_null(pc.ends_with(values.cast(pa.string()), " "), False)
     longest = pc.max(pc.binary_length(values.cast(pa.string()).filter(blank))).as_py()
-    if longest is not None and longest > _BYTES[column.storage]:
+    if longest is not None and longest > BYTES[column.storage]:
         raise UnsupportedValue(f"value too long for type {column.declared_type}", sqlstate="22001", column=column.name)
 
 

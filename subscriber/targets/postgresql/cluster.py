@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import sqlalchemy as sa
 
 from subscriber.targets.roles.errors import Errors
@@ -10,7 +12,8 @@ from subscriber.targets.roles.errors import Errors
 class PostgreSQLCluster:
     """See :class:`~subscriber.targets.roles.cluster.Cluster`."""
 
-    def __init__(self, errors: Errors) -> None:
+    def __init__(self, engine: sa.Engine, errors: Errors) -> None:
+        self._engine = engine
         self._errors = errors
 
     def has_database(self, connection: sa.Connection, system_identifier: str, database: str) -> bool:
@@ -20,3 +23,10 @@ class PostgreSQLCluster:
                 "SELECT system_identifier::text, current_database()::text FROM pg_control_system()"
             ).one()
         return tuple(here) == (system_identifier, database)
+
+    def conninfo(self) -> str:
+        """See :meth:`Cluster.conninfo`."""
+        arguments = self._engine.dialect.create_connect_args(self._engine.url)[1]
+        driver: Any = self._engine.dialect.dbapi
+        text: str = driver.conninfo.make_conninfo(**{key: arguments[key] for key in arguments if key != "context"})
+        return text

@@ -39,7 +39,8 @@ class PostgreSQLLoading(GenericLoading):
         With the binary format the server needs little more than half the time.
         """
         same = all(
-            load.type_oid in _SAME_IN_BINARY and load.column.storage == type_name(load.type_oid) for load in columns
+            load.type_oid in _SAME_IN_BINARY and load.column.storage == type_name(load.type_oid) and not load.replaced
+            for load in columns
         )
         return "binary" if columns and same else "text"
 

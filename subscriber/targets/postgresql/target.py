@@ -41,6 +41,7 @@ CAPABILITIES: Final = Capabilities(
     transactional_ddl=True,
     statement_snapshots=True,
     column_case=True,
+    parallel_ddl=True,
 )
 
 
@@ -72,6 +73,7 @@ def open_postgresql(url: sa.URL) -> Target:
         from subscriber.targets.postgresql.ddl import PostgreSQLDDL
         from subscriber.targets.postgresql.loading import PostgreSQLLoading
         from subscriber.targets.postgresql.matching import PostgreSQLMatching
+        from subscriber.targets.postgresql.objects import PostgreSQLObjects
         from subscriber.targets.postgresql.row_versions import PostgreSQLRowVersions
         from subscriber.targets.postgresql.sequences import PostgreSQLSequences
         from subscriber.targets.postgresql.shapes import PostgreSQLShapes
@@ -87,6 +89,7 @@ def open_postgresql(url: sa.URL) -> Target:
             ddl=PostgreSQLDDL(engine),
             sequences=PostgreSQLSequences(errors),
             row_versions=PostgreSQLRowVersions(),
+            objects=PostgreSQLObjects(engine, errors),
             bulk=PostgreSQLBulk(engine, errors, transactions, matching, origins),
         )
 
@@ -103,7 +106,7 @@ def open_postgresql(url: sa.URL) -> Target:
         prepared=PostgreSQLPrepared(engine, errors, transactions, origins),
         origins=origins,
         run_lock=PostgreSQLRunLock(engine, errors),
-        cluster=PostgreSQLCluster(errors),
+        cluster=PostgreSQLCluster(engine, errors),
     )
 
 

@@ -15,3 +15,7 @@ class Cluster(Protocol):
         identifier.
         """
         ...
+
+    def conninfo(self) -> str:
+        """The target as a libpq connection string; it may hold a password."""
+        ...

@@ -20,7 +20,9 @@ class Loading(Protocol):
     """Writes blocks of COPY data to a table."""
 
     def block_format(self, columns: Sequence[LoadColumn]) -> BlockFormat:
-        """The format of the blocks that :meth:`loader` accepts for these columns."""
+        """The format of the blocks that :meth:`loader` accepts for these columns; text or Arrow if
+        values of one of them are replaced.
+        """
         ...
 
     def loader(

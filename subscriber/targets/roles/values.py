@@ -50,6 +50,20 @@ class Values(Protocol):
         """
         ...
 
+    def unrepresentable_values(self, type_oid: int, column: TargetColumn, values: pa.Array) -> pa.Array:
+        """For each value whether the column cannot hold it: a mask without NULLs.
+
+        It is true for every value for which :meth:`bind_values` raises, and for values that the
+        database itself is known to refuse because of the column's type. It is false for NULL. A
+        value that only a constraint, a trigger or an unknown type refuses is not included.
+
+        Args:
+            type_oid: the publisher's type.
+            column: the target's column, which :meth:`check_column` has accepted.
+            values: values of the publisher's column.
+        """
+        ...
+
     def refused_binary(self, type_oid: int, column: TargetColumn, number: int | None = None) -> UnsupportedValue | None:
         """The error to raise for a value in binary format that the column does not read (rules C5,
         D7).
@@ -60,6 +74,14 @@ class Values(Protocol):
             type_oid: the publisher's type.
             column: the target's column.
             number: the number of the column in the stream, from 1; None in a copy.
+        """
+        ...
+
+    def read_as(self, type_oid: int, column: TargetColumn) -> int | None:
+        """The PostgreSQL type as which ``column`` reads the text of a value of another type.
+
+        None if the column stores the values of the type as they are, or if it is not known how it
+        reads them.
         """
         ...
 

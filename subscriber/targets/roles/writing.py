@@ -40,6 +40,20 @@ class Writing(Protocol):
         """
         ...
 
+    def delete_all(self, connection: sa.Connection, table: TargetTable) -> None:
+        """Delete all rows of ``table`` so that they can be rolled back, and no rows of other
+        tables.
+
+        Foreign keys are treated as in a replicated DELETE: where the session does not enforce them,
+        rows that refer to the deleted ones stay. Tables that inherit are not touched.
+
+        Raises:
+            ConflictError: 23503, a foreign key of another table forbids it, or would delete or
+                change rows of that table.
+            TargetRelationError: 55000, a trigger has left rows.
+        """
+        ...
+
     def override_identity(self, insert: str) -> str:
         """The INSERT statement in a form that can also write identity columns."""
         ...

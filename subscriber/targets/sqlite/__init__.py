@@ -11,5 +11,5 @@ many rows of it by ``bulk``) or by ``loading`` (the initial copy).
 What is not here: the Protocols of the roles are in :mod:`subscriber.targets.roles`, and the general
 implementation that this folder overrides is in :mod:`subscriber.targets.generic`. The run lock of a
 file is in :mod:`subscriber.targets.run_lock`. Translation of expressions is in
-:mod:`subscriber.targets.default_expressions`.
+:mod:`subscriber.targets.translate_expression`.
 """

@@ -23,6 +23,14 @@ class SQLiteValues(GenericValues):
         del values  # SQLite has no type that stores only some of the values
         return sqlite_values.accepts_all(type_oid, type_modifier, column)
 
+    def unrepresentable_values(self, type_oid: int, column: TargetColumn, values: pa.Array) -> pa.Array:
+        """See :func:`subscriber.targets.sqlite.values.unrepresentable_values`."""
+        return sqlite_values.unrepresentable_values(type_oid, column, values)
+
     def bind_values(self, type_oid: int, column: TargetColumn, values: pa.Array) -> list[Any]:
         """See :func:`subscriber.targets.sqlite.values.bind_values`."""
         return sqlite_values.bind_values(type_oid, column, values)
+
+    def read_as(self, type_oid: int, column: TargetColumn) -> int | None:
+        """See :func:`subscriber.targets.sqlite.values.conversion_of`."""
+        return sqlite_values.conversion_of(type_oid, column)

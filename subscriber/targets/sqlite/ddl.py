@@ -9,10 +9,10 @@ import sqlalchemy as sa
 from sqlalchemy.schema import ExecutableDDLElement
 
 from subscriber.schema.shape import ColumnShape, TableShape, UniqueKey
-from subscriber.targets.default_expressions import sqlite_expression
 from subscriber.targets.generic.ddl import GenericDDL
 from subscriber.targets.sqlite import values as sqlite_values
 from subscriber.targets.target_table import AutoIncrement
+from subscriber.targets.translate_expression import NotKnown, Rules, plain_columns, translate
 
 
 class SQLiteDDL(GenericDDL):
@@ -32,8 +32,16 @@ class SQLiteDDL(GenericDDL):
         return sqlite_values.affinity(declared)
 
     def expression(self, expression: str, types: Mapping[str, int]) -> str | None:
-        """See :func:`subscriber.targets.default_expressions.sqlite_expression`."""
-        return sqlite_expression(expression, types, self._engine.dialect.identifier_preparer.quote)
+        """See :func:`subscriber.targets.translate_expression.translate`."""
+        try:
+            return translate(expression, plain_columns(types, self.rules.quote), self.rules)
+        except NotKnown:
+            return None
+
+    @property
+    def rules(self) -> Rules:
+        """How expressions differ from PostgreSQL's."""
+        return Rules(quote=self._engine.dialect.identifier_preparer.quote, distinct="{left} IS NOT {right}")
 
     def literal(self, value: Any) -> str | None:
         """See :meth:`DDL.literal`; supports blobs too, and a backslash is an ordinary character."""

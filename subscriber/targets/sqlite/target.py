@@ -81,6 +81,7 @@ def open_sqlite(url: sa.URL) -> Target:
     sa.event.listen(engine, "begin", begin_immediately)
     file = str(url.database)
     errors = SQLiteErrors(file)
+    transactions = SQLiteTransactions(engine, errors, file)
 
     def table_roles() -> TableRoles:
         from subscriber.targets.generic.row_versions import GenericRowVersions
@@ -89,20 +90,23 @@ def open_sqlite(url: sa.URL) -> Target:
         from subscriber.targets.sqlite.ddl import SQLiteDDL
         from subscriber.targets.sqlite.loading import SQLiteLoading
         from subscriber.targets.sqlite.matching import SQLiteMatching
+        from subscriber.targets.sqlite.objects import SQLiteObjects
         from subscriber.targets.sqlite.sequences import SQLiteSequences
         from subscriber.targets.sqlite.shapes import SQLiteShapes
         from subscriber.targets.sqlite.writing import SQLiteWriting
 
         values, matching, writing = SQLiteValues(), SQLiteMatching(), SQLiteWriting(errors)
+        ddl = SQLiteDDL(engine)
         return TableRoles(
             shapes=SQLiteShapes(errors),
             values=values,
             matching=matching,
             writing=writing,
             loading=SQLiteLoading(engine, errors, values, writing),
-            ddl=SQLiteDDL(engine),
+            ddl=ddl,
             sequences=SQLiteSequences(errors),
             row_versions=GenericRowVersions(),
+            objects=SQLiteObjects(engine, errors, transactions, ddl.rules),
             bulk=SQLiteBulk(engine, errors, values, matching, writing),
         )
 
@@ -111,7 +115,7 @@ def open_sqlite(url: sa.URL) -> Target:
         engine=engine,
         capabilities=CAPABILITIES,
         errors=errors,
-        transactions=SQLiteTransactions(engine, errors, file),
+        transactions=transactions,
         open_table_roles=table_roles,
         run_lock=FileRunLock(file),
         file=Path(file),

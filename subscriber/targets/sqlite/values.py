@@ -43,8 +43,16 @@ import pyarrow.compute as pc
 from subscriber.errors import TargetRelationError
 from subscriber.targets import conversion
 from subscriber.targets.conversion import converted, converts
-from subscriber.targets.declared_columns import check_digits, check_text_length, declared_length
+from subscriber.targets.declared_columns import (
+    check_digits,
+    check_text_length,
+    declared_length,
+    none_of,
+    too_long,
+    unfit_digits,
+)
 from subscriber.targets.target_table import TargetColumn
+from subscriber.targets.unrepresentable import refused_one_by_one
 from subscriber.types import BUILT_IN_TYPES, declared_type, family_of, type_name
 
 INTEGER, TEXT, BLOB, REAL, NUMERIC = "INTEGER", "TEXT", "BLOB", "REAL", "NUMERIC"
@@ -105,7 +113,7 @@ def check_column(type_oid: int, column: TargetColumn) -> None:
         TargetRelationError: with the column's name, its declared type, and a declaration that
             works.
     """
-    if column.storage in _allowed(type_oid) or _conversion(type_oid, column) is not None:
+    if column.storage in _allowed(type_oid) or conversion_of(type_oid, column) is not None:
         return
     name = type_name(type_oid)
     raise TargetRelationError(
@@ -116,7 +124,7 @@ def check_column(type_oid: int, column: TargetColumn) -> None:
     )
 
 
-def _conversion(type_oid: int, column: TargetColumn) -> int | None:
+def conversion_of(type_oid: int, column: TargetColumn) -> int | None:
     """The PostgreSQL type as which values of another type are read before they are bound.
 
     None if values are not converted.
@@ -200,7 +208,7 @@ def bind_values(type_oid: int, column: TargetColumn, values: pa.Array) -> list[A
     Raises:
         UnsupportedValue: a value does not have the column's declared type.
     """
-    into = _conversion(type_oid, column)
+    into = conversion_of(type_oid, column)
     if into is not None:
         type_oid, values = into, converted(into, column, values)
     arrow_type = values.type
@@ -218,11 +226,23 @@ def bind_values(type_oid: int, column: TargetColumn, values: pa.Array) -> list[A
     return bound
 
 
+def unrepresentable_values(type_oid: int, column: TargetColumn, values: pa.Array) -> pa.Array:
+    """For each value whether :func:`bind_values` refuses it."""
+    if conversion_of(type_oid, column) is not None:
+        return refused_one_by_one(lambda some: bind_values(type_oid, column, some), values)
+    word, sized, _ = column.declared_type.partition("(")
+    if not sized or not pa.types.is_string(values.type):
+        return none_of(values)
+    if word == _DECLARED_NUMERIC:
+        return unfit_digits(column, values)
+    return too_long(column, values) if word == _DECLARED_VARCHAR else none_of(values)
+
+
 def accepts_all(type_oid: int, type_modifier: int, column: TargetColumn) -> bool:
     """Whether a column accepts every value of a type: values are not read as another type, and the
     declaration has no size, or that of the publisher's type.
     """
-    if column.storage not in _allowed(type_oid) or _conversion(type_oid, column) is not None:
+    if column.storage not in _allowed(type_oid) or conversion_of(type_oid, column) is not None:
         return False
     is_sized = "(" in column.declared_type
     return not is_sized or column.declared_type == declaration(type_oid, declared_type(type_oid, type_modifier))

@@ -27,8 +27,12 @@ def test_the_catalog_is_created_once(engine):
     catalog.ensure_catalog(engine)
     tables = set(sa.inspect(engine).get_table_names())
     assert tables == {
+        "subscriber_apply_hold",
+        "subscriber_cutover",
         "subscriber_conflict",
         "subscriber_control",
+        "subscriber_replaced_row",
+        "subscriber_replaced_value",
         "subscriber_runner",
         "subscriber_relation_shape",
         "subscriber_schema_change",

@@ -7,7 +7,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from subscriber.catalog import Runner, read_runner, write_runner
+from subscriber.catalog import Runner, is_alive, read_runner, write_runner
+from subscriber.catalog.runner import STALE_SECONDS
 
 RUNNER = Runner(
     host="db1",
@@ -36,3 +37,13 @@ def test_each_run_replaces_the_one_before(connection):
 def test_the_heartbeat_has_an_age(ago, least, most):
     written = datetime.now(UTC) - ago
     assert least <= replace(RUNNER, heartbeat_at=written.isoformat()).heartbeat_age <= most
+
+
+def test_a_run_is_alive_by_its_lock_or_without_a_lock_by_a_recent_heartbeat():
+    now = datetime.now(UTC)
+    young, old = (now.isoformat(), (now - timedelta(seconds=STALE_SECONDS + 1)).isoformat())
+    runner = Runner("h", 1, old, young)
+    assert [is_alive(replace(runner, heartbeat_at=moment), locked) for moment in (young, old) for locked in (True, False, None)] == [
+        True, False, True, True, False, False,
+    ]  # fmt: skip
+    assert not is_alive(replace(runner, ended_at=young), None)

@@ -132,3 +132,28 @@ def test_the_states_for_caching_have_no_value_that_changes_more_often(connection
         ("public", "handed_over"): 20,
         ("public", "ready"): INVALID_LSN,
     }
+
+
+def test_a_copy_that_replaces_rows_is_marked_until_it_has_ended(connection):
+    add(connection, state=RelationState.READY)
+    catalog.replace_relations(connection, 1, [("public", "t"), ("public", "unknown")])
+    (relation,) = catalog.relations_of(connection, 1)
+    assert (relation.state, relation.replaces) == (RelationState.INIT, True)
+    for state, replaces in (("d", True), ("f", False), ("s", False), ("r", False)):
+        relation = catalog.advance_relation(connection, 1, relation, RelationState(state), LSN(10))
+        assert relation.replaces == replaces
+        assert catalog.relations_of(connection, 1) == [relation]
+
+
+def test_a_copy_that_began_before_rows_were_to_be_replaced_cannot_go_on(connection):
+    """The state is the same, but the copy would leave the old rows."""
+    relation = add(connection)
+    catalog.replace_relations(connection, 1, [("public", "t")])
+    with pytest.raises(ProgressConflict):
+        catalog.advance_relation(connection, 1, relation, RelationState.DATASYNC)
+
+
+def test_a_table_that_is_added_anew_does_not_replace_rows(connection):
+    add(connection)
+    catalog.replace_relations(connection, 1, [("public", "t")])
+    assert not add(connection).replaces

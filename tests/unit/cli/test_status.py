@@ -14,6 +14,7 @@ from subscriber.errors import TargetUnavailable
 from subscriber.runtime.status_file import StatusFile
 from subscriber.runtime.subscription_status import (
     CopyFigures,
+    HoldStatus,
     RelationStatus,
     RunnerStatus,
     SlotStatus,
@@ -149,6 +150,25 @@ RUNNER = RunnerStatus(
 def test_the_page_shows_whether_a_run_is_alive(printed, runner, line):
     """With nobody running it used to say a lag of 0.0 s, and nothing else."""
     assert line in printed(replace(STATUS, runner=runner))
+
+
+@pytest.mark.parametrize(
+    ("hold", "line"),
+    [
+        (
+            HoldStatus("db1", 4711, "noon", "held", "0/200"),
+            "the apply of shop is held at 0/200 by process 4711 on host db1, since noon",
+        ),
+        (
+            HoldStatus("db1", 4711, "noon", "paused", "0/200"),
+            "the apply of shop is paused until it is at 0/200 by process 4711",
+        ),
+        (HoldStatus("db1", 4711, "noon", "requested", None), "the apply of shop is to be held by process 4711"),
+    ],
+)
+def test_a_command_that_holds_the_apply_is_shown(printed, hold, line):
+    assert line in printed(replace(STATUS, hold=hold))
+    assert "the apply of" not in printed(STATUS)
 
 
 SLOT = SlotStatus(False, "0/200", "reserved", 123_456_789, 2_000_000, None)

@@ -18,10 +18,11 @@ from subscriber.commands.subscription_statements import (
     Query,
     RefreshPublication,
     RefreshSequences,
+    RefreshTables,
     RenameSubscription,
 )
 from subscriber.errors import NotSupportedError, SQLSyntaxError, UsageError
-from subscriber.publication.publication_statements import PublicationCommand
+from subscriber.publication.publication_statements import PublicationCommand, RelationName
 from subscriber.sql.option_list import Option, OptionList
 
 
@@ -120,6 +121,11 @@ def test_slot_name_none_is_no_slot():
             RefreshPublication("s", OptionList((Option("copy_data", 0, 47),))),
         ),
         ("REFRESH SEQUENCES", RefreshSequences("s")),
+        ("REFRESH TABLE t", RefreshTables("s", (RelationName("t"),))),
+        (
+            'REFRESH TABLE a.T, "A"."t.u"',
+            RefreshTables("s", (RelationName("t", "a"), RelationName("t.u", "A"))),
+        ),
         ("ENABLE", AlterEnabled("s", enabled=True)),
         ("disable", AlterEnabled("s", enabled=False)),
         ("SET (slot_name = NONE)", AlterOptions("s", OptionList((Option("slot_name", "none", 26),)))),

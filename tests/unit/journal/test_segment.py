@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from subscriber.errors import JournalCorrupt, JournalGap
-from subscriber.journal.segment import Entry, Kind, Segment, check_chain, group_entries, parse_segment_name
+from subscriber.journal.segment import Entry, Kind, Segment, check_chain, ends_within, group_entries, parse_segment_name
 from subscriber.lsn import LSN, MAX_LSN
 
 lsns = st.integers(0, MAX_LSN).map(LSN)
@@ -132,3 +132,30 @@ def test_entries_before_the_beginning_do_not_belong_to_the_chain():
 
 def test_an_empty_journal_is_a_chain():
     check_chain(LSN(0x100), [])
+
+
+def test_a_batch_may_end_at_each_entry_up_to_a_bound():
+    entries = [entry(1, 2), entry(2, 4, Kind.PREPARED, 7), entry(4, 6, xid=8), entry(6, 9)]
+    assert [end for end, _ in ends_within(entries, None)] == [2, 4, 6, 9]
+    assert [end for end, _ in ends_within(entries, LSN(4))] == [2, 4]
+    assert [end for end, _ in ends_within(entries, LSN(5))] == [2, 4], "a transaction is not divided"
+    assert [end for end, _ in ends_within(entries, LSN(7))] == [2, 4, 6, 7], "a run of transactions is divided"
+    assert [end for end, _ in ends_within(entries, LSN(1))] == []
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 9), st.sampled_from(["run", "one", "prepared"])), max_size=8), st.integers(0, 80)
+)
+def test_a_batch_never_ends_beyond_the_bound_nor_inside_a_transaction(sizes, bound):
+    entries, begin = [], 0
+    for size, kind in sizes:
+        xid = 0 if kind == "run" else 7
+        entries.append(entry(begin, begin + size, Kind.PREPARED if kind == "prepared" else Kind.TRANSACTIONS, xid))
+        begin += size
+    ends = [end for end, _ in ends_within(entries, LSN(bound))]
+    assert ends == sorted(set(ends))
+    for end in ends:
+        assert end <= bound
+        assert all(one.segments[0].is_run for one in entries if one.begin < end < one.end)
+    left = [one for one in entries if one.end > max(ends, default=0)]
+    assert all(one.end > bound for one in left), "nothing that may be applied is left out"

@@ -36,6 +36,6 @@ def test_hidden_rows_are_a_fail_because_a_copy_leaves_them_out_silently():
 def test_what_is_not_replicated_has_number_and_first_names():
     objects = [UnreplicatedObjects("views", 7, ("a", "b")), UnreplicatedObjects("unlogged tables", 1, ("u",))]
     assert [(one.severity, one.object, one.message) for one in list_unreplicated(objects)] == [
-        ("INFO", "views", "7: a, b and 5 more"),
-        ("WARN", "unlogged tables", "1: u"),
+        ("INFO", "views", "7 are not replicated: a, b and 5 more"),
+        ("WARN", "unlogged tables", "1 is not replicated: u"),
     ]

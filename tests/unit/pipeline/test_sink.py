@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -28,6 +29,7 @@ from subscriber.journal.storage import LocalStorage
 from subscriber.lsn import LSN
 from subscriber.pipeline import frame_source
 from subscriber.pipeline import tail as tail_module
+from subscriber.pipeline.apply_bound import ApplyBound
 from subscriber.pipeline.frame_source import FrameSource, FrameStreamReader
 from subscriber.pipeline.sink import BatchSink
 from subscriber.pipeline.tail import Tail
@@ -39,7 +41,16 @@ from subscriber.stages import decode_frames
 from subscriber.stages.emulate import emulate
 from subscriber.targets import Target
 from tests.frames import frame, transaction, values
-from tests.journals import T, insert, passed, publish, segment_files, three_transactions, writing
+from tests.journals import (
+    T,
+    insert,
+    passed,
+    publish,
+    segment_files,
+    three_large_transactions,
+    three_transactions,
+    writing,
+)
 from tests.publications import entry, table, tables
 from tests.waits import PATIENCE, wait_until
 
@@ -405,7 +416,8 @@ class Stream:
         rows = [
             row for partition in reader.partitions({"lsn": "0/100"}, {"lsn": "0/200"}) for row in reader.read(partition)
         ]
-        tail = Tail(reader, self.progress_file, self.stop)
+        self.bound = ApplyBound()
+        tail = Tail(reader, self.progress_file, self.stop, self.bound)
         self.sink = BatchSink(
             applier,
             folder,
@@ -415,6 +427,7 @@ class Stream:
             reader,
             self._on_failure,
             tail,
+            bound=self.bound,
         )
         batch: Any = None
         self.thread = threading.Thread(target=self.sink, args=(batch, 0), daemon=True)
@@ -542,3 +555,134 @@ def test_a_query_that_is_to_end_before_its_first_batch_ends_at_once(starting):
     starting.stop.set()
     assert starting.sink.idle.wait(PATIENCE)
     assert starting.sink.failure is None
+
+
+# A bound ------------------------------------------------------------------------------------------
+
+
+def settles(target: Target, expected: tuple[list[int], int]) -> None:
+    """Wait until the target is in this state, and check that it stays so for a moment."""
+    wait_until(lambda: state(target) == expected)
+    time.sleep(0.1)
+    assert state(target) == expected
+
+
+def test_the_end_of_the_journal_is_applied_up_to_the_bound_and_from_there_when_it_is_gone(stream, target):
+    stream.bound.position = LSN(0x350)
+    stream.thread.start()
+    settles(target, ([1, 2], 0x350))
+    stream.bound.position = LSN(0x400)
+    settles(target, ([1, 2, 3], 0x400))
+    with writing(stream.journal, applied=0x400) as journal:
+        publish(journal, 0x500, transaction(0x500, T, insert(4)))
+    settles(target, ([1, 2, 3], 0x400))
+    stream.bound.position = None
+    settles(target, ([1, 2, 3, 4], 0x500))
+
+
+@pytest.mark.parametrize(("bound", "expected"), [(0, ([], 0x100)), (0x1F0, ([], 0x1F0)), (0x200, ([1], 0x200))])
+def test_a_micro_batch_of_spark_waits_for_the_bound(stream, target, bound, expected):
+    """Spark's batch ends at 0/200."""
+    stream.bound.position = LSN(bound)
+    stream.thread.start()
+    settles(target, expected)
+    stream.bound.position = None
+    settles(target, ([1, 2, 3], 0x400))
+
+
+def test_what_spark_has_planned_beyond_the_bound_is_divided_at_the_bound(applier, target, tmp_path):
+    """commit_order: the rest of the micro-batch follows when the bound is gone."""
+    journal = tmp_path / "journal"
+    three_large_transactions(journal)
+    batch: Any = Batch(journal, "0/400", tmp_path)
+    bound = ApplyBound(LSN(0x310))
+    sink = BatchSink(
+        applier,
+        tmp_path,
+        LSN(0x100),
+        lambda _result: None,
+        lambda _batch: batch.rows(),
+        reader_of(journal),
+        bound=bound,
+    )
+    thread = threading.Thread(target=sink, args=(batch, 0), daemon=True)
+    thread.start()
+    settles(target, ([1, 2], 0x300))
+    assert (batch.read, batch.open) == (0, 0), "no job of Spark is open while it waits"
+    bound.position = None
+    thread.join(PATIENCE)
+    assert state(target) == ([1, 2, 3], 0x400)
+
+
+def test_a_run_of_transactions_is_divided_at_the_bound(applier, target, tmp_path):
+    """Small transactions that arrive together are one entry of the journal."""
+    journal = tmp_path / "journal"
+    with writing(journal) as opened:
+        together = [*transaction(0x200, T, insert(1)), *transaction(0x300, insert(2)), *transaction(0x400, insert(3))]
+        publish(opened, 0x400, together)
+    batch: Any = Batch(journal, "0/400", tmp_path)
+    bound = ApplyBound(LSN(0x310))
+    sink = BatchSink(
+        applier,
+        tmp_path,
+        LSN(0x100),
+        lambda _result: None,
+        lambda _batch: batch.rows(),
+        reader_of(journal),
+        bound=bound,
+    )
+    thread = threading.Thread(target=sink, args=(batch, 0), daemon=True)
+    thread.start()
+    settles(target, ([1, 2], 0x310))
+    bound.position = None
+    thread.join(PATIENCE)
+    assert state(target) == ([1, 2, 3], 0x400)
+
+
+def test_a_batch_that_has_got_its_turn_asks_for_the_bound_again(applier, target, tmp_path):
+    """It may have waited for its turn for an hour."""
+    journal = tmp_path / "journal"
+    three_transactions(journal)
+    batch: Any = Batch(journal, "0/400", tmp_path)
+    bound, turn = ApplyBound(), threading.Lock()
+    sink = BatchSink(
+        applier,
+        tmp_path,
+        LSN(0x100),
+        lambda _result: None,
+        lambda _batch: batch.rows(),
+        reader_of(journal),
+        turn=turn,
+        bound=bound,
+    )
+    thread = threading.Thread(target=sink, args=(batch, 0), daemon=True)
+    with turn:
+        thread.start()
+        time.sleep(0.1)
+        bound.position = LSN(0)
+    settles(target, ([], 0x100))
+    bound.position = None
+    thread.join(PATIENCE)
+    assert state(target) == ([1, 2, 3], 0x400)
+
+
+def test_a_change_that_cannot_be_applied_does_not_go_beyond_the_bound_when_it_can(stream, target):
+    with target.begin() as connection:
+        connection.exec_driver_sql("INSERT INTO t VALUES (2, 'in the way')")
+    stream.thread.start()
+    wait_until(lambda: len(stream.failures) > 1)
+    stream.bound.position = LSN(0x300)
+    with target.begin() as connection:
+        connection.exec_driver_sql("DELETE FROM t WHERE a = 2")
+    settles(target, ([1, 2], 0x300))
+    stream.bound.position = None
+    settles(target, ([1, 2, 3], 0x400))
+
+
+def test_a_wait_for_the_bound_ends_when_the_query_is_to_end(stream):
+    stream.bound.position = LSN(0)
+    stream.thread.start()
+    time.sleep(0.05)
+    stream.stop.set()
+    stream.thread.join(PATIENCE)
+    assert stream.sink.failure is None

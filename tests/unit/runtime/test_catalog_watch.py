@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from subscriber import catalog
-from subscriber.catalog import RelationState
+from subscriber.catalog import ApplyHold, RelationState
 from subscriber.commands.wake import wake_run, watched_folder
 from subscriber.errors import SubscriberError, TargetError, TargetUnavailable
 from subscriber.runtime import catalog_watch
@@ -60,6 +60,14 @@ def test_enabled_subscriptions_are_wanted_with_their_tables_and_disabled_ones_ar
     assert subscription == enabled
     assert [(one.name, one.state) for one in states] == [("a", RelationState.INIT)]
     assert {one.subid for one in watch.subscriptions} == {enabled.subid, disabled.subid}
+
+
+def test_holds_are_read_with_the_subscriptions(watch, target):
+    hold = ApplyHold(create_subscription(target).subid, "a", "db1", 4711, "since", "now")
+    with target.begin() as connection:
+        catalog.insert_hold(connection, hold)
+    watch.look()
+    assert watch.holds == {hold.subid: hold}
 
 
 def test_the_catalog_is_read_only_when_its_time_has_come(watch, target):

@@ -7,14 +7,13 @@ from __future__ import annotations
 import threading
 import time
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 import pytest
 
-from subscriber.catalog import Runner
 from subscriber.errors import TargetUnavailable
 from subscriber.runtime import heartbeat
-from subscriber.runtime.heartbeat import beating, is_alive
+from subscriber.runtime.heartbeat import beating
 from subscriber.runtime.read_status import runner_status
 from subscriber.runtime.subscription_status import RunnerStatus
 from subscriber.targets import Target
@@ -85,13 +84,3 @@ def test_a_heartbeat_has_the_start_of_the_batch_in_progress_if_the_target_has_se
         wait_until(lambda: known(target))
     since = datetime.fromisoformat(last(target).busy_since or "")
     assert 59 < (datetime.now(UTC) - since).total_seconds() < 60 + PATIENCE
-
-
-def test_a_run_is_alive_by_its_lock_or_without_a_lock_by_a_recent_heartbeat():
-    now = datetime.now(UTC)
-    young, old = (now.isoformat(), (now - timedelta(seconds=heartbeat.STALE_SECONDS + 1)).isoformat())
-    runner = Runner("h", 1, old, young)
-    assert [is_alive(replace(runner, heartbeat_at=moment), locked) for moment in (young, old) for locked in (True, False, None)] == [
-        True, False, True, True, False, False,
-    ]  # fmt: skip
-    assert not is_alive(replace(runner, ended_at=young), None)

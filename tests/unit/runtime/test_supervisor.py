@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from subscriber import catalog
+from subscriber.catalog import ApplyHold, HoldState
 from subscriber.errors import JournalUnavailable, TargetError, UsageError
 from subscriber.journal.sparing import Sparing
 from subscriber.lsn import LSN
@@ -162,6 +163,31 @@ def test_a_supervisor_that_is_woken_does_not_wait_for_its_next_tick(target, monk
     monkeypatch.setattr("subscriber.runtime.catalog_watch._LEAST_SECONDS", 3600.0)
     run.at_tick = lambda one: one._state.wake()
     run.until(lambda: run.ticks["s2"] > 5)
+
+
+def test_a_hold_is_obeyed_from_the_first_tick_of_a_worker_on_and_only_by_its_subscription(target, monkeypatch):
+    """any_crash: the run that was held before may have been killed."""
+    hold = ApplyHold(1, "a", "db1", 4711, "since", "now", HoldState.HELD, LSN(50), LSN(50))
+    with target.begin() as connection:
+        catalog.insert_hold(connection, hold)
+    run, bounds = Run(target, monkeypatch), set()
+    run.at_tick = lambda one: bounds.add((name_of(one), one._holding.bound.position))
+    run.until(lambda: run.ticks["s2"] > 5)
+    assert bounds == {("s1", LSN(0)), ("s2", None)}
+
+
+def test_a_hold_does_not_grow_old_while_the_catalog_cannot_be_read(target, monkeypatch):
+    run, lost = Run(target, monkeypatch), []
+    monkeypatch.setattr(SubscriptionWorker, "lose_sight", lambda one: lost.append(name_of(one)))
+    watch = run.supervisor.catalog_watch
+
+    def at_tick(_one: SubscriptionWorker) -> None:
+        watch.failed_looks = 1
+
+    run.at_tick = at_tick
+    monkeypatch.setattr(watch, "is_due", lambda: not watch.looks)
+    run.until(lambda: run.ticks["s2"] > 5)
+    assert {"s1", "s2"} == set(lost)
 
 
 def watched(ask: Callable[[], tuple[LSN, LSN]]) -> Sparing[tuple[LSN, LSN]]:

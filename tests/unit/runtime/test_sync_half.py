@@ -166,6 +166,19 @@ def test_with_every_table_ready_two_phase_is_enabled_without_a_round(half, targe
     assert half.picture() == SyncPicture()
 
 
+def test_no_table_becomes_ready_while_the_apply_is_held(half, target, tmp_path):
+    """Its rows may be from after the LSN of the hold."""
+    half._state.consumers = JournalConsumers(str(tmp_path), "8c1f" * 8, 1, subscription="s", place="")
+    set_state(target, "a", SYNCED, 300)
+    read_relations(half)
+    half._state.is_held = True
+    half.synchronize()
+    assert stored_states(target) == {"a": ("s", 300)}
+    half._state.is_held = False
+    half.synchronize()
+    assert stored_states(target) == {"a": ("r", 300)}
+
+
 def test_after_a_round_the_states_that_it_has_stored_are_read_at_once(half, target, tmp_path):
     """The catalog is read a few times a second otherwise, and the table is ready only then."""
     woken: list[int] = []

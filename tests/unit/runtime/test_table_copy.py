@@ -18,7 +18,7 @@ from subscriber.runtime.copy_progress import Copies
 from subscriber.runtime.sync_catalog import SyncCatalog
 from subscriber.runtime.table_copy import TableCopy
 from subscriber.targets import Interruption
-from tests.subscriptions import stored_relations
+from tests.subscriptions import stored_relations, stored_subscription
 from tests.table_syncs import DATASYNC, INIT, TARGET, Scene, raising
 
 SNAPSHOT = Snapshot("00000003-1", LSN(100))
@@ -132,3 +132,49 @@ def test_a_copy_that_fails_is_no_longer_shown(scene, copying):
     with pytest.raises(ConflictError):
         copying.run()
     assert (copying.copies.current(), copying.table_copy.loads_since) == ([], None)
+
+
+# REFRESH TABLE ------------------------------------------------------------------------------------
+
+
+def refresh(scene) -> None:
+    with scene.target.begin() as connection:
+        catalog.replace_relations(connection, 1, [("public", "a")])
+
+
+def test_a_copy_that_replaces_rows_deletes_the_old_ones_in_its_transaction(scene, copying):
+    scene.table("a", catalog.RelationState.READY)
+    scene.insert("a", 1)
+    scene.insert("a", 7)
+    refresh(scene)
+    seen: list[list[int]] = []
+    scene.copy = lambda _table: seen.append(scene.rows("a"))  # another connection
+    assert copying.run().state.value == "f"
+    assert seen == [[1, 7]]
+    assert scene.rows("a") == [1]
+
+
+def test_a_copy_that_fails_leaves_the_old_rows_and_the_next_one_replaces_them(scene, copying):
+    """progress_with_data"""
+    scene.table("a", catalog.RelationState.READY)
+    scene.insert("a", 7)
+    refresh(scene)
+    scene.copy = raising(ConflictError("duplicate key"))
+    with pytest.raises(ConflictError):
+        copying.run()
+    assert (scene.states(), scene.rows("a")) == ({"a": ("d", None)}, [7])
+    scene.copy = lambda _table: None
+    copying.run()
+    assert (scene.states(), scene.rows("a")) == ({"a": ("f", 100)}, [1])
+
+
+def test_the_rows_are_deleted_in_the_table_of_the_map(scene, copying):
+    scene.table("a", catalog.RelationState.READY)
+    scene.insert("a", 7)
+    scene.insert("b", 8)
+    with scene.target.begin() as connection:
+        change_the_map(connection)
+    refresh(scene)
+    copying.table_copy._states.subscription = stored_subscription(scene.target)
+    copying.run()
+    assert (scene.rows("a"), scene.rows("b")) == ([1, 7], []), "the simulated copy writes to a"

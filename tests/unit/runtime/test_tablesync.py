@@ -22,6 +22,7 @@ from subscriber.errors import (
 from subscriber.lsn import INVALID_LSN
 from subscriber.runtime import tablesync
 from tests.table_syncs import DATASYNC, FINISHED, SOON, failing, raising
+from tests.waits import wait_until
 
 # Copy ---------------------------------------------------------------------------------------------
 
@@ -253,3 +254,32 @@ def test_the_apply_worker_does_not_wait_for_long_copies(scene, monkeypatch):
     scene.table("a")
     scene.round()
     assert closed == [0]
+
+
+# REFRESH TABLE ------------------------------------------------------------------------------------
+
+
+def test_a_table_whose_changes_were_lost_is_copied_again_if_its_rows_are_to_be_replaced(scene):
+    scene.table("a", RelationState.INIT, 70)
+    scene.insert("a", 7)
+    with scene.target.begin() as connection:
+        catalog.replace_relations(connection, 1, [("public", "a")])
+    scene.round()
+    assert scene.states() == {"a": ("s", 100)}
+    assert scene.rows("a") == [1]
+
+
+def test_rows_are_replaced_after_the_batch_that_may_still_write_to_the_table(scene):
+    """A batch that began before the command holds the table for a ready one."""
+    scene.table("a", RelationState.READY)
+    scene.table("b", RelationState.READY)
+    with scene.target.begin() as connection:
+        catalog.replace_relations(connection, 1, [("public", "a")])
+    with scene.gate:
+        scene.sync.tick(scene.relations())
+        time.sleep(0.2)
+        assert scene.events == []
+        scene.insert("a", 7)
+    wait_until(lambda: not scene.sync.running)
+    assert scene.rows("a") == [1]
+    assert scene.states() == {"a": ("s", 100), "b": ("r", None)}

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -35,9 +36,10 @@ def none_open():
 
 def use(kept: KeptOpen) -> None:
     """A transaction."""
+    connection = object()
     kept.opening()
-    kept.opened(Connection)
-    kept.closed(None)
+    kept.opened(connection, Connection)
+    kept.closed(connection)
 
 
 def test_only_a_run_keeps_the_file_open():
@@ -80,13 +82,128 @@ def test_the_pause_begins_when_the_last_transaction_has_ended(monkeypatch):
     pauses: list[float] = []
     kept = KeptOpen(sleep=pauses.append)
     with kept.keeping():
-        kept.opened(Connection)
+        connection = object()
+        kept.opening()
+        kept.opened(connection, Connection)
         wait_until(lambda: Connection.open == 0)
         use(kept)
         assert pauses == [], "a connection is open: to wait would not close the file"
-        kept.closed(None)
+        kept.closed(connection)
         kept.opening()
         assert len(pauses) == 1
+
+
+# The hand-over ------------------------------------------------------------------------------------
+
+
+class Scene:
+    """A run whose file another process waits for, as soon as :attr:`waits` is set."""
+
+    def __init__(self) -> None:
+        self.waits = threading.Event()
+        self.kept = KeptOpen(somebody_waits=self.waits.is_set)
+
+    def open(self) -> object:
+        connection = object()
+        self.kept.opening()
+        self.kept.opened(connection, Connection)
+        return connection
+
+    def opens_in_a_thread(self) -> threading.Thread:
+        """A thread that opens a connection, and ends when it has it."""
+
+        def use_it() -> None:
+            self.kept.closed(self.open())
+
+        thread = threading.Thread(target=use_it, daemon=True)
+        thread.start()
+        return thread
+
+
+@pytest.fixture
+def scene(monkeypatch) -> Iterator[Scene]:
+    monkeypatch.setattr(keep_open, "IDLE_SECONDS", 3600.0)
+    monkeypatch.setattr(keep_open, "LONGEST_SECONDS", 3600.0)
+    monkeypatch.setattr(keep_open, "CLOSED_SECONDS", 3600.0)
+    monkeypatch.setattr(keep_open, "DRAIN_SECONDS", 3600.0)
+    scene = Scene()
+    with scene.kept.keeping():
+        yield scene
+        scene.waits.clear()
+
+
+def test_the_file_stays_open_while_nobody_waits(scene):
+    use(scene.kept)
+    time.sleep(3 * keep_open.LOOK_SECONDS)
+    assert Connection.open == 1
+
+
+def test_the_file_of_a_run_that_is_between_transactions_is_closed_until_nobody_waits(scene):
+    use(scene.kept)
+    scene.waits.set()
+    wait_until(lambda: Connection.open == 0)
+    thread = scene.opens_in_a_thread()
+    time.sleep(3 * keep_open.LOOK_SECONDS)
+    assert thread.is_alive(), "nobody opens the file before the other process has it"
+    scene.waits.clear()
+    thread.join(PATIENCE)
+    assert Connection.open == 1
+
+
+def test_a_transaction_in_progress_finishes_and_no_other_begins(scene):
+    connection = scene.open()
+    scene.waits.set()
+    wait_until(lambda: scene.kept._hands_over)
+    thread = scene.opens_in_a_thread()
+    time.sleep(3 * keep_open.LOOK_SECONDS)
+    assert (thread.is_alive(), Connection.open) == (True, 1)
+    scene.kept.closed(connection)
+    wait_until(lambda: Connection.open == 0)
+    assert thread.is_alive()
+    scene.waits.clear()
+    thread.join(PATIENCE)
+
+
+def test_a_thread_that_has_a_connection_may_open_another_one(scene):
+    """Otherwise it would wait for itself."""
+    connection = scene.open()
+    scene.waits.set()
+    wait_until(lambda: scene.kept._hands_over)
+    nested = scene.open()
+    scene.kept.closed(nested)
+    scene.kept.closed(connection)
+    wait_until(lambda: Connection.open == 0)
+
+
+def test_a_transaction_that_lasts_too_long_does_not_hold_up_the_others(scene, monkeypatch):
+    monkeypatch.setattr(keep_open, "DRAIN_SECONDS", 0.1)
+    monkeypatch.setattr(keep_open, "OWN_SECONDS", 0.0)
+    connection = scene.open()
+    scene.waits.set()
+    wait_until(lambda: scene.kept._too_long)
+    scene.opens_in_a_thread().join(PATIENCE)
+    assert Connection.open == 1, "the file is not closed under the transaction"
+    scene.kept.closed(connection)
+    wait_until(lambda: Connection.open == 0)
+
+
+def test_the_file_is_not_left_closed_for_ever(scene, monkeypatch):
+    """A process may be stopped while it waits."""
+    monkeypatch.setattr(keep_open, "CLOSED_SECONDS", 0.1)
+    monkeypatch.setattr(keep_open, "OWN_SECONDS", 3600.0)
+    use(scene.kept)
+    scene.waits.set()
+    wait_until(lambda: Connection.open == 0)
+    scene.opens_in_a_thread().join(PATIENCE)
+    assert Connection.open == 1
+
+
+def test_a_connection_that_cannot_be_opened_does_not_stop_a_hand_over(scene):
+    use(scene.kept)
+    scene.kept.opening()
+    scene.kept.not_opened()
+    scene.waits.set()
+    wait_until(lambda: Connection.open == 0)
 
 
 # With DuckDB --------------------------------------------------------------------------------------
@@ -158,6 +275,64 @@ def test_a_connection_of_a_run_is_told_of_before_it_is_closed(monkeypatch):
     with kept.keeping():
         use(kept)
         wait_until(lambda: len(told) == 2)
-    assert told[0] == (None, False)
+    assert told[0][1] is False
     assert isinstance(told[1][0], Connection)
     assert told[1][1]
+
+
+OTHER = """
+import sys, time
+from subscriber.targets import open_target
+with open_target('duckdb:///' + sys.argv[1]) as target:
+    for _ in range(20):
+        began = time.monotonic()
+        with target.begin() as connection:
+            connection.exec_driver_sql('INSERT INTO seen SELECT count(*) FROM t')
+        print(time.monotonic() - began, flush=True)
+        time.sleep(0.1)
+"""
+
+
+@pytest.mark.slow
+def test_another_process_gets_the_file_soon_although_several_threads_write_all_the_time(writing):
+    """The threads are never all between two transactions by chance."""
+    file, opened = writing
+    ending = threading.Event()
+    failed: list[BaseException] = []
+
+    def write_all_the_time(target: Target) -> None:
+        try:
+            while not ending.is_set():
+                with target.begin() as connection:
+                    connection.exec_driver_sql("INSERT INTO t VALUES (1)")
+                    with target.engine.connect() as nested:
+                        nested.exec_driver_sql("SELECT count(*) FROM t")
+                    time.sleep(0.05)
+        except BaseException as error:
+            failed.append(error)
+            raise
+
+    with opened() as target, target.running():
+        write(target)
+        with target.begin() as connection:
+            connection.exec_driver_sql("CREATE TABLE seen (a INT)")
+        threads = [threading.Thread(target=write_all_the_time, args=(target,), daemon=True) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        try:
+            other = subprocess.run(
+                [sys.executable, "-c", OTHER, str(file)], capture_output=True, text=True, check=False, timeout=120
+            )
+        finally:
+            ending.set()
+            for thread in threads:
+                thread.join(PATIENCE)
+        assert other.returncode == 0, other.stderr
+        waits = [float(line) for line in other.stdout.splitlines()]
+        assert len(waits) == 20
+        assert max(waits) < 3.0, waits
+        assert not failed
+        with target.begin() as connection:
+            seen = [row[0] for row in connection.exec_driver_sql("SELECT a FROM seen ORDER BY rowid")]
+        assert len(set(seen)) > 10, "the run writes between two hand-overs"
+    assert not Path(f"{file}.waiting").exists()

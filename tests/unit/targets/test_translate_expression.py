@@ -6,13 +6,17 @@ import sqlite3
 
 import pytest
 
-from subscriber.targets.default_expressions import sqlite_expression
+from subscriber.targets.translate_expression import NotKnown, Rules, plain_columns, translate
 
 TYPES = {"a": 23, "b": 25, "v": 1043, "c": 1042, "n": 1700, "f": 701, "flag": 16, "Odd": 20}
 
 
 def translated(expression: str) -> str | None:
-    return sqlite_expression(expression, TYPES, '"{}"'.format)
+    quote = '"{}"'.format
+    try:
+        return translate(expression, plain_columns(TYPES, quote), Rules(quote=quote))
+    except NotKnown:
+        return None
 
 
 @pytest.mark.parametrize(

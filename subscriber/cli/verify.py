@@ -1,0 +1,170 @@
+"""``subscriber verify``: whether publisher and target have the same rows."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import sys
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+
+from subscriber import catalog
+from subscriber.cli.options import json_option, target_option
+from subscriber.cli.psql_table import format_rows
+from subscriber.errors import UsageError
+from subscriber.lsn import format_lsn
+from subscriber.settings import Settings
+from subscriber.targets import Target, open_target
+from subscriber.verify.report import OnProgress, TableVerification, VerifyOptions, VerifyProgress, VerifyReport
+from subscriber.verify.verify_subscription import verify_subscription
+
+_HEADINGS = ("table", "publisher", "target", "differing", "only at publisher", "only in target", "at", "")
+_KINDS = {"differing": "differing", "only_publisher": "only at publisher", "only_target": "only in target"}
+
+
+class _Share(click.ParamType[float]):
+    """A percentage, such as ``1%``."""
+
+    name = "percentage"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """The share of the rows."""
+        given = re.fullmatch(r"(\d+(?:\.\d+)?)\s*%", str(value))
+        share = 0.0 if given is None else float(given[1]) / 100
+        if not 0 < share <= 1:
+            self.fail(f"{value!r} is not a percentage from above 0% to 100%, such as 1%", param, ctx)
+        return share
+
+
+@click.command("verify")
+@target_option
+@click.option(
+    "--table", "tables", multiple=True, metavar="TABLE", help="Compare this table only; the option can be repeated."
+)
+@click.option("--sample", type=_Share(), metavar="PERCENT", help="Compare only this share of the rows, such as 1%.")
+@click.option("--repair", is_flag=True, help="Write the publisher's rows into the target where they differ.")
+@click.option("--show-values", is_flag=True, help="Show the keys of the first rows that differ.")
+@click.option(
+    "--processes",
+    type=click.IntRange(1),
+    metavar="NUMBER",
+    help="Spark tasks that read a large table at a time; one for each processor by default. 1: without Spark.",
+)
+@json_option
+@click.argument("subscription", required=False, metavar="[SUBSCRIPTION]")
+def command(
+    target: str,
+    tables: tuple[str, ...],
+    sample: float | None,
+    repair: bool,
+    show_values: bool,
+    processes: int | None,
+    as_json: bool,
+    subscription: str | None,
+) -> None:
+    """Compare publisher and target at one LSN, while both are being written.
+
+    `subscriber run` must be running. The command lets it bring the target to a snapshot of the
+    publisher, and holds it there while both sides are read; changes wait in the journal meanwhile.
+    SUBSCRIPTION may be left out if the target has only one.
+
+    For each table prints the numbers of rows on both sides, of rows that differ, and of rows that
+    only one side has. With --repair, these rows become those of the publisher, in one transaction
+    for each table; rows that only the target has are deleted.
+
+    The exit code is 0 if every table is equal, or was repaired, and 1 otherwise.
+    """
+    options = VerifyOptions(tables, sample, repair, show_values, processes)
+    with open_target(target) as database:
+        name = subscription or _only_subscription(database)
+        stop = threading.Event()
+        with _progress_bar() as on_progress:
+            report = verify_subscription(database, name, Settings.from_environment(), options, on_progress, stop=stop)
+    if as_json:
+        click.echo(json.dumps(report.as_json(), indent=1))
+    else:
+        _print(report)
+    if not report.is_equal:
+        sys.exit(1)
+
+
+def _only_subscription(database: Target) -> str:
+    """The name of the target's only subscription; neither a file nor the catalog is created."""
+    names: list[str] = []
+    if database.file is None or database.file.exists():
+        with database.reporting(), database.engine.connect() as connection:
+            if catalog.has_catalog(connection):
+                names = [one.name for one in catalog.list_subscriptions(connection)]
+    if len(names) == 1:
+        return names[0]
+    if not names:
+        raise UsageError(
+            f"{database.url.render_as_string()} has no subscription",
+            sqlstate="42704",
+            hint="Name the target of a subscription with --target or SUBSCRIBER_TARGET.",
+        )
+    raise click.UsageError(f"Name one of the subscriptions: {', '.join(names)}.")
+
+
+@contextlib.contextmanager
+def _progress_bar(console: Console | None = None) -> Iterator[OnProgress | None]:
+    """Give the function that draws a bar for each table; None without a terminal."""
+    console = console or Console(stderr=True)
+    if not console.is_terminal:
+        yield None
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    bars: dict[str, TaskID] = {}
+    with Progress(*columns, console=console, transient=True) as progress:
+
+        def show(current: VerifyProgress) -> None:
+            if current.table not in bars:
+                bars[current.table] = progress.add_task(current.table, total=None)
+            # Each row is read on both sides.
+            total = 2 * current.estimated_rows or None
+            progress.update(bars[current.table], total=total, completed=current.publisher_rows + current.target_rows)
+
+        yield show
+
+
+def _print(report: VerifyReport) -> None:
+    click.echo(format_rows(_HEADINGS, [_row(table) for table in report.tables]))
+    if report.sample is not None:
+        click.echo(f"\nonly a sample of {report.sample:.6%} of the rows was compared".replace(".000000%", "%"))
+    for table in report.tables:
+        for line in _lines(table):
+            click.echo(line)
+
+
+def _row(table: TableVerification) -> list[str]:
+    name = table.table if table.target_table == table.table else f"{table.table} => {table.target_table}"
+    result = "ERROR" if table.error else f"repaired {table.repaired}" if table.repaired else ""
+    if not result:
+        result = "equal" if table.is_equal else "DIFFERENT"
+    if table.lsn is None:
+        return [name, *["-"] * 6, result]
+    numbers = (table.publisher_rows, table.target_rows, table.differing, table.only_publisher, table.only_target)
+    return [name, *(f"{number:,}" for number in numbers), format_lsn(table.lsn), result]
+
+
+def _lines(table: TableVerification) -> Iterator[str]:
+    """What is to be said below the table of the report."""
+    if table.columns:
+        yield f"\n{table.table}: rows differ in {', '.join(table.columns)}"
+    for kind, words in _KINDS.items():
+        keys = [one.key for one in table.keys if one.kind == kind]
+        if keys:
+            shown = ", ".join(
+                "(" + ", ".join("null" if value is None else value for value in key) + ")" for key in keys
+            )
+            yield f"\n{table.table}: {words}: {shown}"
+    for note in table.notes:
+        yield f"\n{table.table}: NOTE:  {note}"
+    if table.error:
+        yield f"\n{table.table}:\n{table.error}"

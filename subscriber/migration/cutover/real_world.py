@@ -1,0 +1,315 @@
+"""Publisher and target of a cutover, asked for real; see
+:class:`~subscriber.migration.cutover.world.World`.
+
+Each method opens its own connection for a short time. A connection that stayed open would be one
+more session to wait for, and on DuckDB it would keep `subscriber run` out of the file.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from typing import cast
+
+from subscriber import catalog
+from subscriber.apply.prepared import still_prepared
+from subscriber.catalog import Subscription
+from subscriber.catalog.cutovers import Cutover, write_cutover
+from subscriber.catalog.runner import Runner, is_alive
+from subscriber.commands import publisher_slots
+from subscriber.commands.count_rows import count_rows
+from subscriber.commands.dispatch import run_command
+from subscriber.commands.publisher_connection import connected
+from subscriber.commands.reached_position import ReachedPosition, reached_position
+from subscriber.commands.refresh_sequences import refresh_sequences
+from subscriber.commands.subscription_grammar import parse
+from subscriber.commands.subscription_statements import DropSubscription, SubscriptionCommand
+from subscriber.commands.wake import wake_run
+from subscriber.errors import UsageError
+from subscriber.lsn import INVALID_LSN, LSN
+from subscriber.migration.cutover.world import PublisherState, TargetState, VerifyResult
+from subscriber.publisher import fence, reverse_replication
+from subscriber.publisher.change_watch import open_writes
+from subscriber.publisher.publisher import Publisher, connect_publisher
+from subscriber.publisher.sql_connection import Connection
+from subscriber.settings import Settings, redact_conninfo
+from subscriber.targets import Target
+
+
+class RealWorld:
+    """See :class:`~subscriber.migration.cutover.world.World`.
+
+    Args:
+        target: the target.
+        name: the subscription's name.
+        settings: the settings; they contain the place of the journals.
+
+    Raises:
+        UsageError: 42704, there is no such subscription.
+    """
+
+    def __init__(self, target: Target, name: str, settings: Settings) -> None:
+        self.name = name
+        self._target = target
+        self._settings = settings
+        subscription = self._subscription()
+        self._subid = subscription.subid
+        self.publisher_place = redact_conninfo(subscription.conninfo)
+        self.target_place = target.url.set(query={}).render_as_string()
+        self.target_kind = target.capabilities.database
+        self._drained_at: LSN | None = None
+
+    @property
+    def subid(self) -> int:
+        """The subscription's number."""
+        return self._subid
+
+    # The target ----------------------------------------------------------------------------------
+
+    def state(self) -> TargetState:
+        """See :meth:`World.state`."""
+        with self._target.reporting(), self._target.engine.connect() as connection:
+            subscription = catalog.get_subscription(connection, self.name)
+            statistics = catalog.statistics_of(connection, subscription.subid)
+            error = statistics.get("last_error")
+            if statistics.get("last_error_resolved_at") is not None:
+                error = None
+            runner = catalog.read_runner(connection)
+            lock = self._target.run_lock
+            held = None if lock is None else lock.is_held(connection)
+            return TargetState(
+                subscription=subscription,
+                tables=catalog.relations_of(connection, subscription.subid),
+                last_error=None if error is None else str(error).partition("\n")[0],
+                prepared=[one.gid for one in still_prepared(self._target, connection, subscription.subid)],
+                runner=None if runner is None or not is_alive(runner, held) else _described(runner),
+            )
+
+    def position(self) -> ReachedPosition:
+        """See :meth:`World.position`."""
+        return reached_position(self._target, self._subscription(), self._settings)
+
+    def count_rows(self) -> dict[str, int]:
+        """See :meth:`World.count_rows`."""
+        return count_rows(self._target, self._subscription())
+
+    def refresh_sequences(self) -> list[str]:
+        """See :meth:`World.refresh_sequences`."""
+        said: list[str] = []
+        refresh_sequences(self._target, self._subscription(), self._settings, said.append)
+        return said
+
+    def missing_objects(self) -> list[str]:
+        """See :meth:`World.missing_objects`."""
+        from subscriber.migration.schema.schema_difference import schema_difference
+
+        difference = schema_difference(self._target, self.name, self._settings)
+        missing = (*difference.missing("before"), *difference.missing("after"))
+        return [f"{one.kind} {one.name}" for one in missing]
+
+    def verify(self) -> VerifyResult:
+        """See :meth:`World.verify`."""
+        from subscriber.verify.verify_subscription import verify_subscription
+
+        report = verify_subscription(self._target, self.name, self._settings)
+        differing = []
+        lines = []
+        for one in report.tables:
+            counts = {
+                "publisher_rows": one.publisher_rows,
+                "target_rows": one.target_rows,
+                "differing": one.differing,
+                "only_publisher": one.only_publisher,
+                "only_target": one.only_target,
+            }
+            lines.append({"table": one.table, **counts, "notes": list(one.notes), "error": one.error})
+            if one.error:
+                differing.append(f"{one.table}: {one.error}")
+            elif one.differences:
+                differing.append(
+                    f"{one.table}: {one.differing} differing, {one.only_publisher} only at the publisher,"
+                    f" {one.only_target} only in the target"
+                )
+        return VerifyResult(report.is_equal, report.lsn or INVALID_LSN, differing, {"tables": lines})
+
+    def write(self, cutover: Cutover, *, enabled: bool | None = None) -> None:
+        """See :meth:`World.write`."""
+        with self._target.begin() as connection:
+            write_cutover(connection, cutover, self.name)
+            if enabled is not None:
+                catalog.set_enabled(connection, self.name, enabled=enabled)
+
+    def wake(self) -> None:
+        """See :meth:`World.wake`."""
+        wake_run(self._settings)
+
+    def drop_subscription(self) -> list[str]:
+        """See :meth:`World.drop_subscription`."""
+        said: list[str] = []
+        command = DropSubscription(self.name, if_exists=False, cascade=False)
+        run_command(self._target, command, self._settings, said.append)
+        return said
+
+    # The publisher -------------------------------------------------------------------------------
+
+    def publisher_state(self) -> PublisherState:
+        """See :meth:`World.publisher_state`."""
+        slot = self._subscription().slot_name
+        with self._publisher() as publisher:
+            return PublisherState(
+                flushed=publisher.flushed_lsn(),
+                slot=None if slot is None else publisher.slot(slot),
+                is_standby=publisher.is_standby(),
+                database=publisher.database,
+            )
+
+    def barrier(self) -> LSN:
+        """See :meth:`World.barrier`; the barrier is flushed, whatever the server's settings are."""
+        with self._publisher() as publisher:
+            publisher.connection.execute("SET synchronous_commit = local")
+            return publisher.write_barrier()
+
+    def open_writes(self) -> list[str]:
+        """See :meth:`World.open_writes`."""
+        with self._publisher() as publisher:
+            return open_writes(publisher.connection)
+
+    def slot_is_released(self) -> bool:
+        """See :meth:`World.slot_is_released`."""
+        slot = self._subscription().slot_name
+        if slot is None:
+            return True
+        with self._publisher() as publisher:
+            return publisher_slots.is_released(publisher, slot)
+
+    def fence_obstacles(self) -> list[tuple[str, str]]:
+        """See :meth:`World.fence_obstacles`."""
+        with self._publisher() as publisher:
+            return fence.fence_obstacles(publisher.connection)
+
+    def own_setting(self) -> str | None:
+        """See :meth:`World.own_setting`."""
+        with self._publisher() as publisher:
+            return fence.own_setting(publisher.connection)
+
+    def raise_fence(self, former: str | None) -> fence.Fence:
+        """See :meth:`World.raise_fence`."""
+        with self._publisher() as publisher:
+            return fence.raise_fence(publisher.connection, cast("fence.Setting | None", former))
+
+    def lift_fence(self, former: str | None) -> None:
+        """See :meth:`World.lift_fence`."""
+        with self._publisher() as publisher:
+            fence.lift_fence(publisher.connection, cast("fence.Setting | None", former))
+
+    def unfenced_sessions(self, since: str) -> list[fence.Session]:
+        """See :meth:`World.unfenced_sessions`."""
+        with self._publisher() as publisher:
+            return fence.unfenced_sessions(publisher.connection, since)
+
+    def end_sessions(self, sessions: Sequence[fence.Session]) -> None:
+        """See :meth:`World.end_sessions`."""
+        with self._publisher() as publisher:
+            fence.end_sessions(publisher.connection, sessions)
+
+    # The way back --------------------------------------------------------------------------------
+
+    def has_way_back(self) -> bool:
+        """See :meth:`World.has_way_back`."""
+        return self._target.cluster is not None
+
+    def reverse_obstacles(self) -> list[tuple[str, str]]:
+        """See :meth:`World.reverse_obstacles`."""
+        subscription = self._subscription()
+        with self._publisher() as publisher:
+            found = reverse_replication.publisher_obstacles(publisher.connection)
+        if str(subscription.options.map):
+            found.append(
+                reverse_replication.Obstacle(
+                    "the subscription renames tables (map), and PostgreSQL's subscriptions have no such option",
+                    "Run the command without --reverse.",
+                )
+            )
+        else:
+            with self._as_publisher() as target:
+                found += reverse_replication.target_obstacles(target, self._tables())
+        return [(one.message, one.hint) for one in found]
+
+    def prepare_reverse(self, name: str, conninfo: str | None) -> None:
+        """See :meth:`World.prepare_reverse`."""
+        with self._as_publisher() as target:
+            reverse_replication.prepare_target(target, name, self._tables())
+        with self._publisher() as publisher:
+            reverse_replication.subscribe_back(publisher.connection, name, conninfo or self._conninfo())
+
+    def reverse_drained(self, name: str) -> bool:
+        """See :meth:`World.reverse_drained`."""
+        with self._as_publisher() as target:
+            if self._drained_at is None:
+                self._drained_at = Publisher(target).write_barrier()
+            confirmed = reverse_replication.confirmed_by_publisher(target, name)
+        return confirmed is None or confirmed >= self._drained_at
+
+    def came_back(self, name: str) -> bool:
+        """See :meth:`World.came_back`."""
+        with self._publisher() as publisher:
+            received = reverse_replication.received_back(publisher.connection, name)
+        return received is not None and received != INVALID_LSN
+
+    def drop_reverse(self, name: str) -> None:
+        """See :meth:`World.drop_reverse`."""
+        with self._publisher() as publisher:
+            reverse_replication.drop_subscription_back(publisher.connection, name)
+        with self._as_publisher() as target:
+            reverse_replication.drop_on_target(target, name)
+
+    def leave_out_origins(self) -> bool:
+        """See :meth:`World.leave_out_origins`."""
+        if self._subscription().options.origin == "none":
+            return False
+        quoted = self.name.replace('"', '""')
+        command = parse(f'ALTER SUBSCRIPTION "{quoted}" SET (origin = none)')
+        run_command(self._target, cast("SubscriptionCommand", command), self._settings, lambda _: None)
+        return True
+
+    def reverse_name(self) -> str:
+        """See :meth:`World.reverse_name`."""
+        with self._target.reporting(), self._target.engine.connect() as connection:
+            return f"subscriber_reverse_{catalog.target_identifier(connection)[:12]}_{self._subid}"
+
+    # ---------------------------------------------------------------------------------------------
+
+    def _subscription(self) -> Subscription:
+        if self._target.file is None or self._target.file.exists():  # a look must not create it
+            with self._target.reporting(), self._target.engine.connect() as connection:
+                found = catalog.find_subscription(connection, self.name) if catalog.has_catalog(connection) else None
+                if found is not None:
+                    return found
+        raise UsageError(
+            f'subscription "{self.name}" does not exist',
+            sqlstate="42704",
+            hint="`subscriber status` lists the subscriptions of a target.",
+        )
+
+    def _tables(self) -> list[tuple[str, str]]:
+        with self._target.reporting(), self._target.engine.connect() as connection:
+            return [(one.schema, one.name) for one in catalog.relations_of(connection, self._subid)]
+
+    @contextlib.contextmanager
+    def _publisher(self) -> Iterator[Publisher]:
+        with connected(self._subscription().conninfo, self.name) as publisher:
+            yield publisher
+
+    @contextlib.contextmanager
+    def _as_publisher(self) -> Iterator[Connection]:
+        """A connection to the target, which is to be a publisher itself."""
+        with connect_publisher(self._conninfo(), f"cutover of {self.name}") as connection:
+            yield connection
+
+    def _conninfo(self) -> str:
+        assert self._target.cluster is not None
+        return self._target.cluster.conninfo()
+
+
+def _described(runner: Runner) -> str:
+    return f"`subscriber run` is process {runner.process_id} on host {runner.host}"

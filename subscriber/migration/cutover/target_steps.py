@@ -1,0 +1,207 @@
+"""The steps of a cutover that concern the target: sequences, schema, verify, and the way back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from subscriber.errors import UsageError
+from subscriber.lsn import format_lsn, parse_lsn
+from subscriber.migration.cutover.steps import Step
+from subscriber.migration.cutover.work import Outcome, Refusal, Work, names_of
+
+_ACCEPT: Final = "or accept that with --accept-missing"
+_LEFT: Final = 'WARNING:  sequence "'
+"""How the warning about one sequence of a column begins. The others are about sequences that no
+column of the subscription uses.
+"""
+
+
+class Sequences(Step):
+    """Sequences and auto-increments are set."""
+
+    name = "sequences"
+    title = "sequences set"
+
+    def plan(self, work: Work) -> str:
+        """See :meth:`Step.plan`."""
+        return f"set the target's sequences and counters: ALTER SUBSCRIPTION {work.world.name} REFRESH SEQUENCES"
+
+    def do(self, work: Work) -> Outcome:
+        """See :meth:`Step.do`."""
+        said = work.world.refresh_sequences()
+        set_ones = sum(1 for text in said if text.startswith("NOTICE:  sequence "))
+        left = tuple(text.splitlines()[0].removeprefix("WARNING:  ") for text in said if text.startswith(_LEFT))
+        lines = tuple(text.splitlines()[0] for text in said)
+        work.note(self.name, {"messages": list(lines)})
+        if left and not work.options.accept_missing:
+            raise Refusal(
+                "not every sequence could be set", f"Put that right and run the command again, {_ACCEPT}.", left
+            ).error()
+        more = f"; accepted: {len(left)} not set" if left else ""
+        return Outcome(f"{set_ones} set{more}", lines)
+
+
+class Schema(Step):
+    """The constraints and indexes of the schema step are there."""
+
+    name = "schema"
+    title = "schema complete"
+
+    def check(self, work: Work) -> Sequence[Refusal]:
+        """See :meth:`Step.check`."""
+        missing = work.world.missing_objects()
+        if not missing or work.options.accept_missing:
+            return ()
+        count = "1 object" if len(missing) == 1 else f"{len(missing)} objects"
+        return [
+            Refusal(
+                f"the target lacks {count} of the publisher's schema",
+                f"Run `subscriber schema apply --before {work.world.name}` and `subscriber schema apply --after"
+                f" {work.world.name}`, {_ACCEPT}.",
+                tuple(missing),
+            )
+        ]
+
+    def plan(self, work: Work) -> str:
+        """See :meth:`Step.plan`."""
+        missing = work.world.missing_objects()
+        return "find nothing missing" if not missing else f"accept what is missing: {names_of(missing)}"
+
+    def do(self, work: Work) -> Outcome:
+        """See :meth:`Step.do`."""
+        missing = work.world.missing_objects()
+        work.note(self.name, {"missing": missing})
+        if missing:  # accepted, or check would have refused
+            return Outcome(f"accepted: {len(missing)} missing", tuple(missing))
+        return Outcome("nothing is missing that can be built")
+
+
+class Verify(Step):
+    """Publisher and target are compared while nothing is written."""
+
+    name = "verify"
+    title = "verified"
+
+    def is_wanted(self, work: Work) -> bool:
+        """See :meth:`Step.is_wanted`."""
+        return work.options.verify
+
+    def plan(self, work: Work) -> str:
+        """See :meth:`Step.plan`."""
+        return f"compare all tables: subscriber verify {work.world.name}"
+
+    def do(self, work: Work) -> Outcome:
+        """See :meth:`Step.do`."""
+        kept = work.cutover.findings.get(self.name)
+        if kept is not None and kept["is_equal"] and not work.came_after(parse_lsn(kept["lsn"])):
+            return Outcome(f"equal at {kept['lsn']}, as found before; nothing came since", was_done=False)
+        result = work.world.verify()
+        text = format_lsn(result.lsn)
+        work.note(self.name, {"is_equal": result.is_equal, "lsn": text, "report": dict(result.report)})
+        if not result.is_equal:
+            raise Refusal(
+                f"publisher and target differ at {text}",
+                f"`subscriber verify {work.world.name} --repair` puts that right; then run the command again.",
+                tuple(result.differing),
+            ).error()
+        return Outcome(f"equal at {text}")
+
+
+class Reverse(Step):
+    """The way back is prepared: publication and slot before the target's first write."""
+
+    name = "reverse"
+    title = "way back prepared"
+
+    def is_wanted(self, work: Work) -> bool:
+        """See :meth:`Step.is_wanted`."""
+        return work.options.reverse
+
+    def check(self, work: Work) -> Sequence[Refusal]:
+        """See :meth:`Step.check`."""
+        if not work.world.has_way_back() or "reverse" in work.cutover.options:
+            return ()  # what was made already takes the slot that it needs
+        return [Refusal(message, hint) for message, hint in work.world.reverse_obstacles()]
+
+    def plan(self, work: Work) -> str:
+        """See :meth:`Step.plan`."""
+        if not work.world.has_way_back():
+            return no_way_back(work)
+        return (
+            f'make publication and slot "{work.world.reverse_name()}" on the target, and a subscription of that name at'
+            " the old publisher"
+        )
+
+    def do(self, work: Work) -> Outcome:
+        """See :meth:`Step.do`."""
+        if not work.world.has_way_back():
+            return Outcome(no_way_back(work), was_done=False)
+        name = work.world.reverse_name()
+        work.remember("reverse", {"name": name})  # before anything is made, so that it is dropped
+        work.world.prepare_reverse(name, work.options.reverse_connection)
+        return Outcome(f'subscription "{name}" at the old publisher gets what is written to the target from now on')
+
+    def undo(self, work: Work) -> str | None:
+        """See :meth:`Step.undo`.
+
+        What the application has written to the target is at the old publisher before the way back
+        is dropped. There it is WAL, which the subscription would get: so that it is not applied a
+        second time, the subscription leaves out what has an origin.
+        """
+        kept = work.cutover.options.get("reverse")
+        if kept is None:
+            return None
+        name = kept["name"]
+        if work.cutover.switched_at is not None or work.cutover.state == "switched":
+            work.wait(
+                "bringing back what was written to the target",
+                lambda: work.world.reverse_drained(name),
+                lambda: [f'subscription "{name}" at the old publisher'],
+            )
+        back = work.world.came_back(name)
+        changed = back and work.world.leave_out_origins()
+        work.world.drop_reverse(name)
+        work.remember("reverse", None)
+        text = f'publication, slot and subscription "{name}" are dropped'
+        if back:
+            text += "; what was written to the target is at the old publisher"
+        if changed:
+            text += (
+                f". The subscription now has origin = none, so that this is not sent again. When its slot is past"
+                f" it, you may run: ALTER SUBSCRIPTION {work.world.name} SET (origin = any);"
+            )
+        return text
+
+
+def no_way_back(work: Work) -> str:
+    """The sentence for a target that has none."""
+    return f"there is no way back from {work.world.target_kind}: only a PostgreSQL target can publish what is written to it"
+
+
+def check_unwritten(work: Work) -> None:
+    """Refuse to abandon if the application has written to the target and that would be lost.
+
+    The rows of each table are counted. An UPDATE, or as many INSERTs as DELETEs, is not detected.
+    With a way back nothing is lost, so nothing is refused.
+
+    Raises:
+        UsageError: 55000, tables have more or fewer rows than when the subscription was disabled.
+    """
+    before = work.cutover.findings.get("rows")
+    if work.cutover.state != "switched" or before is None:
+        return
+    counts = work.world.count_rows()
+    changed = [
+        f'"{name}" had {before[name]:,} rows and has {counts[name]:,}'
+        for name in sorted(before)
+        if name in counts and counts[name] != before[name]
+    ]
+    if changed:
+        raise UsageError(
+            "the application has written to the target since the switch",
+            sqlstate="55000",
+            detail="; ".join(changed[:5]) + (f"; and {len(changed) - 5} more" if len(changed) > 5 else ""),
+            hint="Abandoning would leave these changes out of the old database. Carry them over and undo them in the"
+            f" target, or stay: subscriber cutover {work.world.name} --finish.",
+        )

@@ -1,0 +1,181 @@
+"""Objects of PostgreSQL's tables: the publisher's own DDL, for the target's names."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Final
+
+import sqlalchemy as sa
+
+from subscriber.targets.generic.objects import GenericObjects
+from subscriber.targets.table_changes import (
+    CannotBuild,
+    FoundForeignKey,
+    FoundIndex,
+    FoundObjects,
+    NewCheck,
+    NewComment,
+    NewDefault,
+    NewForeignKey,
+    NewGenerated,
+    NewIdentity,
+    NewIndex,
+    NewType,
+    Statements,
+    TableChange,
+    Written,
+)
+from subscriber.targets.target_table import TargetColumn, TargetTable
+
+_OID: Final = "(SELECT c.oid FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = :schema AND c.relname = :table)"
+_INDEXES: Final = sa.text(
+    "SELECT x.relname::text AS name, i.indisunique AS is_unique, i.indpred IS NOT NULL AS partial, m.amname::text AS method,"
+    " ARRAY(SELECT a.attname::text FROM unnest(i.indkey::int2[]) WITH ORDINALITY AS u (attnum, place)"
+    " LEFT JOIN pg_catalog.pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = u.attnum"
+    " WHERE u.place <= i.indnkeyatts ORDER BY u.place) AS keys"
+    f" FROM pg_catalog.pg_index i JOIN pg_catalog.pg_class x ON x.oid = i.indexrelid JOIN pg_catalog.pg_am m ON m.oid = x.relam WHERE i.indrelid = {_OID} AND i.indisvalid"
+)
+_NAMES: Final = (
+    "ARRAY(SELECT a.attname::text FROM unnest({}) WITH ORDINALITY AS u (attnum, place)"
+    " JOIN pg_catalog.pg_attribute a ON a.attrelid = {} AND a.attnum = u.attnum ORDER BY place)"
+)
+_CONSTRAINTS: Final = sa.text(
+    f"SELECT k.contype::text AS kind, k.conname::text AS name, {_NAMES.format('k.conkey', 'k.conrelid')} AS keys, r.relname::text AS other,"
+    f" {_NAMES.format('k.confkey', 'k.confrelid')} AS referenced, k.confdeltype::text AS deleted, k.confupdtype::text AS updated,"
+    " pg_catalog.pg_get_expr(k.conbin, k.conrelid) AS text"
+    f" FROM pg_catalog.pg_constraint k LEFT JOIN pg_catalog.pg_class r ON r.oid = k.confrelid WHERE k.conrelid = {_OID} AND k.contype IN ('c', 'f')"
+)
+_COLUMNS: Final = sa.text(
+    "SELECT a.attname::text AS name, d.oid IS NOT NULL AS has_default, a.attidentity <> '' OR pg_catalog.pg_get_expr(d.adbin, d.adrelid)"
+    " LIKE 'nextval(%' AS counted, pg_catalog.col_description(a.attrelid, a.attnum) AS comment"
+    " FROM pg_catalog.pg_attribute a LEFT JOIN pg_catalog.pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum"
+    f" WHERE a.attrelid = {_OID} AND a.attnum > 0 AND NOT a.attisdropped"
+)
+_COMMENT: Final = sa.text(f"SELECT pg_catalog.obj_description({_OID}, 'pg_class')")
+_EXISTS: Final = sa.text(
+    "SELECT EXISTS (SELECT 1 FROM pg_catalog.pg_type t JOIN pg_catalog.pg_namespace n ON n.oid = t.typnamespace"
+    " WHERE n.nspname = :schema AND t.typname = :name)"
+    " OR EXISTS (SELECT 1 FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace"
+    " WHERE n.nspname = :schema AND c.relname = :name)"
+)
+_HAS_SCHEMA: Final = sa.text("SELECT EXISTS (SELECT 1 FROM pg_catalog.pg_namespace WHERE nspname = :schema)")
+_ACTIONS: Final = {"a": "NO ACTION", "r": "RESTRICT", "c": "CASCADE", "n": "SET NULL", "d": "SET DEFAULT"}
+_INTEGERS: Final = frozenset({"smallint", "integer", "bigint"})
+
+
+class PostgreSQLObjects(GenericObjects):
+    """See :class:`~subscriber.targets.roles.objects.Objects`."""
+
+    def find(self, connection: sa.Connection, table: TargetTable) -> FoundObjects:
+        """See :meth:`Objects.find`; expressions name user-defined objects with their schema."""
+        place = {"schema": table.schema, "table": table.name}
+        with self._errors.reporting():
+            path = connection.execute(sa.text("SELECT pg_catalog.current_setting('search_path')")).scalar_one()
+            set_path = sa.text("SELECT pg_catalog.set_config('search_path', :path, false)")
+            connection.execute(set_path, {"path": ""})
+            indexes = connection.execute(_INDEXES, place).all()
+            constraints = connection.execute(_CONSTRAINTS, place).all()
+            columns = connection.execute(_COLUMNS, place).all()
+            comment = connection.execute(_COMMENT, place).scalar_one_or_none()
+            connection.execute(set_path, {"path": path})
+        return FoundObjects(
+            indexes=tuple(
+                FoundIndex(row.name, tuple(row.keys), row.is_unique, row.partial, row.method) for row in indexes
+            ),
+            foreign_keys=tuple(
+                FoundForeignKey(
+                    tuple(row.keys), row.other, tuple(row.referenced), _ACTIONS[row.deleted], _ACTIONS[row.updated]
+                )
+                for row in constraints
+                if row.kind == "f"
+            ),
+            checks=tuple((row.name, row.text) for row in constraints if row.kind == "c"),
+            defaults=frozenset(row.name for row in columns if row.has_default),
+            counted=frozenset(row.name for row in columns if row.counted),
+            comment=comment,
+            column_comments={row.name: row.comment for row in columns if row.comment},
+            partitioned=table.kind == "partitioned table",
+        )
+
+    def exists(self, connection: sa.Connection, schema: str, name: str | None = None) -> bool:
+        """See :meth:`Objects.exists`."""
+        with self._errors.reporting():
+            if name is None:
+                return bool(connection.execute(_HAS_SCHEMA, {"schema": schema}).scalar_one())
+            return bool(connection.execute(_EXISTS, {"schema": schema, "name": name}).scalar_one())
+
+    def expression(
+        self,
+        text: str,
+        columns: Mapping[str, tuple[int, TargetColumn]],
+        *,
+        inexact: Collection[str] = (),
+        enums: Collection[str] = (),
+        loose: bool = False,
+    ) -> str:
+        """See :meth:`Objects.expression`; the expression itself."""
+        del columns, inexact, enums, loose
+        return text
+
+    def statements(
+        self, connection: sa.Connection, table: TargetTable, change: TableChange, earlier: Sequence[TableChange] = ()
+    ) -> Statements:
+        """See :meth:`Objects.statements`."""
+        del connection, earlier  # the statements do not depend on what the table has
+        name = self.qualified(table)
+        match change:
+            case NewIndex() if change.index.constraint:
+                add = f"ADD CONSTRAINT {self.quote(change.name)} {change.index.ddl}"
+                return Statements((f"ALTER TABLE {name} {add}",))
+            case NewIndex():
+                unique = "UNIQUE " if change.index.unique else ""
+                return Statements(
+                    (f"CREATE {unique}INDEX {self.quote(change.name)} ON {name} USING {change.index.ddl}",)
+                )
+            case NewForeignKey():
+                return Statements(
+                    (f"ALTER TABLE {name} ADD CONSTRAINT {self.quote(change.name)} {self._foreign_key(change)}",)
+                )
+            case NewCheck():
+                check = f"CHECK ({change.expression})"
+                return Statements((f"ALTER TABLE {name} ADD CONSTRAINT {self.quote(change.name)} {check}",))
+            case NewDefault():
+                column = self.quote(change.column)
+                return Statements((f"ALTER TABLE {name} ALTER COLUMN {column} SET DEFAULT {change.expression}",))
+            case NewGenerated():
+                made = f"{self.quote(change.column)} {change.declared} GENERATED ALWAYS AS ({change.expression}) STORED"
+                return Statements((f"ALTER TABLE {name} ADD COLUMN {made}",))
+            case NewIdentity():
+                return self._identity(table, change.column)
+            case NewComment():
+                place = f"TABLE {name}" if change.column is None else f"COLUMN {name}.{self.quote(change.column)}"
+                return Statements((f"COMMENT ON {place} IS {_text(change.text)}",))
+            case NewType():
+                column = self.quote(change.column)
+                using = f"USING {column}::pg_catalog.text::{change.type_name}"
+                alter = f"ALTER TABLE {name} ALTER COLUMN {column}"
+                default = () if change.default is None else (f"{alter} SET DEFAULT {change.default}",)
+                return Statements((f"{alter} DROP DEFAULT", f"{alter} TYPE {change.type_name} {using}", *default))
+            case Written():
+                return Statements(change.sql, needs_empty=change.needs_empty)
+
+    def _foreign_key(self, change: NewForeignKey) -> str:
+        """The publisher's clause with the target's name of the referenced table."""
+        before, word, after = change.key.ddl.partition(" REFERENCES ")
+        place, quoted = 0, False
+        while quoted or after[place : place + 1] not in ("(", ""):
+            quoted ^= after[place] == '"'
+            place += 1
+        return f"{before}{word}{self.qualified(change.references)}{after[place:]}"
+
+    def _identity(self, table: TargetTable, column: str) -> Statements:
+        found = table.column(column)
+        if found is None or found.declared_type not in _INTEGERS:
+            raise CannotBuild("an identity column has type smallint, integer or bigint")
+        alter, name = f"ALTER TABLE {self.qualified(table)} ALTER COLUMN", self.quote(column)
+        not_null = (f"{alter} {name} SET NOT NULL",) if found.nullable else ()
+        return Statements((*not_null, f"{alter} {name} ADD GENERATED BY DEFAULT AS IDENTITY"))
+
+
+def _text(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"

@@ -1,0 +1,201 @@
+"""Text of many values at a time, in a form in which two values have the same text exactly if
+PostgreSQL calls them equal.
+
+::
+
+    publisher: COPY's text ────────────────────────┐
+                                                   ├──▶ canonical text of a column ──▶ hashes, or rows to compare
+    target:    the driver's values ──▶ their text ─┘
+
+The text of the driver's values is that of :func:`subscriber.verify.canonical_text.text_of`; for the
+usual kinds of values Arrow writes it, a column at a time.
+
+========================  ========================================================================
+type                      canonical text
+========================  ========================================================================
+integers, numeric         without a fraction that is zero, and without zeros at its end: 1.00 is 1
+real, double precision    the shortest text of the number; there is one zero
+character                 without blanks at the end
+timestamptz               in UTC, without its zone
+times                     without zeros at the end of the fraction
+everything else           the text itself
+========================  ========================================================================
+
+A column of the target may have another type than the publisher's. Then the value is what the input
+function of that type makes of the publisher's text, as in the apply path
+(:mod:`subscriber.targets.conversion`), and the text is that of the other type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from subscriber.targets.conversion import TEXT, converted
+from subscriber.targets.target_table import TargetColumn
+from subscriber.types import decode_column, family_of
+from subscriber.types.output import output_texts
+from subscriber.verify.canonical_text import text_of
+
+Replace = Callable[[pa.Array], pa.Array]
+"""Replaces what the target's column cannot hold by NULL, in decoded values."""
+
+_NUMBERS: Final = frozenset({20, 21, 23, 26, 28, 29, 1700})
+_FLOAT4, _FLOAT8, _BPCHAR, _TIMESTAMPTZ = 700, 701, 1042, 1184
+_TIMES: Final = frozenset({1083, 1114, _TIMESTAMPTZ, 1266})
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedColumn:
+    """A column that is compared.
+
+    Attributes:
+        type_oid: the type of the publisher's column.
+        column: the target's column.
+        into: the type as which the target reads the publisher's text; None if it is the same type.
+        replace: replaces the publisher's values that the target cannot hold; None if nothing is
+            replaced.
+        cast: the publisher's server reads its text as the other type, so nothing is converted here.
+    """
+
+    type_oid: int
+    column: TargetColumn
+    into: int | None = None
+    replace: Replace | None = None
+    cast: bool = False
+
+    @property
+    def name(self) -> str:
+        """The column's name."""
+        return self.column.name
+
+    @property
+    def compared_as(self) -> int:
+        """The type by whose rules values are compared."""
+        return self.type_oid if self.into is None or self.into == TEXT else self.into
+
+    @property
+    def _is_converted(self) -> bool:
+        """Whether the publisher's text is not yet that of the type that is compared."""
+        other = self.compared_as
+        return other != self.type_oid and not self.cast and not {other, self.type_oid} <= _NUMBERS
+
+    def publisher_text(self, values: pa.Array) -> pa.Array:
+        """The canonical text of the publisher's values.
+
+        Args:
+            values: the texts of COPY.
+
+        Raises:
+            SubscriberError: a text is not a value of its type, or not one of the target's type.
+        """
+        if self.replace is not None or self._is_converted:
+            decoded = decode_column(self.type_oid, values.cast(pa.binary()), binary=False, column=0)
+            if self.replace is not None:
+                decoded = self.replace(decoded)
+            if self._is_converted:
+                decoded = converted(self.compared_as, self.column, decoded)
+            texts = iter(output_texts(decoded.drop_null()))
+            values = pa.array([next(texts) if valid else None for valid in decoded.is_valid().to_pylist()], pa.string())
+        return canonical(self.compared_as, values)
+
+    def target_text(self, values: Sequence[Any] | pa.Array) -> pa.Array:
+        """The canonical text of the target's values.
+
+        Args:
+            values: values of the target's driver, or the texts of COPY.
+        """
+        return canonical(self.compared_as, self.target_values(values))
+
+    def target_values(self, values: Sequence[Any] | pa.Array) -> pa.Array:
+        """The text of the target's values, as PostgreSQL would write them."""
+        if isinstance(values, pa.Array):
+            return values.cast(pa.string())
+        return texts_of(self.compared_as, values)
+
+
+def texts_of(type_oid: int, values: Sequence[Any]) -> pa.Array:
+    """PostgreSQL's text of values that a driver returned, as an array of texts."""
+    family = family_of(type_oid).arrow_type
+    try:
+        column = pa.array(values)
+    except (pa.ArrowException, OverflowError, TypeError, ValueError):
+        column = None
+    if column is not None:
+        kind = column.type
+        if pa.types.is_null(kind):
+            return column.cast(pa.string())
+        if pa.types.is_string(kind) and not pa.types.is_boolean(family):
+            return column
+        if pa.types.is_integer(kind) and not (pa.types.is_boolean(family) or pa.types.is_floating(family)):
+            return column.cast(pa.string())
+        if pa.types.is_floating(kind) and pa.types.is_floating(family):
+            return column.cast(pa.string())
+        if pa.types.is_date(kind):
+            return column.cast(pa.string())
+    return pa.array([text_of(type_oid, value) for value in values], pa.string())
+
+
+def canonical(type_oid: int, texts: pa.Array) -> pa.Array:
+    """The canonical text of each value.
+
+    Args:
+        type_oid: the type by whose rules values are compared.
+        texts: PostgreSQL's texts of the values. What is not a value of the type stays as it is.
+
+    >>> canonical(1700, pa.array(["1.00", "10", "0.10"])).to_pylist()
+    ['1', '10', '0.1']
+    """
+    if type_oid in _NUMBERS:
+        return _without_zeros(texts)
+    if type_oid in (_FLOAT4, _FLOAT8):
+        return _numbers(texts, single=type_oid == _FLOAT4)
+    if type_oid == _BPCHAR:
+        return pc.ascii_rtrim(texts, " ")
+    if type_oid == _TIMESTAMPTZ:
+        texts = _changed(texts, "+00", r"\+00(:00)?( BC)?$", r"\2")
+    if type_oid in _TIMES:
+        texts = _changed(texts, ".", r"(\.\d*?)0+([^0-9.].*)?$", r"\1\2")
+        return _changed(texts, ".", r"\.([^0-9].*)?$", r"\1")
+    return texts
+
+
+def _without_zeros(texts: pa.Array) -> pa.Array:
+    fraction = pc.match_substring(texts, ".")
+    if not pc.any(fraction).as_py():
+        return texts
+    short = pc.ascii_rtrim(pc.ascii_rtrim(texts, "0"), ".")
+    short = pc.if_else(pc.equal(short, "-0"), "0", short)
+    return pc.if_else(pc.and_(fraction, pc.invert(pc.match_substring_regex(texts, "[^0-9.-]"))), short, texts)
+
+
+def _numbers(texts: pa.Array, *, single: bool) -> pa.Array:
+    try:
+        return _shortest(texts, single=single)
+    except pa.ArrowInvalid:
+        return pa.array([_number(text, single=single) for text in texts.to_pylist()], pa.string())
+
+
+def _number(text: str | None, *, single: bool) -> str | None:
+    try:
+        found: str | None = _shortest(pa.array([text], pa.string()), single=single)[0].as_py()
+    except pa.ArrowInvalid:  # it is not a number: a difference to report
+        return text
+    return found
+
+
+def _shortest(texts: pa.Array, *, single: bool) -> pa.Array:
+    # The sum has no negative zero.
+    numbers = pc.add(texts.cast(pa.float64()), 0.0)
+    return numbers.cast(pa.float32() if single else pa.float64(), safe=False).cast(pa.string())
+
+
+def _changed(texts: pa.Array, needs: str, pattern: str, replacement: str) -> pa.Array:
+    """The texts with a pattern replaced, if one of them has what it needs."""
+    if not pc.any(pc.match_substring(texts, needs)).as_py():
+        return texts
+    return pc.replace_substring_regex(texts, pattern, replacement)

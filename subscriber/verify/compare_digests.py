@@ -1,0 +1,199 @@
+"""The comparison of one table by digests, and row by row where they differ.
+
+::
+
+    publisher ──ranges: Spark tasks, or a thread──▶ sums ─┐
+                                                          ├─▶ buckets that differ ──▶ both sides again, only their rows
+    target ─────one read transaction ─────────────▶ sums ─┘                              └─▶ row_differences
+
+Both sides are read at the same time if the table is large. The caller holds the publisher's
+snapshot, and what is applied to the target.
+"""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+import numpy as np
+import sqlalchemy as sa
+from numpy.typing import NDArray
+
+from subscriber.errors import Stopped
+from subscriber.targets import Target
+from subscriber.verify.publisher_side import Batch, Row, digest_range, digest_task
+from subscriber.verify.report import KEYS_SHOWN
+from subscriber.verify.row_differences import RowDifferences, compare_rows
+from subscriber.verify.row_digests import BucketSums
+from subscriber.verify.table_plan import TablePlan
+from subscriber.verify.target_side import target_batches
+
+RunTasks = Callable[..., Iterator[bytes]]
+"""Runs tasks on ranges: :func:`subscriber.pipeline.range_tasks.run_on_ranges`, without its first
+argument.
+"""
+
+OnRows = Callable[[int, int], None]
+"""Called with the numbers of rows that were read at the publisher and in the target."""
+
+LARGE_BYTES: Final = 256 * 1024 * 1024
+"""From this size on, a table is read by Spark tasks, in a hold of its own. A smaller one is read by
+this process while Spark would still be starting.
+"""
+
+_ALONE_BYTES: Final = 1024 * 1024
+"""Up to this size, one side is read after the other."""
+
+
+@dataclass(frozen=True, slots=True)
+class Digests:
+    """The sums of both sides of a table.
+
+    Attributes:
+        publisher: the publisher's.
+        target: the target's.
+    """
+
+    publisher: BucketSums
+    target: BucketSums
+
+    @property
+    def differing(self) -> NDArray[np.int64]:
+        """The buckets that do not have the same rows."""
+        return self.publisher.differing(self.target)
+
+
+class TableComparer:
+    """Compares one table.
+
+    Args:
+        target: the target.
+        plan: the table.
+        run_tasks: runs the tasks that read a large table; None if this process reads it.
+        on_rows: called while rows are read.
+        stop: ends the comparison with an error.
+    """
+
+    def __init__(
+        self, target: Target, plan: TablePlan, run_tasks: RunTasks | None, on_rows: OnRows, stop: threading.Event
+    ) -> None:
+        self._target = target
+        self._plan = plan
+        self._run_tasks = run_tasks
+        self._on_rows = on_rows
+        self._stop = stop
+
+    def digests(self, connection: sa.Connection) -> Digests:
+        """The sums of both sides.
+
+        Args:
+            connection: a connection to the target, in the transaction that is compared.
+
+        Raises:
+            SubscriberError: a side cannot be read.
+        """
+        if self._plan.estimated_bytes <= _ALONE_BYTES:
+            return Digests(self._publisher_sums(threading.Event()), self.target_sums(connection))
+        ended = threading.Event()
+        with ThreadPoolExecutor(1, "publisher") as pool:
+            reading = pool.submit(self._publisher_sums, ended)
+            try:
+                target = self.target_sums(connection)
+                return Digests(reading.result(), target)
+            finally:
+                ended.set()
+
+    def _publisher_sums(self, ended: threading.Event) -> BucketSums:
+        plan = self._plan
+        if self._run_tasks is not None and len(plan.ranges) > 1:
+            return self._sums_of_tasks(self._run_tasks, ended)
+        sums = BucketSums(plan.side.choice)
+
+        def read(rows: int) -> None:
+            self._on_rows(rows, 0)
+            self._check(ended)
+
+        for part in plan.ranges:
+            sums.merge(digest_range(plan.side, part, ended, read))
+        return sums
+
+    def _sums_of_tasks(self, run_tasks: RunTasks, ended: threading.Event) -> BucketSums:
+        side = self._plan.side
+        sums = BucketSums(side.choice)
+        name = f"verify {self._plan.local.qualified_name} {uuid.uuid4()}"
+        for data in run_tasks(partial(digest_task, side), self._plan.ranges, ended, group=name):
+            part = BucketSums.from_bytes(side.choice, data)
+            sums.merge(part)
+            self._on_rows(part.rows, 0)
+        return sums
+
+    def target_sums(self, connection: sa.Connection) -> BucketSums:
+        """The sums of the target's side.
+
+        Raises:
+            SubscriberError: the target cannot be read.
+        """
+        sums = BucketSums(self._plan.side.choice)
+        with self._target.reporting():
+            for batch in self._target_batches(connection):
+                sums.add(batch.keys, batch.hashes)
+                self._on_rows(0, batch.rows)
+                self._check(self._stop)
+        return sums
+
+    def _target_batches(self, connection: sa.Connection) -> Iterator[Batch]:
+        plan = self._plan
+        side = plan.side
+        return target_batches(self._target, connection, plan.local.table, side.relation, side.columns, side.key)
+
+    def _check(self, stop: threading.Event) -> None:
+        if stop.is_set() or self._stop.is_set():
+            raise Stopped("the comparison was stopped")
+
+    def differences(self, connection: sa.Connection, buckets: NDArray[np.int64]) -> RowDifferences:
+        """Compare the rows of some buckets one by one.
+
+        Args:
+            connection: a connection to the target, in the transaction that is compared.
+            buckets: the buckets.
+
+        Raises:
+            SubscriberError: a side cannot be read.
+        """
+        with self._target.reporting():
+            return compare_rows(
+                (row for row, _ in self.publisher_rows(buckets)),
+                (row for row, _ in self.target_rows(connection, buckets)),
+                self._plan.names,
+                self._plan.key,
+                most_keys=KEYS_SHOWN,
+            )
+
+    def publisher_rows(self, buckets: NDArray[np.int64]) -> Iterator[Row]:
+        """The publisher's rows of some buckets.
+
+        Raises:
+            SubscriberError: the publisher cannot be read.
+        """
+        side = self._plan.side
+        for part in self._plan.ranges:
+            for batch in side.batches(part, self._stop):
+                self._check(self._stop)
+                yield from batch.rows_of(side.choice, buckets)
+
+    def target_rows(self, connection: sa.Connection, buckets: NDArray[np.int64]) -> Iterator[Row]:
+        """The target's rows of some buckets.
+
+        Raises:
+            psycopg.Error, sqlalchemy.exc.SQLAlchemyError: the database's error;
+            ``target.reporting()`` translates it.
+        """
+        choice = self._plan.side.choice
+        for batch in self._target_batches(connection):
+            self._check(self._stop)
+            yield from batch.rows_of(choice, buckets)

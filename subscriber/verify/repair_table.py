@@ -1,0 +1,160 @@
+"""The repair of one table: the rows that differ become those of the publisher, in one transaction.
+
+::
+
+    rows that differ ──▶ DELETE surplus ──▶ UPDATE changed ──▶ INSERT missing ──▶ COMMIT
+                         by key, or by all columns one copy at a time
+
+The transaction is one of the apply path: the target's triggers and foreign keys act as for a
+replica, the replication origin is that of the subscription, and statements and values are those of
+:mod:`subscriber.apply.change_writer`. The progress does not move. It is locked at the LSN that it
+had when the hold began: if anything was applied since then, the rows that were compared are no
+longer those of the target, and nothing is written.
+
+Rows are deleted first, so that a surplus row does not keep a unique value from another row.
+"""
+
+from __future__ import annotations
+
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import sqlalchemy as sa
+from numpy.typing import NDArray
+
+from subscriber.apply.change_writer import ChangeWriter
+from subscriber.apply.conflict import Conflict
+from subscriber.apply.conflict_policy import Resolution
+from subscriber.apply.local_relations import RelationMap
+from subscriber.apply.walk import Run
+from subscriber.catalog import ConflictKind, Subscription
+from subscriber.errors import TargetRelationError
+from subscriber.lsn import LSN
+from subscriber.protocol.changes import Action, ChangeGroup, Frame
+from subscriber.protocol.messages import Relation
+from subscriber.targets import Target
+from subscriber.types import decode_column
+from subscriber.verify.compare_digests import TableComparer
+from subscriber.verify.rows_to_repair import Kind, RowsToRepair, Texts
+from subscriber.verify.table_plan import TablePlan, repair_relation
+
+_ACTIONS: Final[tuple[tuple[Kind, Action], ...]] = (("surplus", "D"), ("changed", "U"), ("missing", "I"))
+_OF_ANOTHER_ORIGIN: Final = frozenset({ConflictKind.UPDATE_ORIGIN_DIFFERS, ConflictKind.DELETE_ORIGIN_DIFFERS})
+
+
+class RepairPolicy:
+    """The conflict policy of a repair: a row that is not there stops it."""
+
+    def resolve(self, conflict: Conflict) -> Resolution:
+        """See :meth:`~subscriber.apply.conflict_policy.ConflictPolicy.resolve`."""
+        return Resolution.APPLY_REMOTE if conflict.kind in _OF_ANOTHER_ORIGIN else Resolution.ERROR
+
+
+@dataclass(frozen=True, slots=True)
+class Repair:
+    """What a repair did.
+
+    Attributes:
+        deleted: the number of rows that were deleted.
+        updated: the number of rows that were changed.
+        inserted: the number of rows that were inserted.
+    """
+
+    deleted: int
+    updated: int
+    inserted: int
+
+    @property
+    def rows(self) -> int:
+        """The number of rows that were written or deleted."""
+        return self.deleted + self.updated + self.inserted
+
+
+def repair_table(
+    target: Target,
+    subscription: Subscription,
+    plan: TablePlan,
+    comparer: TableComparer,
+    buckets: NDArray[np.int64],
+    applied: LSN,
+) -> Repair:
+    """Make the rows of some buckets equal to the publisher's, in one transaction.
+
+    Args:
+        target: the target.
+        subscription: the subscription.
+        plan: the table.
+        comparer: reads both sides.
+        buckets: the buckets that differ.
+        applied: the subscription's progress when the hold began.
+
+    Raises:
+        TargetRelationError: another subscription writes to the same table.
+        SubscriberError: a row cannot be written or deleted; the table is as it was before.
+    """
+    if plan.shared_with:
+        raise TargetRelationError(
+            f'table "{plan.local.qualified_name}" is not repaired: {", ".join(plan.shared_with)} also writes to it',
+            sqlstate="55000",
+            hint="Rows of the other subscription cannot be told from surplus rows. Repair the table by hand.",
+            relation=plan.local.qualified_name,
+        )
+    with closing(RowsToRepair(plan.side.key)) as rows:
+        with target.reporting(), target.engine.connect() as connection:
+            rows.add(comparer.publisher_rows(buckets), 1)
+            rows.add(comparer.target_rows(connection, buckets), -1)
+        rows.cancel()
+        with target.begin() as connection:
+            subscription.progress.lock(connection, applied)
+            target.transactions.set_synchronous_commit(connection, subscription.options.synchronous_commit)
+            if target.origins is not None:
+                target.origins.set(connection, subscription.origin)
+            return _write(target, connection, subscription, plan, rows)
+
+
+def _write(
+    target: Target, connection: sa.Connection, subscription: Subscription, plan: TablePlan, rows: RowsToRepair
+) -> Repair:
+    relation = repair_relation(plan.side.relation)
+    writer = ChangeWriter(
+        target, connection, {}, RelationMap(target, connection, subscription.options.map), policy=RepairPolicy()
+    )
+    counts = {action: 0 for _, action in _ACTIONS}
+    for kind, action in _ACTIONS:
+        for part in rows.rows(kind):
+            group = _changes(target, plan, relation, action, part)
+            writer.open_frame(Frame((group,)))
+            writer.write(Run(0, 0, len(group)))
+            counts[action] += len(group)
+    writer.flush()
+    return Repair(counts["D"], counts["U"], counts["I"])
+
+
+def _changes(target: Target, plan: TablePlan, relation: Relation, action: Action, rows: list[Texts]) -> ChangeGroup:
+    """The changes that write or delete rows."""
+    places = list(plan.side.key) if action == "D" and plan.side.key else list(range(len(relation.columns)))
+    texts = list(zip(*rows, strict=True)) if relation.columns else []
+    columns = [_values(target, plan, relation, place, texts[place]) for place in places]
+    names = [relation.columns[place].name for place in places]
+    batch = (
+        pa.RecordBatch.from_arrays(columns, names=names)
+        if names
+        else pa.RecordBatch.from_struct_array(pa.array([{}] * len(rows), pa.struct([])))
+    )
+    positions = np.arange(len(rows), dtype=np.int32)
+    if action == "D":
+        return ChangeGroup(relation, action, "K" if plan.side.key else "O", positions, batch, None)
+    return ChangeGroup(relation, action, None, positions, None, batch)
+
+
+def _values(target: Target, plan: TablePlan, relation: Relation, place: int, texts: tuple[str | None, ...]) -> pa.Array:
+    """The values of a column, as the frames of the apply path have them."""
+    values = pa.array(texts, pa.string())
+    if not target.capabilities.postgresql_text:
+        type_oid = relation.columns[place].type_oid
+        values = decode_column(type_oid, values.cast(pa.binary()), binary=False, column=place + 1)
+    replace = plan.side.columns[place].replace
+    return values if replace is None else replace(values)

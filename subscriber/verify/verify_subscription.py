@@ -1,0 +1,361 @@
+"""Whether publisher and target have the same rows at one LSN, while both are being written.
+
+::
+
+    tables of the subscription ──▶ batches: the small ones together, each large one alone
+      each batch:  hold_apply ──▶ publisher's snapshot and target are at one LSN
+                     each table:  plan ──▶ digests of both sides ──▶ rows of the buckets that differ ──▶ repair, digests again
+                   check() ──▶ the hold has lasted: what was read is proven
+
+While the apply is held, changes wait in the journal. So a hold does not last longer than one large
+table, or some small ones, are read. Tables of different batches are read at different LSNs, each of
+which is reported.
+
+A hold that is lost, a table that was rewritten, or a publisher that did not answer, proves nothing:
+the batch is compared again, up to :data:`ATTEMPTS` times. A difference is reported only if the hold
+has lasted to the end of the reading.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Final, Protocol
+
+from subscriber import catalog
+from subscriber.catalog import RelationState, Subscription, SubscriptionRelation
+from subscriber.catalog.kept_publishing import read_publishing
+from subscriber.commands.hold_apply import hold_apply
+from subscriber.errors import ProgressConflict, SubscriberError, UsageError
+from subscriber.lsn import LSN
+from subscriber.publisher.copy_plan import table_files
+from subscriber.publisher.publisher import connect_publisher
+from subscriber.publisher.snapshot import Snapshot
+from subscriber.settings import Settings, default_journal
+from subscriber.targets import Target
+from subscriber.verify.compare_digests import LARGE_BYTES, RunTasks
+from subscriber.verify.report import (
+    OnProgress,
+    TableVerification,
+    VerifyOptions,
+    VerifyReport,
+)
+from subscriber.verify.verify_table import HeldTable, verify_table
+
+logger = logging.getLogger(__name__)
+
+ATTEMPTS: Final = 3
+"""How often a batch is compared, if what was read is not proven."""
+
+_BATCH_BYTES: Final = 512 * 1024 * 1024
+"""The size of the small tables that are compared in one hold."""
+
+
+class Held(Protocol):
+    """A subscription whose apply is held; see :class:`subscriber.commands.hold_apply.HeldApply`."""
+
+    @property
+    def lsn(self) -> LSN:
+        """The LSN at which the target is."""
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The snapshot of the publisher at this LSN."""
+
+    def check(self) -> None:
+        """Raise an error if the hold was lost."""
+
+
+class Hold(Protocol):
+    """Holds the apply of a subscription; see :func:`subscriber.commands.hold_apply.hold_apply`."""
+
+    def __call__(
+        self, target: Target, subscription: Subscription, settings: Settings, *, seconds: float | None = None
+    ) -> AbstractContextManager[Held]:
+        """Hold the apply while the block runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """A table to compare.
+
+    Attributes:
+        relation: the table, with its state.
+        bytes: its size on the publisher's disk.
+    """
+
+    relation: SubscriptionRelation
+    bytes: int
+
+    @property
+    def key(self) -> tuple[str, str]:
+        return self.relation.schema, self.relation.name
+
+
+def verify_subscription(
+    target: Target,
+    name: str,
+    settings: Settings,
+    options: VerifyOptions | None = None,
+    on_progress: OnProgress | None = None,
+    *,
+    hold: Hold = hold_apply,
+    stop: threading.Event | None = None,
+) -> VerifyReport:
+    """Compare the tables of a subscription with the publisher's, and repair them if that is asked.
+
+    Args:
+        target: the target.
+        name: the name of the subscription.
+        settings: the place of the journals, and the size of a range.
+        options: what to compare; everything if it is None.
+        on_progress: called while tables are read, from several threads.
+        hold: holds the apply.
+        stop: ends the comparison with an error.
+
+    Raises:
+        UsageError: 42704, there is no such subscription; 42P01, it has no such table; 22023, the
+            sample is not a share; and the errors of the hold.
+        SubscriberError: the apply cannot be held, or the publisher or the target cannot be reached.
+    """
+    options = options or VerifyOptions()
+    if options.sample is not None and not 0 < options.sample <= 1:
+        raise UsageError("the sample must be more than 0% and at most 100%", sqlstate="22023")
+    subscription, relations = _relations(target, name, options.tables)
+    found: dict[tuple[str, str], TableVerification] = {
+        (one.schema, one.name): _not_ready(subscription, one)
+        for one in relations
+        if one.state is not RelationState.READY
+    }
+    ready = [one for one in relations if one.state is RelationState.READY]
+    verifier = _Verifier(
+        target,
+        subscription,
+        settings,
+        options,
+        on_progress or (lambda _progress: None),
+        hold,
+        stop or threading.Event(),
+    )
+    with verifier:
+        for batch in _batches(verifier.sizes(ready)):
+            found.update(verifier.compare(batch))
+    return VerifyReport(name, tuple(found[one.schema, one.name] for one in relations), options.sample)
+
+
+def _relations(target: Target, name: str, wanted: Sequence[str]) -> tuple[Subscription, Sequence[SubscriptionRelation]]:
+    """The subscription, and those of its tables that are wanted.
+
+    Raises:
+        UsageError: 42704, there is no such subscription; 42P01, it has no such table.
+    """
+    exists = target.file is None or target.file.exists()
+    with target.reporting():
+        if not exists:
+            raise _no_subscription(name)
+        with target.engine.connect() as connection:
+            if not catalog.has_catalog(connection):
+                raise _no_subscription(name)
+            subscription = catalog.get_subscription(connection, name)
+            relations = catalog.relations_of(connection, subscription.subid)
+    if not wanted:
+        return subscription, relations
+    chosen = []
+    for text in wanted:
+        matching = [one for one in relations if text in (one.qualified_name, one.name)]
+        exact = [one for one in matching if one.qualified_name == text]
+        if len(exact or matching) != 1:
+            there = ", ".join(one.qualified_name for one in matching or relations) or "none"
+            reason = "belongs to several schemas of" if matching else "is not part of"
+            raise UsageError(
+                f'table "{text}" {reason} subscription "{name}"',
+                sqlstate="42P01",
+                detail=f"Its tables are: {there}.",
+                hint="Give a table as schema.table, by its name at the publisher.",
+            )
+        chosen += exact or matching
+    return subscription, list(dict.fromkeys(chosen))
+
+
+def _no_subscription(name: str) -> UsageError:
+    return UsageError(
+        f'subscription "{name}" does not exist',
+        sqlstate="42704",
+        hint="`subscriber status` lists the subscriptions of a target.",
+    )
+
+
+def _named(subscription: Subscription, relation: SubscriptionRelation) -> TableVerification:
+    return TableVerification(
+        relation.qualified_name, subscription.options.map.qualified(relation.schema, relation.name)
+    )
+
+
+def _not_ready(subscription: Subscription, relation: SubscriptionRelation) -> TableVerification:
+    return replace(
+        _named(subscription, relation),
+        error=f"ERROR:  not ready: state {relation.state.value}\nHINT:  Wait until `subscriber status` shows the table as ready.",
+    )
+
+
+def _batches(tables: Sequence[_Table]) -> Iterator[list[_Table]]:
+    """The tables of each hold: some small ones, or a large one."""
+    batch: list[_Table] = []
+    for table in sorted(tables, key=lambda one: one.bytes):
+        if batch and (table.bytes >= LARGE_BYTES or sum(one.bytes for one in batch) + table.bytes > _BATCH_BYTES):
+            yield batch
+            batch = []
+        batch.append(table)
+    if batch:
+        yield batch
+
+
+class _Unproven(Exception):
+    """What was read is not proven to be of one LSN: the batch is compared again."""
+
+    def __init__(self, error: SubscriberError, found: Mapping[tuple[str, str], TableVerification]) -> None:
+        super().__init__()
+        self.error = error
+        self.repaired = {key: one.repaired for key, one in found.items() if one.repaired}
+
+
+class _Verifier:
+    """Compares the batches of one subscription."""
+
+    def __init__(
+        self,
+        target: Target,
+        subscription: Subscription,
+        settings: Settings,
+        options: VerifyOptions,
+        on_progress: OnProgress,
+        hold: Hold,
+        stop: threading.Event,
+    ) -> None:
+        self._target = target
+        self._subscription = subscription
+        self._settings = settings
+        self._options = options
+        self._on_progress = on_progress
+        self._hold = hold
+        self._stop = stop
+        self._run_tasks: RunTasks | None = None
+        self._opened = ExitStack()
+
+    def __enter__(self) -> _Verifier:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._stop.set()
+        self._opened.close()
+
+    def sizes(self, relations: Sequence[SubscriptionRelation]) -> list[_Table]:
+        """The tables with their sizes on the publisher's disk."""
+        if not relations:
+            return []
+        with connect_publisher(self._subscription.conninfo, self._subscription.name) as publisher:
+            files = table_files(publisher, [(one.schema, one.name) for one in relations])
+            oids = sorted({oid for leaves in files.values() for oid, _ in leaves})
+            rows = publisher.execute(
+                "SELECT oid::int8, COALESCE(pg_table_size(oid), 0) FROM unnest(%s::oid[]) AS leaf (oid)", (oids,)
+            )
+            size = dict(rows.fetchall())
+        return [
+            _Table(one, sum(size.get(oid, 0) for oid, _ in files.get((one.schema, one.name), ()))) for one in relations
+        ]
+
+    def compare(self, batch: Sequence[_Table]) -> Mapping[tuple[str, str], TableVerification]:
+        """Compare the tables of one batch, again if what was read is not proven.
+
+        Raises:
+            SubscriberError: the apply cannot be held, or what was read could not be proven in
+                :data:`ATTEMPTS` attempts.
+        """
+        run_tasks = self._tasks() if any(table.bytes >= LARGE_BYTES for table in batch) else None
+        found: dict[tuple[str, str], TableVerification] = {}
+        repaired: Counter[tuple[str, str]] = Counter()
+        left = list(batch)
+        for attempt in range(1, ATTEMPTS + 1):
+            try:
+                found.update(self._compare_held(left, run_tasks, last=attempt == ATTEMPTS))
+            except _Unproven as unproven:
+                logger.info("tables are compared again: %s", unproven.error.message)
+                repaired.update(unproven.repaired)
+                if attempt == ATTEMPTS:
+                    raise unproven.error from None
+            left = [table for table in left if table.key not in found]
+            if not left:
+                break
+        return {key: _with_repairs(one, repaired[key]) for key, one in found.items()}
+
+    def _tasks(self) -> RunTasks | None:
+        """Spark, started before the apply is held; None if this process is to read everything."""
+        if self._options.processes == 1:
+            return None
+        if self._run_tasks is None:
+            # Imported here, because pyspark takes a second.
+            from subscriber.pipeline.range_tasks import run_on_ranges
+            from subscriber.pipeline.session import spark_session
+
+            cores = self._options.processes or "*"
+            session = self._opened.enter_context(spark_session(f"local[{cores}]", _spark_log(self._settings)))
+            self._run_tasks = partial(run_on_ranges, session.sparkContext)
+        return self._run_tasks
+
+    def _compare_held(
+        self, batch: Sequence[_Table], run_tasks: RunTasks | None, *, last: bool
+    ) -> Mapping[tuple[str, str], TableVerification]:
+        """Compare the tables of one batch in one hold. A table that cannot be read now is left out,
+        unless this is the last attempt.
+
+        Raises:
+            _Unproven: the hold was lost.
+        """
+        found: dict[tuple[str, str], TableVerification] = {}
+        seconds = self._options.seconds
+        with self._hold(self._target, self._subscription, self._settings, seconds=seconds) as held:
+            with self._target.reporting(), self._target.engine.connect() as connection:
+                applied = self._subscription.progress.read(connection)
+                publishing = read_publishing(connection, self._subscription)
+            for table in batch:
+                held_table = HeldTable(self._subscription, table.relation, publishing, held.snapshot, applied)
+                try:
+                    found[table.key] = verify_table(
+                        self._target,
+                        held_table,
+                        self._settings,
+                        self._options,
+                        run_tasks,
+                        self._on_progress,
+                        self._stop,
+                    )
+                except ProgressConflict as error:  # something was applied, so the hold was lost
+                    raise _Unproven(error, found) from None
+                except SubscriberError as error:
+                    if last or not error.transient:
+                        found[table.key] = replace(_named(self._subscription, table.relation), error=error.report())
+            try:
+                held.check()
+            except SubscriberError as error:
+                raise _Unproven(error, found) from None
+        return found
+
+
+def _with_repairs(found: TableVerification, rows: int) -> TableVerification:
+    """The comparison, with the rows that were repaired in attempts before."""
+    if not rows:
+        return found
+    note = f"{rows} rows were repaired before, when the hold was lost, and the table was compared again"
+    return replace(found, notes=(*found.notes, note), repaired=found.repaired + rows)
+
+
+def _spark_log(settings: Settings) -> Path:
+    journal = default_journal(os.environ) if "://" in settings.journal else settings.journal
+    return Path(journal).parent / "spark-verify.log"

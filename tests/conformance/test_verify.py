@@ -1,0 +1,285 @@
+"""``subscriber verify`` against real servers: what differs is found and repaired, and nothing else.
+
+The target's tables are created by the subscription and filled by ``--repair`` itself, so these
+tests also show that a repair writes every type as apply does.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from subscriber.commands import run_command
+from subscriber.commands.subscription_grammar import parse
+from subscriber.commands.subscription_statements import Query
+from subscriber.errors import ApplyError, PublisherUnavailable, UsageError
+from subscriber.verify import verify_subscription as verify_module
+from subscriber.verify.report import VerifyOptions, VerifyProgress
+from subscriber.verify.verify_subscription import verify_subscription
+from tests.subscribing import Session
+from tests.target_databases import opened
+from tests.verifying import IdleHold, counts, subscribe, verify
+
+pytestmark = [pytest.mark.server, pytest.mark.slow]
+
+KINDS = [
+    "sqlite",
+    "postgresql",
+    pytest.param("mariadb", marks=pytest.mark.long),
+    pytest.param("duckdb", marks=pytest.mark.long),
+]
+
+SCHEMA = """
+CREATE TABLE typed (id bigint PRIMARY KEY, o bool, n numeric(20,6), m numeric, f float8, r real, d date, t timestamp,
+  z timestamptz, c time, u uuid, y bytea, j jsonb, a int[], b char(6), v varchar(40), w text);
+CREATE TABLE bag (a int, b text, c numeric(10,2));
+CREATE TABLE parted (id int, v text, PRIMARY KEY (id)) PARTITION BY RANGE (id);
+CREATE TABLE low PARTITION OF parted FOR VALUES FROM (MINVALUE) TO (4);
+CREATE TABLE high PARTITION OF parted DEFAULT;
+CREATE TABLE part (id int PRIMARY KEY, v text, secret text, g int GENERATED ALWAYS AS (id * 2) STORED);
+CREATE TABLE vacant (id int PRIMARY KEY);
+INSERT INTO typed SELECT n, n % 2 = 0, n * 1.5, n * 1.10, n / 3.0, n / 7.0, '2026-11-01'::date + n,
+  '2026-11-01 01:02:03.5'::timestamp + n * '1 hour'::interval, '2026-11-01 01:02:03+02'::timestamptz, '01:02:03.4',
+  md5(n::text)::uuid, decode(md5(n::text), 'hex'), '{"b": 1, "a": [1, null]}', ARRAY[n, NULL], 'ab', 'line' || chr(10),
+  repeat('text ', n % 9) FROM generate_series(1, 300) n;
+INSERT INTO typed (id, f, w) VALUES (-1, '-0', ''), (-2, 1e300, NULL), (-3, 12345.678, E'a\\\\b\\t"c"');
+INSERT INTO bag VALUES (1, 'x', 1.5), (1, 'x', 1.5), (NULL, NULL, NULL), (2, '', 0);
+INSERT INTO parted SELECT n, 'v' || n FROM generate_series(1, 9) n;
+INSERT INTO part SELECT n, 'v' || n, 'secret' FROM generate_series(1, 20) n;
+CREATE PUBLICATION p FOR TABLE typed, bag, parted, part (id, v) WHERE (id > 5), vacant
+  WITH (publish_via_partition_root = true);
+"""
+
+
+@pytest.fixture(params=KINDS)
+def session(request, publisher_database, tmp_path):
+    publisher_database.execute(SCHEMA)
+    with opened(request.param, request, tmp_path) as target:
+        yield Session(target, publisher_database, str(tmp_path / "journal"))
+
+
+def test_a_broken_a_missing_and_a_surplus_row_are_found_and_repaired(session):
+    subscribe(session)
+    filled = verify(session, repair=True)
+    assert [one.error for one in filled.tables] == [None] * 5
+    by_name = {one.table: one for one in filled.tables}
+    assert {name: one.only_publisher for name, one in by_name.items()} == {
+        "public.typed": 303, "public.bag": 4, "public.parted": 9, "public.part": 15, "public.vacant": 0,
+    }  # fmt: skip
+    assert filled.is_equal
+    same = verify(session)
+    assert [counts(one) for one in same.tables] == [(0, 0, 0)] * 5
+    assert same.lsn is not None
+
+    session.execute(
+        "UPDATE typed SET w = 'broken' WHERE id = 3",
+        "DELETE FROM typed WHERE id IN (4, -3)",
+        "INSERT INTO typed (id, w) VALUES (9999, 'surplus')",
+        "INSERT INTO bag (a, b, c) VALUES (1, 'x', 1.5)",
+        "DELETE FROM bag WHERE a IS NULL",
+        "UPDATE parted SET v = NULL WHERE id = 8",
+        "INSERT INTO part (id, v) VALUES (1, 'v1')",
+        "INSERT INTO vacant (id) VALUES (1)",
+    )
+    found = verify(session, show_values=True)
+    assert not found.is_equal
+    assert {one.table.removeprefix("public."): counts(one) for one in found.tables} == {
+        "typed": (1, 2, 1), "bag": (0, 1, 1), "parted": (1, 0, 0), "part": (0, 0, 1), "vacant": (0, 0, 1),
+    }  # fmt: skip
+    typed = next(one for one in found.tables if one.table == "public.typed")
+    assert typed.columns == ("w",)
+    assert {(one.kind, one.key) for one in typed.keys} == {
+        ("differing", ("3",)), ("only_publisher", ("4",)), ("only_publisher", ("-3",)), ("only_target", ("9999",)),
+    }  # fmt: skip
+    assert all(not one.keys for one in verify(session).tables)
+
+    repaired = verify(session, repair=True)
+    assert [one.error for one in repaired.tables] == [None] * 5
+    assert {one.table.removeprefix("public."): one.repaired for one in repaired.tables} == {
+        "typed": 4, "bag": 2, "parted": 1, "part": 1, "vacant": 1,
+    }  # fmt: skip
+    assert verify(session).is_equal
+    assert session.rows("SELECT count(*) FROM bag WHERE a = 1") == [(2,)]
+
+
+@pytest.mark.parametrize("session", ["sqlite"], indirect=True)
+def test_tables_are_chosen_by_name_and_what_cannot_be_compared_has_an_error(session):
+    session.publisher.execute("CREATE SCHEMA other; CREATE TABLE other.typed (id int PRIMARY KEY)")
+    session.publisher.execute("ALTER PUBLICATION p ADD TABLE other.typed")
+    subscribe(session, options=", map = 'other.typed => main.renamed'")
+    with pytest.raises(UsageError, match='table "typed" belongs to several schemas') as error:
+        verify(session, tables=("typed",))
+    assert error.value.detail == "Its tables are: other.typed, public.typed."
+    with pytest.raises(UsageError, match='table "nowhere" is not part of subscription "s"'):
+        verify(session, tables=("nowhere",))
+    with pytest.raises(UsageError, match='subscription "t" does not exist'):
+        verify(session, name="t")
+    (renamed, bag) = verify(session, tables=("other.typed", "bag")).tables
+    assert (renamed.table, renamed.target_table, counts(renamed)) == ("other.typed", "main.renamed", (0, 0, 0))
+    assert counts(bag) == (0, 4, 0)
+    session.execute(
+        "DROP TABLE bag", "UPDATE subscriber_subscription_rel SET srsubstate = 'd' WHERE srrelname = 'part'"
+    )
+    report = verify(session)
+    errors = {one.table: one.error for one in report.tables if one.error}
+    assert 'relation "public.bag" does not exist' in errors["public.bag"]
+    assert errors["public.part"].startswith("ERROR:  not ready: state d")
+    assert len(errors) == 2
+    assert not report.is_equal
+
+
+@pytest.mark.parametrize("session", ["sqlite"], indirect=True)
+def test_what_was_read_in_a_lost_hold_is_read_again(session):
+    subscribe(session)
+    lost = ApplyError("the hold was lost")
+    hold = IdleHold([lost, lost])
+    assert counts(verify(session, hold=hold, tables=("bag",)).tables[0]) == (0, 4, 0)
+    assert hold.holds == 3
+    with pytest.raises(ApplyError, match="the hold was lost"):
+        verify(session, hold=IdleHold([lost] * 3))
+
+
+@pytest.mark.parametrize("session", ["sqlite"], indirect=True)
+def test_a_repair_that_fails_leaves_the_table_as_it_was(session):
+    subscribe(session)
+    verify(session, repair=True)
+    session.execute(
+        "DELETE FROM typed WHERE id < 10",
+        "CREATE TRIGGER refuse BEFORE INSERT ON typed WHEN new.id = 7 BEGIN SELECT raise(ABORT, 'no'); END",
+    )
+    report = verify(session, repair=True, tables=("typed",))
+    assert "repair of table" in str(report.tables[0].error)
+    assert not report.is_equal
+    assert session.rows("SELECT count(*) FROM typed WHERE id < 10") == [(0,)]
+
+
+@pytest.mark.parametrize("session", ["sqlite"], indirect=True)
+def test_a_sample_takes_the_same_rows_on_both_sides(session):
+    subscribe(session)
+    verify(session, repair=True)
+    (some,) = verify(session, sample=0.2, tables=("typed",)).tables
+    assert some.is_equal
+    assert 20 < some.publisher_rows == some.target_rows < 110
+    with pytest.raises(UsageError, match="the sample must be"):
+        verify(session, sample=1.5)
+
+
+@pytest.mark.parametrize("session", ["sqlite"], indirect=True)
+def test_a_table_of_two_subscriptions_is_not_repaired(session):
+    subscribe(session)
+    subscribe(session, name="t")
+    (bag,) = verify(session, tables=("bag",), repair=True).tables
+    assert 'subscription "t" also writes to it' in str(bag.error)
+    assert 'subscription "t"' in bag.notes[-1]
+    assert session.rows("SELECT count(*) FROM bag") == [(0,)]
+
+
+OTHER_TYPES = """
+CREATE TABLE other (id int PRIMARY KEY, a json, b text, c numeric(10,3), d varchar(9), e int, f text);
+INSERT INTO other VALUES (1, '{"b":1,  "a":2}', ' 007', 1.500, 'x', 5, 'a  '), (2, '{"b":1,"b":2}', '8', 0, '', NULL, NULL);
+CREATE PUBLICATION o FOR TABLE other;
+"""
+TYPES_THERE = {
+    "postgresql": "id bigint PRIMARY KEY, a jsonb, b int, c numeric, d text, e bigint, f varchar(20)",
+    "sqlite": "id BIGINT PRIMARY KEY, a TEXT, b INT, c NUMERIC_TEXT, d TEXT, e TEXT, f TEXT",
+    "duckdb": "id BIGINT PRIMARY KEY, a VARCHAR, b INTEGER, c DECIMAL(12,4), d VARCHAR, e VARCHAR, f VARCHAR",
+    "mariadb": "id BIGINT PRIMARY KEY, a LONGTEXT, b INT, c DECIMAL(12,4), d LONGTEXT, e BIGINT, f LONGTEXT",
+}
+
+
+def test_columns_of_another_type_are_compared_as_the_targets_type(session, request):
+    kind = request.node.callspec.params["session"]
+    session.publisher.execute(OTHER_TYPES)
+    session.execute(f"CREATE TABLE other ({TYPES_THERE[kind]})")
+    session.run(
+        "CREATE SUBSCRIPTION s CONNECTION '$pub' PUBLICATION o"
+        " WITH (copy_data = false, create_slot = false, slot_name = NONE, enabled = false)"
+    )
+    (filled,) = verify(session, repair=True).tables
+    assert (filled.error, filled.repaired) == (None, 2)
+    (same,) = verify(session).tables
+    assert same.is_equal
+    assert any(
+        note.startswith("compared as the type of the target's column") and "b (text" in note for note in same.notes
+    )
+    session.execute("UPDATE other SET b = 70 WHERE id = 1", "UPDATE other SET f = 'a' WHERE id = 1")
+    (found,) = verify(session).tables
+    assert (counts(found), found.columns) == ((1, 0, 0), ("b", "f"))
+
+
+HELD = {
+    "sqlite": "k INTEGER PRIMARY KEY, n NUMERIC_TEXT(5,2)",
+    "postgresql": "k integer PRIMARY KEY, n numeric(5,2)",
+    "duckdb": "k INTEGER PRIMARY KEY, n DECIMAL(5,2)",
+    "mariadb": "k INTEGER PRIMARY KEY, n DECIMAL(5,2)",
+}
+
+
+def test_a_value_that_the_target_cannot_hold_counts_as_null_if_the_subscription_replaces_it(session, request):
+    kind = request.node.callspec.params["session"]
+    session.publisher.execute(
+        "CREATE TABLE held (k int PRIMARY KEY, n numeric); CREATE PUBLICATION h FOR TABLE held;"
+        "INSERT INTO held VALUES (1, 1.25), (2, 123456), (3, NULL)"
+    )
+    session.execute(f"CREATE TABLE held ({HELD[kind]})", "INSERT INTO held VALUES (1, 1.25), (2, NULL), (3, NULL)")
+    session.run(
+        "CREATE SUBSCRIPTION s CONNECTION '$pub' PUBLICATION h"
+        " WITH (copy_data = false, create_slot = false, slot_name = NONE, enabled = false)"
+    )
+    (found,) = verify(session).tables
+    assert (counts(found), found.columns) == ((1, 0, 0), ("n",))
+    session.run("ALTER SUBSCRIPTION s SET (unrepresentable_values = 'public.held.n = null')")
+    (same,) = verify(session).tables
+    assert (counts(same), same.error) == ((0, 0, 0), None)
+    assert "values that the target cannot hold are NULL there, and count as NULL: n" in same.notes
+    session.execute("UPDATE held SET n = 7 WHERE k = 2")
+    (repaired,) = verify(session, repair=True).tables
+    assert repaired.error is None
+    assert (counts(repaired), repaired.repaired) == ((1, 0, 0), 1)
+    assert session.rows("SELECT n FROM held WHERE k = 2") == [(None,)]
+
+
+@pytest.mark.parametrize("session", ["sqlite"], indirect=True)
+def test_publications_that_the_subscriber_evaluates_decide_about_rows_and_columns(session):
+    """B17: the filters of two publications are combined with OR."""
+    session.publisher.execute("CREATE PUBLICATION carrier FOR ALL TABLES")
+    for name, where in {"low": "id < 10", "high": "id > 290"}.items():
+        command = parse(f"CREATE PUBLICATION {name} FOR TABLE typed (id, w) WHERE ({where})")
+        assert not isinstance(command, Query)
+        run_command(session.target, command, session.settings, lambda _said: None, session.publisher.conninfo)
+    subscribe(session, "low, high", ", carrier = carrier")
+    (filled,) = verify(session, repair=True).tables
+    assert (filled.error, filled.only_publisher) == (None, 3 + 9 + 10)
+    session.execute("UPDATE typed SET w = 'x' WHERE id = 5", "INSERT INTO typed (id, w) VALUES (50, 'not published')")
+    assert counts(verify(session).tables[0]) == (1, 0, 1)
+
+
+@pytest.mark.spark
+@pytest.mark.long
+@pytest.mark.parametrize("session", ["sqlite"], indirect=True)
+def test_a_large_table_is_read_by_tasks(session, monkeypatch):
+    monkeypatch.setattr(verify_module, "LARGE_BYTES", 1)
+    session.publisher.execute(
+        "INSERT INTO typed (id, w) SELECT n, repeat('text ', 9) FROM generate_series(1000, 20000) n"
+    )
+    subscribe(session)
+    session.settings = replace(session.settings, partition_bytes=256 * 1024)
+    seen: list[VerifyProgress] = []
+    options = VerifyOptions(tables=("typed",), processes=2, repair=True)
+    report = verify_subscription(session.target, "s", session.settings, options, seen.append, hold=IdleHold())
+    assert report.is_equal, report
+    assert report.tables[0].only_publisher == 19_304
+    session.execute("UPDATE typed SET w = 'broken' WHERE id = 15000")
+    options = VerifyOptions(tables=("typed",), processes=2)
+    report = verify_subscription(session.target, "s", session.settings, options, seen.append, hold=IdleHold())
+    assert counts(report.tables[0]) == (1, 0, 0)
+    assert max(one.publisher_rows for one in seen) == 19_304
+
+
+@pytest.mark.parametrize("session", ["sqlite"], indirect=True)
+def test_a_publisher_that_goes_away_is_an_error(session):
+    subscribe(session)
+    session.execute("UPDATE subscriber_subscription SET subconninfo = 'host=/nowhere'")
+    with pytest.raises(PublisherUnavailable):
+        verify(session)

@@ -1,0 +1,82 @@
+"""``subscriber cutover``: its options, and what it prints when nothing can be done."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from subscriber import catalog
+from subscriber.catalog.cutovers import read_cutover
+from subscriber.targets import open_target
+from tests.subscriptions import NOWHERE, create_subscription
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--dry-run", "--finish"), "--dry-run, --finish and --abandon exclude each other."),
+        (("--terminate",), "--terminate needs --fence."),
+        (("--reverse-connection", "host=new"), "--reverse-connection needs --reverse."),
+        (("--timeout", "soon"), '"soon" is not a time such as 60s, 5min or 500ms.'),
+        (("--timeout", "0s"), '"0s" is not a time'),
+        ((), "Missing argument 'SUBSCRIPTION'"),
+    ],
+)
+def test_options_that_make_no_sense_are_wrong_usage(run, target, options, said):
+    names = ("s",) if options else ()
+    code, _, err = run("cutover", "--target", target, *options, *names)
+    assert code == 2
+    assert said in err
+
+
+@pytest.mark.parametrize("option", [(), ("--dry-run",), ("--finish",), ("--abandon",)])
+def test_an_unknown_subscription_is_an_error_and_creates_nothing(run, target, tmp_path, option):
+    code, _, err = run("cutover", "--target", target, "s", *option)
+    assert code == 1
+    assert 'ERROR:  subscription "s" does not exist' in err
+    assert "HINT:  `subscriber status` lists" in err
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.fixture
+def subscribed(target):
+    with open_target(target) as opened:
+        catalog.ensure_catalog(opened.engine)
+        create_subscription(opened, conninfo=NOWHERE)
+    return target
+
+
+def stored(target):
+    with open_target(target) as opened, opened.engine.connect() as connection:
+        return read_cutover(connection, 1)
+
+
+@pytest.mark.parametrize("option", ["--finish", "--abandon"])
+def test_without_a_cutover_there_is_nothing_to_end(run, subscribed, option):
+    code, _, err = run("cutover", "--target", subscribed, "s", option)
+    assert code == 1
+    assert 'no cutover of subscription "s" is in progress' in err
+    assert "Begin one: subscriber cutover s" in err
+
+
+def test_a_publisher_that_is_away_is_told_with_the_ways_on_and_the_report(run, subscribed, tmp_path):
+    folder = tmp_path / "report"
+    code, out, err = run("cutover", "--target", subscribed, "s", "--report", str(folder))
+    assert code == 1
+    assert "could not connect to the publisher" in err
+    assert "The same command goes on." in out
+    assert "subscriber cutover s --abandon" in out
+    (data,) = folder.glob("*.json")
+    content = json.loads(data.read_text())
+    assert content["steps"][0]["status"] == "failed"
+    assert "could not connect to the publisher" in content["error"]
+    kept = stored(subscribed)
+    assert (kept.state, kept.step, kept.is_held) == ("running", "preconditions", False)
+
+
+def test_a_dry_run_stores_nothing_and_prints_json(run, subscribed):
+    code, out, _ = run("cutover", "--target", subscribed, "s", "--dry-run", "--json")
+    assert code == 1
+    assert json.loads(out)["steps"][0]["status"] == "would refuse"
+    assert stored(subscribed) is None

@@ -1,0 +1,54 @@
+"""Only one command at a time carries out a cutover."""
+
+from __future__ import annotations
+
+import pytest
+
+from subscriber.catalog.cutovers import read_cutover
+from subscriber.errors import UsageError
+from subscriber.migration.cutover import holder
+from subscriber.migration.cutover.holder import holding, look_at
+from subscriber.targets import open_target
+from tests.subscriptions import create_subscription
+from tests.waits import wait_until
+
+
+@pytest.fixture
+def target(tmp_path):
+    from subscriber import catalog
+
+    with open_target(f"sqlite:///{tmp_path / 'target.db'}") as opened:
+        catalog.ensure_catalog(opened.engine)
+        create_subscription(opened)
+        yield opened
+
+
+def test_two_cutovers_of_one_subscription_at_once_are_refused(target):
+    with holding(target, "s", 1), pytest.raises(UsageError) as caught, holding(target, "s", 1):
+        pass
+    assert caught.value.sqlstate == "55P03"
+    assert "another command carries out a cutover" in caught.value.message
+    assert "It is process " in str(caught.value.detail)
+
+
+def test_an_interrupted_command_gives_the_cutover_back(target):
+    with pytest.raises(KeyboardInterrupt), holding(target, "s", 1) as first:
+        raise KeyboardInterrupt
+    kept = look_at(target, 1)
+    assert kept is not None
+    assert not kept.is_held
+    with holding(target, "s", 1) as second:
+        assert second.started_at == first.started_at
+        assert second.holder != first.holder
+
+
+def test_a_heartbeat_is_written_while_it_is_held(target, monkeypatch):
+    monkeypatch.setattr(holder, "INTERVAL_SECONDS", 0.01)
+    with holding(target, "s", 1) as cutover:
+
+        def has_beaten():
+            with target.engine.connect() as connection:
+                found = read_cutover(connection, 1)
+            return found is not None and found.heartbeat_at > cutover.heartbeat_at
+
+        wait_until(has_beaten)

@@ -1,0 +1,248 @@
+"""The order of the steps, going on after an interruption, abandoning and finishing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from subscriber.errors import PublisherUnavailable, UsageError
+from subscriber.lsn import LSN
+from subscriber.migration.cutover import run_cutover as cutovers
+from subscriber.migration.cutover.world import VerifyResult
+from tests.unit.migration.cutover.fake_world import FakeWorld, a_work
+
+NAMES = ["preconditions", "writes", "barrier", "sequences", "schema", "verify", "reverse", "switch"]
+
+
+def carry_out(work, command="cutover"):
+    report = cutovers.new_report(work.world, command)
+    function = {"cutover": cutovers.run_cutover, "abandon": cutovers.abandon, "finish": cutovers.finish}[command]
+    error = None
+    try:
+        function(work, report, lambda _: None)
+    except BaseException as raised:
+        error = raised
+    return report, error
+
+
+def again(work, **options):
+    """The next command, which has nothing but the row in the catalog."""
+    return a_work(work.world, work.world.stored[-1], **options)[0]
+
+
+ALL: dict[str, Any] = {"fence": True, "verify": True, "reverse": True}
+
+
+def test_the_steps_are_done_in_their_order_and_the_subscription_is_disabled_last():
+    work, world = a_work(FakeWorld(way_back=True), **ALL)
+    report, error = carry_out(work)
+    assert error is None
+    assert [step.name for step in report.steps] == NAMES
+    assert {step.status for step in report.steps} == {"done"}
+    assert world.log == ["fence", "sequences", "verify", "reverse subscriber_reverse_1 None", "disable"]
+    assert (report.state, world.subscription.enabled) == ("switched", False)
+    assert world.stored[-1].switched_at is not None
+
+
+def test_a_step_that_is_not_asked_for_is_left_out():
+    work, _ = a_work()
+    report, _ = carry_out(work)
+    assert [step.name for step in report.steps] == [name for name in NAMES if name not in ("verify", "reverse")]
+
+
+def test_abandoning_undoes_the_way_back_before_it_enables_and_lifts_the_fence_last():
+    work, world = a_work(FakeWorld(way_back=True, setting="off"), **ALL)
+    carry_out(work)
+    world.log.clear()
+    report, error = carry_out(again(work), "abandon")
+    assert error is None
+    assert world.log == [
+        "drained subscriber_reverse_1", "drop_reverse subscriber_reverse_1", "enable", "lift off",
+    ]  # fmt: skip
+    assert (report.state, world.subscription.enabled, world.setting) == ("abandoned", True, "off")
+    assert "fence" not in world.stored[-1].options
+    assert "reverse" not in world.stored[-1].options
+
+
+@pytest.mark.parametrize("place", ["fence", "barrier", "sequences", "verify", "reverse", "disable"])
+@pytest.mark.parametrize("interruption", [PublisherUnavailable("away"), KeyboardInterrupt()], ids=["away", "Ctrl-C"])
+def test_after_an_interruption_the_same_command_goes_on(place, interruption):
+    work, world = a_work(FakeWorld(way_back=True), **ALL)
+    world.failing[place] = interruption
+    report, error = carry_out(work)
+    assert error is interruption
+    assert report.steps[-1].status == ("failed" if isinstance(error, PublisherUnavailable) else "interrupted")
+    assert any("The same command goes on" in note for note in report.notes)
+    assert any("--abandon" in note for note in report.notes)
+    assert any(note.startswith("The fence stays.") for note in report.notes)
+    report, error = carry_out(again(work, **ALL))
+    assert error is None
+    assert [step.name for step in report.steps] == NAMES
+    assert report.state == "switched"
+
+
+@pytest.mark.parametrize("place", ["fence", "barrier", "sequences", "verify", "reverse", "disable"])
+def test_after_an_interruption_anywhere_the_state_before_is_restored(place):
+    work, world = a_work(FakeWorld(way_back=True), **ALL)
+    world.failing[place] = KeyboardInterrupt()
+    carry_out(work)
+    report, error = carry_out(again(work), "abandon")
+    assert error is None
+    assert (report.state, world.subscription.enabled, world.setting) == ("abandoned", True, None)
+    assert ("drop_reverse subscriber_reverse_1" in world.log) == (place in ("reverse", "disable"))
+
+
+def test_abandoning_may_be_interrupted_and_given_again():
+    work, world = a_work(FakeWorld(way_back=True), **ALL)
+    carry_out(work)
+    world.failing["enable"] = KeyboardInterrupt()
+    report, error = carry_out(again(work), "abandon")
+    assert isinstance(error, KeyboardInterrupt)
+    assert report.notes == ["What is left is undone by the same command: subscriber cutover s --abandon"]
+    assert world.setting == "on"
+    _, error = carry_out(again(work), "abandon")
+    assert error is None
+    assert world.log.count("drop_reverse subscriber_reverse_1") == 1
+    assert world.subscription.enabled
+    assert world.setting is None
+
+
+def test_a_former_setting_of_the_database_survives_a_fence_that_was_set_twice():
+    work, world = a_work(FakeWorld(setting="off"), fence=True)
+    world.failing["fence"] = PublisherUnavailable("away")
+    carry_out(work)
+    world.setting = "on"  # it was set, only the answer was lost
+    carry_out(again(work, fence=True))
+    carry_out(again(work), "abandon")
+    assert world.setting == "off"
+
+
+def test_what_was_verified_is_kept_while_nothing_came():
+    work, world = a_work(verify=True)
+    world.failing["disable"] = KeyboardInterrupt()
+    carry_out(work)
+    report, _ = carry_out(again(work, verify=True))
+    assert world.log.count("verify") == 1
+    assert next(step.status for step in report.steps if step.name == "verify") == "skipped"
+
+
+def test_what_was_verified_is_verified_again_if_a_transaction_came():
+    work, world = a_work(verify=True)
+    world.failing["disable"] = KeyboardInterrupt()
+    carry_out(work)
+    world.received = world.last = 500
+    world.verified = VerifyResult(True, LSN(600), ())
+    carry_out(again(work, verify=True))
+    assert world.log.count("verify") == 2
+
+
+def test_abandoning_is_refused_if_the_application_has_written_to_the_target():
+    work, world = a_work()
+    carry_out(work)
+    world.rows = {"public.t": 4}
+    report, error = carry_out(again(work), "abandon")
+    assert (error.sqlstate, error.message) == (
+        "55000", "the application has written to the target since the switch",
+    )  # fmt: skip
+    assert error.detail == '"public.t" had 3 rows and has 4'
+    assert world.subscription.enabled is False
+    assert report.state == "switched"
+
+
+def test_with_a_way_back_the_old_database_has_what_was_written_and_is_not_sent_it_again():
+    work, world = a_work(FakeWorld(way_back=True, brought_back=True), reverse=True)
+    carry_out(work)
+    world.rows = {"public.t": 4}
+    world.log.clear()
+    report, error = carry_out(again(work), "abandon")
+    assert error is None
+    assert world.log == [
+        "drained subscriber_reverse_1", "origin none", "drop_reverse subscriber_reverse_1", "enable",
+    ]  # fmt: skip
+    assert "SET (origin = any)" in report.steps[0].text
+
+
+def test_finishing_drops_the_subscription_and_says_what_stays():
+    work, world = a_work(FakeWorld(way_back=True), fence=True, reverse=True)
+    carry_out(work)
+    report, error = carry_out(again(work), "finish")
+    assert error is None
+    assert report.state == "finished"
+    assert world.log[-1] == "drop_subscription"
+    assert report.notes[0].endswith('run at the publisher: ALTER DATABASE "shop" RESET default_transaction_read_only;')
+    assert 'DROP SUBSCRIPTION "subscriber_reverse_1";' in report.notes[1]
+
+
+def test_a_cutover_that_has_not_switched_over_cannot_be_finished():
+    work, world = a_work()
+    with pytest.raises(UsageError, match="has not been switched over") as caught:
+        cutovers.finish(work, cutovers.new_report(world, "finish"), lambda _: None)
+    assert caught.value.sqlstate == "55000"
+    assert world.log == []
+
+
+def test_the_command_given_again_after_the_switch_does_nothing_and_says_the_ways_on():
+    work, world = a_work()
+    carry_out(work)
+    world.log.clear()
+    report, error = carry_out(again(work))
+    assert (error, report.steps, world.log) == (None, [], [])
+    assert report.notes[0] == "The subscription is switched over already."
+
+
+def test_a_dry_run_changes_nothing_and_says_what_would_be_refused():
+    work, world = a_work(FakeWorld(missing=["index i"], writers=[["process 5"]]), fence=True, verify=True, reverse=True)
+    report = cutovers.new_report(world, "dry run")
+    assert not cutovers.rehearse(work, report, lambda _: None)
+    assert (world.log, world.stored, world.barriers) == ([], [], 0)
+    assert {step.name: step.status for step in report.steps} == {
+        **dict.fromkeys(NAMES, "would do"), "schema": "would refuse",
+    }  # fmt: skip
+    texts = {step.name: step.text for step in report.steps}
+    assert 'fence database "shop"' in texts["writes"]
+    assert "now 1: process 5" in texts["writes"]
+    assert texts["reverse"].startswith("there is no way back from SQLite")
+
+
+def test_a_dry_run_says_that_the_publisher_is_away():
+    work, world = a_work()
+    world.failing["publisher_state"] = PublisherUnavailable("the publisher is away")
+    report = cutovers.new_report(world, "dry run")
+    assert not cutovers.rehearse(work, report, lambda _: None)
+    assert (report.steps[0].status, report.steps[0].text) == ("would refuse", "the publisher is away")
+
+
+def test_every_refusal_is_told_before_anything_is_changed():
+    work, world = a_work(FakeWorld(runner=None, missing=["index i"]), fence=True)
+    world.subscription = replace(world.subscription, enabled=False)
+    report, error = carry_out(work)
+    assert error.message == 'subscription "s" is disabled'
+    assert [(step.name, step.status, step.text) for step in report.steps] == [
+        ("preconditions", "refused", 'subscription "s" is disabled'),
+        ("preconditions", "refused", "no `subscriber run` is running for the target"),
+        ("schema", "refused", "the target lacks 1 object of the publisher's schema"),
+    ]
+    assert (world.log, world.barriers) == ([], 0)
+
+
+def test_a_step_that_was_clean_beforehand_is_checked_again_in_its_turn():
+    class Dropping(FakeWorld):
+        def refresh_sequences(self):
+            self.missing = ["index i"]
+            return super().refresh_sequences()
+
+    work, world = a_work(Dropping())
+    report, error = carry_out(work)
+    assert error.message == "the target lacks 1 object of the publisher's schema"
+    assert [step.name for step in report.steps] == ["preconditions", "writes", "barrier", "sequences", "schema"]
+    assert world.subscription.enabled
+
+
+def test_a_publisher_that_is_away_at_the_beginning_is_told():
+    work, world = a_work()
+    world.failing["publisher_state"] = PublisherUnavailable("away")
+    report, error = carry_out(work)
+    assert error.message == "away"
+    assert [(step.name, step.status) for step in report.steps] == [("preconditions", "failed")]

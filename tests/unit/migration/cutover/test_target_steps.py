@@ -1,0 +1,116 @@
+"""The steps that concern the target: each refuses what is not clean."""
+
+from __future__ import annotations
+
+import pytest
+
+from subscriber.errors import UsageError
+from subscriber.lsn import LSN
+from subscriber.migration.cutover.target_steps import Reverse, Schema, Sequences, Verify, check_unwritten
+from subscriber.migration.cutover.world import VerifyResult
+from tests.unit.migration.cutover.fake_world import FakeWorld, a_work
+
+LEFT = 'WARNING:  sequence "u_id_seq" was not set: it counts downwards\nHINT:  …'
+UNUSED = 'WARNING:  1 sequence was not set: "tickets"'
+
+
+def test_sequences_that_could_be_set_are_counted_and_listed():
+    work, world = a_work()
+    outcome = Sequences().do(work)
+    assert (outcome.text, outcome.details) == ("1 set", ('NOTICE:  sequence "t_id_seq": 1 → 9',))
+    assert world.stored[-1].findings["sequences"] == {"messages": ['NOTICE:  sequence "t_id_seq": 1 → 9']}
+
+
+def test_a_column_without_its_sequence_is_refused_unless_that_is_accepted():
+    world = FakeWorld(messages=[LEFT, UNUSED])
+    work, _ = a_work(world)
+    with pytest.raises(UsageError, match="not every sequence could be set") as caught:
+        Sequences().do(work)
+    assert caught.value.detail == 'sequence "u_id_seq" was not set: it counts downwards'
+    assert "--accept-missing" in str(caught.value.hint)
+    work, _ = a_work(world, accept_missing=True)
+    assert Sequences().do(work).text == "0 set; accepted: 1 not set"
+
+
+def test_a_sequence_that_no_column_uses_is_no_reason_to_refuse():
+    work, _ = a_work(FakeWorld(messages=[UNUSED]))
+    assert Sequences().do(work).text == "0 set"
+
+
+def test_missing_objects_are_refused_with_the_command_unless_they_are_accepted():
+    world = FakeWorld(missing=["index a", "foreign key b"])
+    work, _ = a_work(world)
+    (refusal,) = Schema().check(work)
+    assert refusal.message == "the target lacks 2 objects of the publisher's schema"
+    assert refusal.details == ("index a", "foreign key b")
+    assert "`subscriber schema apply --before s` and `subscriber schema apply --after s`" in refusal.hint
+    work, _ = a_work(world, accept_missing=True)
+    assert Schema().check(work) == ()
+    assert Schema().do(work).details == ("index a", "foreign key b")
+
+
+def test_a_difference_is_refused_with_the_command_that_repairs_it():
+    work, world = a_work(FakeWorld(verified=VerifyResult(False, LSN(200), ("public.t: 1 differing",))), verify=True)
+    with pytest.raises(UsageError, match="publisher and target differ at 0/C8") as caught:
+        Verify().do(work)
+    assert caught.value.detail == "public.t: 1 differing"
+    assert "subscriber verify s --repair" in str(caught.value.hint)
+    assert world.stored[-1].findings["verify"]["is_equal"] is False
+
+
+def test_a_target_without_a_way_back_is_told_in_one_sentence_and_not_refused():
+    work, world = a_work(reverse=True)
+    assert Reverse().check(work) == ()
+    outcome = Reverse().do(work)
+    assert outcome.text == (
+        "there is no way back from SQLite: only a PostgreSQL target can publish what is written to it"
+    )
+    assert not outcome.was_done
+    assert world.log == []
+
+
+def test_the_way_back_is_stored_before_it_is_made():
+    work, world = a_work(FakeWorld(way_back=True), reverse=True, reverse_connection="host=new password=x")
+    Reverse().do(work)
+    assert world.stored[0].options == {"reverse": {"name": "subscriber_reverse_1"}}
+    assert world.log == ["reverse subscriber_reverse_1 host=new password=x"]
+    assert "password" not in repr(world.stored)
+    assert "password" not in repr(work.options)
+
+
+def test_what_prevents_the_way_back_is_refused():
+    work, _ = a_work(FakeWorld(way_back=True, reverse_problems=[("too old", "upgrade")]), reverse=True)
+    (refusal,) = Reverse().check(work)
+    assert (refusal.message, refusal.hint) == ("too old", "upgrade")
+
+
+def test_a_way_back_that_was_made_before_the_interruption_does_not_stand_in_its_own_way():
+    work, world = a_work(FakeWorld(way_back=True), reverse=True)
+    Reverse().do(work)
+    world.reverse_problems = [("all max_replication_slots of the target are in use", "raise it")]
+    assert Reverse().check(work) == ()
+
+
+def test_before_the_switch_nothing_is_brought_back():
+    work, world = a_work(FakeWorld(way_back=True), reverse=True)
+    Reverse().do(work)
+    Reverse().undo(work)
+    assert world.log[1:] == ["drop_reverse subscriber_reverse_1"]
+    assert Reverse().undo(work) is None
+
+
+@pytest.mark.parametrize("rows", [{"public.t": 3}, {"public.u": 7}], ids=["the same", "the table is gone"])
+def test_a_target_that_nobody_has_written_to_may_be_left(rows):
+    work, world = a_work()
+    work.save(state="switched", findings={"rows": {"public.t": 3}})
+    world.rows = rows
+    check_unwritten(work)
+
+
+def test_many_tables_that_were_written_are_told_in_short():
+    work, world = a_work()
+    work.save(state="switched", findings={"rows": {f"t{number}": 0 for number in range(7)}})
+    world.rows = {f"t{number}": 1 for number in range(7)}
+    with pytest.raises(UsageError) as caught:
+        check_unwritten(work)
+    assert str(caught.value.detail).endswith("; and 2 more")

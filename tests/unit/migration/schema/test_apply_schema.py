@@ -1,0 +1,53 @@
+"""Objects are built one by one; one that is refused does not stop the others."""
+
+from __future__ import annotations
+
+import pytest
+
+from subscriber.migration.schema.apply_schema import Outcome, apply_schema
+from subscriber.migration.schema.schema_object import SchemaDifference, SchemaObject
+from subscriber.schema.table_objects import IndexKey, IndexShape
+from subscriber.targets import open_target
+from subscriber.targets.table_changes import NewCheck, NewIdentity, NewIndex
+from tests.unit.targets.tables import execute, reflected, rows
+
+
+@pytest.fixture
+def target(tmp_path):
+    with open_target(f"sqlite:///{tmp_path / 'target.db'}") as opened:
+        execute(opened, "CREATE TABLE t (a INT)", "INSERT INTO t VALUES (1), (1)")
+        yield opened
+
+
+def built(target, phase, *changes):
+    table = reflected(target, "t")
+    objects = tuple(
+        SchemaObject(kind="index", name=str(number), phase="after", relation="public.t", table=table, change=change)
+        for number, change in enumerate(changes)
+    )
+    seen: list[Outcome] = []
+    outcomes = apply_schema(target, SchemaDifference("s", "SQLite", objects), phase, seen.append)
+    assert seen == outcomes
+    return [(one.object.name, one.refusal) for one in outcomes]
+
+
+def index(name, *, unique=False):
+    return NewIndex(IndexShape(name=name, keys=(IndexKey("a"),), unique=unique), name, ("a",))
+
+
+def test_what_is_refused_is_told_and_the_others_are_built(target):
+    outcomes = built(target, "after", index("u", unique=True), NewIdentity("a"), index("i"))
+    assert [name for name, _ in outcomes] == ["0", "1", "2"]
+    assert [bool(refusal) for _, refusal in outcomes] == [True, True, False]
+    assert "duplicate key" in outcomes[0][1]
+    assert rows(target, "SELECT name FROM sqlite_master WHERE type = 'index'") == [{"name": "i"}]
+
+
+def test_the_other_phase_is_left_alone(target):
+    assert built(target, "before", index("i")) == []
+
+
+def test_a_check_that_rows_violate_changes_nothing(target):
+    ((_, refusal),) = built(target, "after", NewCheck("c", "a > 1"))
+    assert "check constraint" in refusal
+    assert rows(target, "SELECT count(*) AS n FROM t") == [{"n": 2}]

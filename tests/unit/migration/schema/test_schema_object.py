@@ -1,0 +1,33 @@
+"""The order of missing objects, and what is shown of them."""
+
+from __future__ import annotations
+
+from subscriber.migration.schema.schema_object import AFTER, KINDS, SchemaDifference, SchemaObject, sort_objects
+
+
+def one(kind, name="n", phase="before", **more) -> SchemaObject:
+    return SchemaObject(kind=kind, name=name, phase=phase, **more)
+
+
+def test_objects_are_built_after_those_that_they_need():
+    objects = [
+        one("foreign key", phase="after"),
+        one("check constraint"),
+        one("type", "b"),
+        one("index", phase="after"),
+        one("type", "a", order=2),
+    ]
+    ordered = [(found.kind, found.name) for found in sort_objects(objects)]
+    assert ordered == [("type", "b"), ("type", "a"), ("check constraint", "n"), ("index", "n"), ("foreign key", "n")]
+
+
+def test_every_kind_that_is_built_after_the_copy_is_a_kind():
+    assert set(KINDS) > AFTER
+
+
+def test_the_objects_of_a_phase_and_their_json():
+    difference = SchemaDifference("s", "SQLite", (one("default", ddl="X"), one("view", phase="manual", reason="r")))
+    assert [found.kind for found in difference.missing("manual")] == ["view"]
+    assert difference.objects[0].as_json() == {
+        "phase": "before", "kind": "default", "name": "n", "ddl": "X", "reason": "", "publisher_ddl": ""
+    }  # fmt: skip

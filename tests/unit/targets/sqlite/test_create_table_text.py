@@ -1,0 +1,69 @@
+"""CREATE TABLE statements of SQLite are read and changed as texts; SQLite reads the result."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+
+import pytest
+
+from subscriber.targets.sqlite.create_table_text import read_table_text
+
+TEXT = """CREATE TABLE "a (b" ( -- a comment, with a comma
+  id INTEGER PRIMARY KEY, "x, ""y" TEXT DEFAULT 'a,)b' /* , */, [z w] INT CHECK ([z w] > (1 + 1)), -- the last column
+  CONSTRAINT "my check" CHECK (id < 10 AND "x, ""y" <> ')'),
+  CHECK (id > 0) -- the end
+) STRICT"""
+
+
+def columns(sql: str, name: str) -> list[tuple[str, str | None]]:
+    with closing(sqlite3.connect(":memory:")) as connection:
+        connection.execute(sql)
+        query = f"SELECT name, dflt_value FROM pragma_table_xinfo('{name}')"
+        return [tuple(row) for row in connection.execute(query)]
+
+
+def test_the_same_table_gets_another_name():
+    text = read_table_text(TEXT)
+    assert text is not None
+    assert columns(text.statement("copy"), "copy") == columns(TEXT, "a (b")
+
+
+def test_check_constraints_are_found_with_their_names_and_expressions():
+    text = read_table_text(TEXT)
+    assert text is not None
+    assert list(text.checks()) == [
+        ("", "[z w] > (1 + 1)"),
+        ("my check", """id < 10 AND "x, ""y" <> ')'"""),
+        ("", "id > 0"),
+    ]
+
+
+def test_constraints_defaults_and_columns_are_added_behind_comments():
+    text = read_table_text(TEXT)
+    assert text is not None
+    more = (
+        text.with_item("CHECK (id <> 5)")
+        .with_column("g INT GENERATED ALWAYS AS (id * 2)")
+        .with_clause("z w", "DEFAULT (7)")
+    )
+    assert more is not None
+    made = more.statement("t").replace("STRICT", "")
+    assert columns(made, "t") == [("id", None), ('x, "y', "'a,)b'"), ("z w", "7"), ("g", None)]
+    with closing(sqlite3.connect(":memory:")) as connection:
+        connection.execute(made)
+        connection.execute("INSERT INTO t (id) VALUES (4)")
+        assert connection.execute('SELECT "z w", g FROM t').fetchall() == [(7, 8)]
+        with pytest.raises(sqlite3.IntegrityError):
+            connection.execute("INSERT INTO t (id) VALUES (5)")
+
+
+@pytest.mark.parametrize("sql", ["", "CREATE VIRTUAL TABLE t USING fts5", "CREATE TABLE t (a, 'unfinished"])
+def test_a_text_without_a_list_of_columns_is_not_read(sql):
+    assert read_table_text(sql) is None
+
+
+def test_a_column_that_does_not_exist_gets_no_clause():
+    text = read_table_text("CREATE TABLE t (a, b)")
+    assert text is not None
+    assert text.with_clause("c", "DEFAULT (1)") is None

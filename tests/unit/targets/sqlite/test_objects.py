@@ -1,0 +1,151 @@
+"""What SQLite's tables have, and how it is added. With a publisher:
+tests/conformance/test_schema_step.py.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from subscriber.errors import ConflictError
+from subscriber.schema.shape import ForeignKey
+from subscriber.schema.table_objects import IndexKey, IndexShape
+from subscriber.targets.table_changes import (
+    CannotBuild,
+    FoundForeignKey,
+    FoundIndex,
+    NewCheck,
+    NewComment,
+    NewDefault,
+    NewForeignKey,
+    NewGenerated,
+    NewIdentity,
+    NewIndex,
+)
+from tests.unit.targets.tables import execute, reflected, rows
+
+INDEX = IndexShape(name="i", keys=(IndexKey("a", descending=True), IndexKey(None, "(b + 1)")), unique=True)
+
+
+@pytest.fixture
+def parent(target):
+    execute(
+        target,
+        "CREATE TABLE parent (id INTEGER PRIMARY KEY AUTOINCREMENT, n INT DEFAULT 3)",
+        "CREATE TABLE t (a INT, b INT, p INT REFERENCES parent ON DELETE CASCADE, CONSTRAINT positive CHECK (a > 0))",
+        "CREATE INDEX t_b ON t (b) WHERE a > 1",
+        "CREATE TRIGGER tr AFTER INSERT ON parent BEGIN UPDATE t SET b = new.n; END",
+        "CREATE VIEW v AS SELECT n FROM parent",
+    )
+    return reflected(target, "parent")
+
+
+def built(target, table, change):
+    with target.objects.building() as connection:
+        made = target.objects.statements(connection, table, change)
+        for statement in made.sql:
+            connection.exec_driver_sql(statement)
+        target.objects.check(connection, table)
+    return made
+
+
+def test_what_a_table_has_is_read(target, parent):
+    with target.engine.connect() as connection:
+        found = target.objects.find(connection, reflected(target, "t"))
+        other = target.objects.find(connection, parent)
+    assert found.indexes == (FoundIndex("t_b", ("b",), unique=False, partial=True),)
+    assert found.foreign_keys == (FoundForeignKey(("p",), "parent", (), "CASCADE", "NO ACTION"),)
+    assert found.checks == (("positive", "a > 0"),)
+    assert (other.defaults, other.counted) == (frozenset({"n"}), frozenset({"id"}))
+    assert other.indexes == (FoundIndex("", ("id",), unique=True),)
+
+
+def test_an_index_has_its_order_expression_and_predicate(target, parent):
+    built(target, reflected(target, "t"), NewIndex(INDEX, "i", ("a", "(b + 1)"), "b IS NOT NULL"))
+    (row,) = rows(target, "SELECT sql FROM sqlite_master WHERE name = 'i'")
+    assert row["sql"] == "CREATE UNIQUE INDEX i ON t (a DESC, (b + 1)) WHERE b IS NOT NULL"
+
+
+def test_a_table_that_is_made_again_keeps_rows_counter_indexes_triggers_and_views(target, parent):
+    execute(target, "INSERT INTO parent (id) VALUES (5), (90)", "DELETE FROM parent WHERE id = 90")
+    execute(target, "CREATE INDEX parent_n ON parent (n)")
+    made = built(target, parent, NewCheck("small", "n < 100"))
+    assert made.rebuilds
+    built(target, parent, NewDefault("n", "1 + 8"))
+    execute(target, "INSERT INTO t (a) VALUES (1)", "INSERT INTO parent DEFAULT VALUES")
+    assert rows(target, "SELECT * FROM parent ORDER BY id") == [{"id": 5, "n": 3}, {"id": 91, "n": 9}]
+    assert rows(target, "SELECT b FROM t") == [{"b": 9}]
+    assert rows(target, "SELECT n FROM v ORDER BY n") == [{"n": 3}, {"n": 9}]
+    assert rows(target, "SELECT name FROM sqlite_master WHERE name = 'parent_n'") == [{"name": "parent_n"}]
+    (row,) = rows(target, "SELECT \"table\" AS other FROM pragma_foreign_key_list('t')")
+    assert row["other"] == "parent"
+
+
+def test_a_foreign_key_that_rows_violate_is_refused_and_nothing_is_changed(target, parent):
+    execute(target, "CREATE TABLE child (p INT)", "INSERT INTO child VALUES (7)")
+    child = reflected(target, "child")
+    key = ForeignKey(("p",), "public", "parent", ("id",), on_delete="SET NULL", deferrable=True, deferred=True)
+    with pytest.raises(ConflictError) as raised:
+        built(target, child, NewForeignKey(key, "fk", parent))
+    assert (raised.value.sqlstate, "7" in str(raised.value)) == ("23503", False)
+    assert rows(target, "SELECT * FROM pragma_foreign_key_list('child')") == []
+    execute(target, "DELETE FROM child")
+    built(target, child, NewForeignKey(key, "fk", parent))
+    (row,) = rows(target, "SELECT sql FROM sqlite_master WHERE name = 'child'")
+    assert "ON DELETE SET NULL DEFERRABLE INITIALLY DEFERRED" in row["sql"]
+
+
+def test_statements_of_a_script_stand_on_the_changes_before_them(target, parent):
+    table = reflected(target, "t")
+    earlier = (NewCheck("one", "a <> 1"), NewGenerated("g", "INT", "a * 2"), NewIndex(INDEX, "i", ("a", "(b + 1)")))
+    with target.engine.connect() as connection:
+        statements = [
+            target.objects.statements(connection, table, one, earlier[:number]) for number, one in enumerate(earlier)
+        ]
+        last = target.objects.statements(connection, table, NewCheck("two", "a <> 2"), earlier)
+    execute(target, *(sql for one in (*statements, last) for sql in one.sql))
+    with target.engine.connect() as connection:
+        found = target.objects.find(connection, reflected(target, "t"))
+    assert [name for name, _ in found.checks] == ["positive", "one", "two"]
+    assert {one.name for one in found.indexes} == {"t_b", "i"}
+    assert [column.name for column in reflected(target, "t").columns] == ["a", "b", "p", "g"]
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (NewComment("x"), "SQLite has no comments"),
+        (NewIdentity("a"), "INTEGER PRIMARY KEY"),
+        (NewIndex(IndexShape(name="i", keys=(IndexKey("a"),), method="gin"), "i", ("a",)), "no gin indexes"),
+        (NewIndex(IndexShape(name="i", keys=(IndexKey("a", ordinary=False),)), "i", ("a",)), "operator class"),
+        (
+            NewIndex(IndexShape(name="i", keys=(IndexKey("a"),), unique=True, deferrable=True), "i", ("a",)),
+            "immediately",
+        ),
+        (
+            NewIndex(IndexShape(name="i", keys=(IndexKey("a"),), unique=True, nulls_distinct=False), "i", ("a",)),
+            "NULLS",
+        ),
+        (NewIndex(IndexShape(name="i", keys=(IndexKey("a"),), constraint="exclusion"), "i", ("a",)), "exclusion"),
+    ],
+)
+def test_what_sqlite_cannot_have_is_refused_with_the_reason(target, parent, change, reason):
+    with target.engine.connect() as connection, pytest.raises(CannotBuild, match=reason):
+        target.objects.statements(connection, reflected(target, "t"), change)
+
+
+@pytest.mark.parametrize(
+    ("text", "type_oid", "pattern"),
+    [
+        ("now()", 1184, "____-__-__ __:__:__%+00"),
+        ("timezone('utc'::text, now())", 1114, "____-__-__ __:__:__%"),
+    ],
+)
+def test_the_current_time_is_written_as_postgresql_writes_it(target, parent, text, type_oid, pattern):
+    expression = target.objects.default(text, type_oid, parent.columns[0])
+    assert rows(target, f"SELECT ({expression}) LIKE '{pattern}' AS fits") == [{"fits": 1}]
+    (row,) = rows(target, f"SELECT {expression} AS now")
+    assert not row["now"].removesuffix("+00").partition(".")[2].endswith("0")
+
+
+def test_a_time_of_the_sessions_zone_has_no_equal(target, parent):
+    assert target.objects.default("now()", 1114, parent.columns[0]) is None

@@ -1,0 +1,98 @@
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from subscriber.verify.row_digests import BucketSums, Choice, hash_rows, hash_values
+
+VALUES = st.none() | st.text(max_size=20) | st.sampled_from(["", "\0", "\0\0", "a", "aaaaaaaa", "aaaaaaaaa", "é"])
+ROWS = st.lists(st.tuples(VALUES, VALUES), max_size=12)
+
+
+def sums_of(rows, choice, *, key=False, cuts=()):
+    """The sums of rows that come in batches, cut at these places."""
+    sums = BucketSums(choice)
+    for start, stop in zip((0, *cuts), (*cuts, len(rows)), strict=True):
+        part = rows[start:stop]
+        columns = [pa.array([row[place] for row in part], pa.string()) for place in (0, 1)]
+        values = [hash_values(column) for column in columns]
+        hashes = hash_rows(values, len(part))
+        sums.add(hash_rows(values[:1], len(part)) if key else hashes, hashes)
+    return sums
+
+
+@given(ROWS, ROWS, st.integers(1, 40))
+def test_two_multisets_have_the_same_sums_exactly_if_they_are_equal(ours, theirs, buckets):
+    choice = Choice(buckets)
+    differing = sums_of(ours, choice).differing(sums_of(theirs, choice))
+    assert bool(len(differing)) == (Counter(ours) != Counter(theirs))
+
+
+@given(ROWS, st.randoms(use_true_random=False), st.integers(1, 40))
+def test_neither_the_order_of_rows_nor_the_batches_matter(rows, source, buckets):
+    choice = Choice(buckets)
+    other = source.sample(rows, len(rows))
+    cuts = sorted(source.randint(0, len(rows)) for _ in range(2))
+    assert len(sums_of(rows, choice, key=True).differing(sums_of(other, choice, key=True, cuts=cuts))) == 0
+
+
+@given(ROWS, VALUES, VALUES)
+def test_a_row_that_is_there_once_more_is_found(rows, one, two):
+    choice = Choice(8)
+    assert len(sums_of([*rows, (one, two)], choice).differing(sums_of(rows, choice))) == 1
+
+
+@given(st.lists(VALUES, min_size=1, max_size=30))
+def test_each_value_has_one_hash_wherever_it_is(values):
+    together = hash_values(pa.array(values, pa.string()))
+    for place, value in enumerate(values):
+        assert (hash_values(pa.array([value], pa.string()))[:, 0] == together[:, place]).all()
+    sliced = hash_values(pa.array(["before", *values, "after"], pa.string()).slice(1, len(values)))
+    assert (sliced == together).all()
+
+
+def test_many_different_values_have_different_hashes():
+    values = [f"{number}" for number in range(200_000)] + [f"row number {number}" for number in range(200_000)]
+    hashes = hash_values(pa.array(values))
+    assert len(np.unique(hashes[0])) == len(np.unique(hashes[1])) == len(values)
+
+
+def test_a_changed_row_is_in_the_bucket_of_its_key_on_both_sides():
+    choice = Choice(1 << 16)
+    rows = [(str(number), "same") for number in range(1000)]
+    changed = [*rows[:500], ("500", "other"), *rows[501:]]
+    differing = sums_of(rows, choice, key=True).differing(sums_of(changed, choice, key=True))
+    assert len(differing) == 1
+    assert sums_of(rows, choice, key=True).rows == 1000
+
+
+@pytest.mark.parametrize("share", [0.01, 0.5])
+def test_a_sample_is_a_share_of_the_keys_and_the_same_on_both_sides(share):
+    rows = [(str(number), "v") for number in range(20_000)]
+    whole, sample = Choice(64), Choice(64, share)
+    assert sums_of(rows, whole, key=True).rows == 20_000
+    assert abs(sums_of(rows, sample, key=True).rows / 20_000 - share) < 0.02
+    assert len(sums_of(rows, sample, key=True).differing(sums_of(rows[::-1], sample, key=True))) == 0
+
+
+@given(ROWS, ROWS)
+def test_sums_are_merged_and_come_through_a_task_unchanged(some, others):
+    choice = Choice(16)
+    merged = BucketSums.from_bytes(choice, sums_of(some, choice).to_bytes())
+    merged.merge(BucketSums.from_bytes(choice, sums_of(others, choice).to_bytes()))
+    assert len(merged.differing(sums_of([*some, *others], choice))) == 0
+    assert merged.rows == len(some) + len(others)
+
+
+def test_rows_without_columns_are_counted():
+    choice = Choice(4)
+    sums = BucketSums(choice)
+    hashes = hash_rows([], 3)
+    sums.add(hashes, hashes)
+    assert sums.rows == 3
+    assert len(sums.differing(BucketSums(choice))) == 1

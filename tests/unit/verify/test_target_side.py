@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+import pytest
+
+from subscriber.protocol.messages import Relation, RelationColumn
+from subscriber.targets import open_target
+from subscriber.verify import target_side
+from subscriber.verify.canonical_columns import ComparedColumn
+from subscriber.verify.target_side import target_batches
+
+COLUMNS = (RelationColumn(1, "a", 23, -1), RelationColumn(0, "b", 16, -1), RelationColumn(0, "c", 1700, -1))
+
+
+@pytest.fixture(params=["sqlite", "duckdb"])
+def target(request, tmp_path):
+    with open_target(f"{request.param}:///{tmp_path / 'target.db'}") as target:
+        yield target
+
+
+def read(target, names, key=()):
+    relation = Relation(1, "public", "t", "d", tuple(one for one in COLUMNS if one.name in names))
+    with target.engine.connect() as connection:
+        table = target.shapes.reflect(connection, "public", "t")
+        columns = [ComparedColumn(one.type_oid, table.column(one.name)) for one in relation.columns]
+        return list(target_batches(target, connection, table, relation, columns, key))
+
+
+def fill(target, rows):
+    with target.begin() as connection:
+        if target.capabilities.database == "DuckDB":
+            connection.exec_driver_sql("CREATE TABLE t (c VARCHAR, a INTEGER, b BOOLEAN)")
+        else:
+            connection.exec_driver_sql("CREATE TABLE t (c NUMERIC_TEXT, a INT, b BOOLEAN_INTEGER)")
+        for row in rows:
+            connection.exec_driver_sql("INSERT INTO t VALUES (?, ?, ?)", row)
+
+
+def test_rows_are_read_in_batches_with_the_text_before_and_after(target, monkeypatch):
+    monkeypatch.setattr(target_side, "_ROWS_AT_ONCE", 2)
+    fill(target, [("1.50", 1, True), ("2", 2, False), (None, 3, None)])
+    batches = read(target, ("a", "b", "c"), key=(0,))
+    assert [batch.rows for batch in batches] == [2, 1]
+    rows = [row for batch in batches for row in zip(*(column.to_pylist() for column in batch.columns), strict=True)]
+    assert sorted(rows) == [("1", "t", "1.5"), ("2", "f", "2"), ("3", None, None)]
+    stored = [text for batch in batches for text in batch.stored[2].to_pylist()]
+    assert set(stored) == {"1.50", "2", None}
+    assert (batches[0].keys != batches[0].hashes).all()
+
+
+def test_only_the_columns_of_the_publication_are_read(target):
+    fill(target, [("1.50", 1, True)])
+    (batch,) = read(target, ("b",))
+    assert [column.to_pylist() for column in batch.columns] == [["t"]]
+    assert (batch.keys == batch.hashes).all()
+
+
+def test_rows_without_columns_are_counted(target):
+    fill(target, [(None, 1, True), (None, 2, True)])
+    assert [batch.rows for batch in read(target, ())] == [2]
+
+
+def test_an_empty_table_has_no_batch(target):
+    fill(target, [])
+    assert read(target, ("a",)) == []
