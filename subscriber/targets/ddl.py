@@ -37,7 +37,7 @@ import sqlalchemy as sa
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.schema import CreateSchema, CreateTable, DropTable, ExecutableDDLElement
 
-from subscriber.errors import NotSupportedError
+from subscriber.errors import NotSupportedError, UnsupportedValue
 from subscriber.schema.shape import ColumnShape, ForeignKey, SchemaDifference, TableShape
 from subscriber.targets.add_column import AddColumn
 from subscriber.targets.declared_columns import Declared
@@ -297,7 +297,7 @@ def _identity(column: ColumnShape) -> str:
 def constant(target: Target, type_oid: int, column: TargetColumn, text: str) -> str | None:
     """A constant as replication would store it in a column, as a literal of the target's SQL.
 
-    None if the target's SQL has no such literal.
+    None if the target's SQL has no such literal, or the column cannot store the value.
 
     Args:
         target: the target.
@@ -307,7 +307,10 @@ def constant(target: Target, type_oid: int, column: TargetColumn, text: str) -> 
     """
     value = pa.array([text.encode()], pa.binary())
     decoded = decode_column(type_oid, value, binary=False, column=1)
-    (bound,) = target.values.bind_values(type_oid, column, decoded)
+    try:
+        (bound,) = target.values.bind_values(type_oid, column, decoded)
+    except UnsupportedValue:
+        return None
     return target.ddl.literal(bound)
 
 

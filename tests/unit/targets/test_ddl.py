@@ -153,6 +153,13 @@ def test_a_default_without_a_literal_is_left_out(target, constant):
     assert create_table(target, shape).notes == ('column "f" has no default',)
 
 
+def test_a_default_that_the_column_cannot_store_is_left_out():
+    """Such as an infinite date in MariaDB; the table can be created nevertheless."""
+    shape = with_columns(ColumnShape("day", 1082, "date", default="'infinity'::date", constant="infinity"))
+    with open_target("mysql+pymysql://nobody@127.0.0.1:1/nowhere") as mariadb:
+        assert create_table(mariadb, shape).notes == ('column "day" has no default',)
+
+
 def test_what_somebody_has_made_is_text_in_another_postgresql(postgresql):
     """An enum, a domain or an extension's type may not exist there; its constant is written as
     text.
