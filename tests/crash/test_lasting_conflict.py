@@ -17,6 +17,7 @@ from tests.crash.harness import Usage, catch_up, usage, wait_until
 NAME = "lasting"
 MEBIBYTE = 1024 * 1024
 RESTARTS = 10
+SETTLED_SECONDS = 5.0
 
 
 @pytest.fixture(scope="module")
@@ -32,13 +33,17 @@ def execute(database: Path, statement: str) -> None:
 
 
 def has_settled(runner: Any) -> bool:
-    """Whether neither Python nor the JVM has started or ended a thread for two seconds."""
+    """Whether Spark has started the query, and neither Python nor the JVM has started or ended a
+    thread for some seconds.
+    """
+    if not any("python_streaming_source_runner" in command for command in runner.processes().values()):
+        return False
 
     def threads() -> tuple[int, int]:
         return usage(runner.process.pid).threads, usage(runner.java()).threads
 
     before = threads()
-    time.sleep(2)
+    time.sleep(SETTLED_SECONDS)
     return threads() == before
 
 
