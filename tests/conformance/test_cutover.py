@@ -92,8 +92,8 @@ def shop(request, publisher_database, tmp_path: Path) -> Iterator[Shop]:
 
 
 KINDS = [
-    "sqlite",
     "postgresql",
+    pytest.param("sqlite", marks=pytest.mark.long),  # test_migration_chapter.py has it in short
     pytest.param("mariadb", marks=pytest.mark.long),
     pytest.param("duckdb", marks=pytest.mark.long),
 ]

@@ -36,8 +36,8 @@ ROWS = "SELECT id, n, note FROM {table} ORDER BY id"
 TABLES = ("a", "b")
 PATIENCE = 60.0
 
-LONG = [pytest.param("mariadb", marks=pytest.mark.long), pytest.param("duckdb", marks=pytest.mark.long)]
-ANY_KIND = pytest.mark.parametrize("kind", ["sqlite", "postgresql", *LONG])
+LONG = [pytest.param(kind, marks=pytest.mark.long) for kind in ("postgresql", "mariadb", "duckdb")]
+ANY_KIND = pytest.mark.parametrize("kind", ["sqlite", *LONG])
 SQLITE = pytest.mark.parametrize("kind", ["sqlite"])
 
 

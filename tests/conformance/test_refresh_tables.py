@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.server, pytest.mark.spark, pytest.mark.slow]
 
 KINDS = (
     "sqlite",
-    "postgresql",
+    pytest.param("postgresql", marks=pytest.mark.long),
     pytest.param("duckdb", marks=pytest.mark.long),
     pytest.param("mariadb", marks=pytest.mark.long),
 )
