@@ -1,7 +1,8 @@
 """The ``subscriber_*`` tables of a target, and every write to them: the equivalent of
 pg_subscription, pg_publication and related catalogs, for any database.
 
-- ``own_tables`` defines the tables and creates them; ``column_types`` has their column types.
+- ``own_tables`` defines the tables and creates them; ``column_types`` has their column types;
+  ``existing_catalog`` reads them without creating anything.
 - Subscriptions: ``subscriptions`` and ``subscription_options``; ``table_states`` of their tables;
   ``catalog_version`` with the versions that show whether a cached reading is still valid.
 - Emulated publications: ``publications``, and ``kept_publishing`` with the definitions and tables
@@ -38,6 +39,7 @@ from subscriber.catalog.apply_holds import (
 )
 from subscriber.catalog.conflict_kinds import ConflictKind
 from subscriber.catalog.conflicts import KEPT_ROWS, ConflictLog, ConflictRecord
+from subscriber.catalog.existing_catalog import existing_catalog, existing_subscription
 from subscriber.catalog.own_tables import (
     CATALOG,
     CONTROL,
@@ -179,6 +181,8 @@ __all__ = [
     "delete_subscription",
     "differing_relations",
     "ensure_catalog",
+    "existing_catalog",
+    "existing_subscription",
     "find_hold",
     "find_publication",
     "find_subscription",

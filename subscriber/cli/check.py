@@ -13,7 +13,6 @@ from subscriber import catalog
 from subscriber.cli.options import json_option, target_option
 from subscriber.commands.subscription_grammar import parse
 from subscriber.commands.subscription_statements import CreateSubscription
-from subscriber.errors import UsageError
 from subscriber.migration.check_migration import Migration, check_migration
 from subscriber.migration.findings import Finding, has_failed
 from subscriber.settings import Settings
@@ -90,7 +89,7 @@ def _migration(
     if subscription is not None:
         if connection is not None or options:
             raise click.UsageError("--subscription excludes CONNECTION, PUBLICATION and --with.")
-        found = _subscription(database, subscription)
+        found = catalog.existing_subscription(database, subscription)
         return Migration(found.conninfo, tuple(found.publications), found.options, exists=True)
     if connection is None or not publications:
         raise click.UsageError("Give CONNECTION and at least one PUBLICATION, or --subscription.")
@@ -101,19 +100,6 @@ def _migration(
     parsed = parse(wanted)
     assert isinstance(parsed, CreateSubscription)
     return Migration(connection, parsed.publications, parsed.options)
-
-
-def _subscription(database: Target, name: str) -> catalog.Subscription:
-    """The subscription; neither a file nor the catalog is created."""
-    if database.file is None or database.file.exists():
-        with database.reporting(), database.engine.connect() as connection:
-            if catalog.has_catalog(connection):
-                return catalog.get_subscription(connection, name)
-    raise UsageError(
-        f'subscription "{name}" does not exist',
-        sqlstate="42704",
-        hint="`subscriber status` lists the subscriptions of a target.",
-    )
 
 
 def _lines(finding: Finding) -> Iterator[str]:

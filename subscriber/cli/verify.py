@@ -96,11 +96,8 @@ def command(
 
 def _only_subscription(database: Target) -> str:
     """The name of the target's only subscription; neither a file nor the catalog is created."""
-    names: list[str] = []
-    if database.file is None or database.file.exists():
-        with database.reporting(), database.engine.connect() as connection:
-            if catalog.has_catalog(connection):
-                names = [one.name for one in catalog.list_subscriptions(connection)]
+    with catalog.existing_catalog(database) as connection:
+        names = [] if connection is None else [one.name for one in catalog.list_subscriptions(connection)]
     if len(names) == 1:
         return names[0]
     if not names:

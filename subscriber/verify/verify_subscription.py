@@ -156,15 +156,9 @@ def _relations(target: Target, name: str, wanted: Sequence[str]) -> tuple[Subscr
     Raises:
         UsageError: 42704, there is no such subscription; 42P01, it has no such table.
     """
-    exists = target.file is None or target.file.exists()
-    with target.reporting():
-        if not exists:
-            raise _no_subscription(name)
-        with target.engine.connect() as connection:
-            if not catalog.has_catalog(connection):
-                raise _no_subscription(name)
-            subscription = catalog.get_subscription(connection, name)
-            relations = catalog.relations_of(connection, subscription.subid)
+    subscription = catalog.existing_subscription(target, name)
+    with target.reporting(), target.engine.connect() as connection:
+        relations = catalog.relations_of(connection, subscription.subid)
     if not wanted:
         return subscription, relations
     chosen = []
@@ -182,14 +176,6 @@ def _relations(target: Target, name: str, wanted: Sequence[str]) -> tuple[Subscr
             )
         chosen += exact or matching
     return subscription, list(dict.fromkeys(chosen))
-
-
-def _no_subscription(name: str) -> UsageError:
-    return UsageError(
-        f'subscription "{name}" does not exist',
-        sqlstate="42704",
-        hint="`subscriber status` lists the subscriptions of a target.",
-    )
 
 
 def _named(subscription: Subscription, relation: SubscriptionRelation) -> TableVerification:

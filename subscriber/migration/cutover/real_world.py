@@ -25,7 +25,6 @@ from subscriber.commands.refresh_sequences import refresh_sequences
 from subscriber.commands.subscription_grammar import parse
 from subscriber.commands.subscription_statements import DropSubscription, SubscriptionCommand
 from subscriber.commands.wake import wake_run
-from subscriber.errors import UsageError
 from subscriber.lsn import INVALID_LSN, LSN
 from subscriber.migration.cutover.world import PublisherState, TargetState, VerifyResult
 from subscriber.publisher import fence, reverse_replication
@@ -280,16 +279,7 @@ class RealWorld:
     # ---------------------------------------------------------------------------------------------
 
     def _subscription(self) -> Subscription:
-        if self._target.file is None or self._target.file.exists():  # a look must not create it
-            with self._target.reporting(), self._target.engine.connect() as connection:
-                found = catalog.find_subscription(connection, self.name) if catalog.has_catalog(connection) else None
-                if found is not None:
-                    return found
-        raise UsageError(
-            f'subscription "{self.name}" does not exist',
-            sqlstate="42704",
-            hint="`subscriber status` lists the subscriptions of a target.",
-        )
+        return catalog.existing_subscription(self._target, self.name)
 
     def _tables(self) -> list[tuple[str, str]]:
         with self._target.reporting(), self._target.engine.connect() as connection:

@@ -9,7 +9,6 @@ from typing import Final
 
 from subscriber import catalog
 from subscriber.commands.check_publications import find_published_tables
-from subscriber.errors import UsageError
 from subscriber.migration.schema.compare_table import Compared, Missing, compare_table
 from subscriber.migration.schema.schema_object import AFTER, KINDS, Phase, SchemaDifference, SchemaObject, sort_objects
 from subscriber.publisher.publisher import Publisher, connect_publisher
@@ -69,7 +68,7 @@ def schema_difference(target: Target, name: str, settings: Settings) -> SchemaDi
         SubscriberError: the target could not be read.
     """
     del settings  # a publisher and a target are all that is compared
-    subscription = _subscription(target, name)
+    subscription = catalog.existing_subscription(target, name)
     # The publisher is read first: a target that is a file is open for a short time only.
     published = _read_publisher(target, subscription)
     names = subscription.options.map
@@ -77,19 +76,6 @@ def schema_difference(target: Target, name: str, settings: Settings) -> SchemaDi
         found = [*_without_tables(target, connection, published, names)]
         found += _of_tables(target, connection, published, names)
     return SchemaDifference(name, target.capabilities.database, sort_objects(found))
-
-
-def _subscription(target: Target, name: str) -> catalog.Subscription:
-    """The subscription; neither a file nor the catalog is created."""
-    if target.file is None or target.file.exists():
-        with target.reporting(), target.engine.connect() as connection:
-            if catalog.has_catalog(connection):
-                return catalog.get_subscription(connection, name)
-    raise UsageError(
-        f'subscription "{name}" does not exist',
-        sqlstate="42704",
-        hint="`subscriber status` lists the subscriptions of a target.",
-    )
 
 
 def _read_publisher(target: Target, subscription: catalog.Subscription) -> _Published:

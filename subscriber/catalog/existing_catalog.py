@@ -1,0 +1,47 @@
+"""A look at a target that may have no catalog yet. Neither a database file nor the catalog is
+created.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import sqlalchemy as sa
+
+from subscriber.catalog.own_tables import has_catalog
+from subscriber.catalog.subscriptions import Subscription, find_subscription
+from subscriber.errors import UsageError
+from subscriber.targets.target import Target
+
+
+@contextmanager
+def existing_catalog(target: Target) -> Iterator[sa.Connection | None]:
+    """A connection to a target that has a catalog; None if it has none.
+
+    Raises:
+        TargetError: the target cannot be queried.
+    """
+    if target.file is not None and not target.file.exists():
+        yield None
+        return
+    with target.reporting(), target.engine.connect() as connection:
+        yield connection if has_catalog(connection) else None
+
+
+def existing_subscription(target: Target, name: str) -> Subscription:
+    """A subscription of a target.
+
+    Raises:
+        UsageError: 42704, there is none of this name.
+        TargetError: the target cannot be queried.
+    """
+    with existing_catalog(target) as connection:
+        found = None if connection is None else find_subscription(connection, name)
+    if found is None:
+        raise UsageError(
+            f'subscription "{name}" does not exist',
+            sqlstate="42704",
+            hint="`subscriber status` lists the subscriptions of a target.",
+        )
+    return found

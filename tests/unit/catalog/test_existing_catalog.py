@@ -1,0 +1,48 @@
+"""A look at a target creates neither a file nor a catalog."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+import sqlalchemy as sa
+
+from subscriber import catalog
+from subscriber.errors import UsageError
+from subscriber.targets import Target, open_target
+
+
+@pytest.fixture
+def empty(tmp_path) -> Iterator[Target]:
+    with open_target(f"sqlite:///{tmp_path / 'empty.db'}") as opened:
+        yield opened
+
+
+def test_a_target_without_a_file_has_no_catalog_and_gets_no_file(tmp_path):
+    with open_target(f"sqlite:///{tmp_path / 'new.db'}") as target, catalog.existing_catalog(target) as connection:
+        assert connection is None
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_database_without_a_catalog_does_not_get_one(empty):
+    with empty.begin() as connection:
+        connection.exec_driver_sql("CREATE TABLE mine (a INT)")
+    with catalog.existing_catalog(empty) as connection:
+        assert connection is None
+    with empty.engine.connect() as connection:
+        assert sa.inspect(connection).get_table_names() == ["mine"]
+
+
+def test_a_catalog_can_be_read(target):
+    with catalog.existing_catalog(target) as connection:
+        assert connection is not None
+        assert catalog.list_subscriptions(connection) == []
+
+
+def test_a_subscription_that_does_not_exist_is_an_error_whether_there_is_a_catalog_or_not(empty):
+    for _ in range(2):
+        with pytest.raises(UsageError, match='subscription "s" does not exist') as raised:
+            catalog.existing_subscription(empty, "s")
+        assert raised.value.sqlstate == "42704"
+        assert raised.value.hint == "`subscriber status` lists the subscriptions of a target."
+        catalog.ensure_catalog(empty.engine)
