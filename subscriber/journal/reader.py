@@ -469,7 +469,7 @@ def _open(storage: Storage, segment: Segment) -> pa.NativeFile | None:
     except OSError as error:
         raise JournalUnavailable(
             f'the journal\'s segment "{segment.name}" cannot be reached: {error.strerror or error}',
-            hint="`subscriber run` tries again.",
+            hint="Give the command again; `subscriber run` tries again by itself.",
             lsn=segment.end,
         ) from error
 

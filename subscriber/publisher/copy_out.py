@@ -234,7 +234,10 @@ def _wait(pgconn: pq.abc.PGconn, stop: threading.Event | None) -> None:
 
 
 def _lost() -> PublisherError:
-    return PublisherUnavailable("the connection to the publisher was lost", hint="`subscriber run` tries again.")
+    return PublisherUnavailable(
+        "the connection to the publisher was lost",
+        hint="Give the command again; `subscriber run` tries again by itself.",
+    )
 
 
 def _text(message: bytes | None) -> str:

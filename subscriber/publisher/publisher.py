@@ -72,7 +72,8 @@ def connect_publisher(conninfo: str, application_name: str) -> Iterator[Connecti
     except psycopg.Error as error:
         if connection.broken or error.sqlstate is None:
             raise PublisherUnavailable(
-                "the connection to the publisher was lost", hint="`subscriber run` tries again."
+                "the connection to the publisher was lost",
+                hint="Give the command again; `subscriber run` tries again by itself.",
             ) from error
         raise error_of(error) from error
 

@@ -108,7 +108,7 @@ def translate_sqlstate(sqlstate: str, diag: Any) -> SubscriberError:
             return TargetUnavailable(
                 f"PostgreSQL is not available ({reason}SQLSTATE {sqlstate})",
                 sqlstate=sqlstate,
-                hint=_HINTS.get(sqlstate, "`subscriber run` tries again."),
+                hint=_HINTS.get(sqlstate, "Give the command again; `subscriber run` tries again by itself."),
             )
         case "P0":
             return ConflictError("a trigger of the target refused the change", sqlstate=sqlstate)
