@@ -6,13 +6,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
 from subscriber.catalog.own_tables import has_catalog
 from subscriber.catalog.subscriptions import Subscription, find_subscription
 from subscriber.errors import UsageError
-from subscriber.targets.target import Target
+
+if TYPE_CHECKING:
+    from subscriber.targets.target import Target
 
 
 @contextmanager
