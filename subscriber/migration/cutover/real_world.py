@@ -103,7 +103,8 @@ class RealWorld:
         from subscriber.migration.schema.schema_difference import schema_difference
 
         difference = schema_difference(self._target, self.name, self._settings)
-        missing = (*difference.missing("before"), *difference.missing("after"))
+        columns = tuple(one for one in difference.objects if one.kind == "missing column")
+        missing = (*columns, *difference.missing("before"), *difference.missing("after"))
         return [f"{one.kind} {one.name}" for one in missing]
 
     def verify(self) -> VerifyResult:

@@ -58,7 +58,8 @@ class Schema(Step):
             Refusal(
                 f"the target lacks {count} of the publisher's schema",
                 f"Run `subscriber schema apply --before {work.world.name}` and `subscriber schema apply --after"
-                f" {work.world.name}`, {_ACCEPT}.",
+                f" {work.world.name}`, {_ACCEPT}. What `subscriber schema diff {work.world.name}` calls a"
+                " missing column is there after the next change of a row of its table.",
                 tuple(missing),
             )
         ]

@@ -92,8 +92,8 @@ class World(Protocol):
         """Set the target's sequences and counters; returns the notices and warnings."""
 
     def missing_objects(self) -> list[str]:
-        """The indexes, constraints, defaults and other objects that the target lacks and the schema
-        step can build.
+        """The published columns that the target lacks; and the indexes, constraints, defaults and
+        other objects that it lacks and the schema step can build.
         """
 
     def verify(self) -> VerifyResult:

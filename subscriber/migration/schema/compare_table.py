@@ -39,6 +39,10 @@ _TEXT: Final = 25
 _NULL: Final = re.compile(r"\(?NULL(::.*)?\)?", re.DOTALL)
 """A default that is NULL, which is the same as none."""
 
+_ADDED_SINCE: Final = (
+    "the publisher's table has got it since; with schema_changes = add_columns it comes with the next change of a row"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Missing:
@@ -140,7 +144,10 @@ def _column(both: Compared, column: ColumnShape) -> Iterator[Missing]:
         yield from _generated(both, column)
         return
     if found is None:
-        return  # it is not published; the publisher's list of objects has it
+        # One that is not published is in the list of what the publisher has.
+        if both.published is None or column.name in both.published:
+            yield Missing("missing column", column.name, None, _ADDED_SINCE, column.type_name)
+        return
     if column.name in both.objects.types:
         yield from _user_type(both, column, *both.objects.types[column.name])
     if column.identity or column.serial:

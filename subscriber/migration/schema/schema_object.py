@@ -31,6 +31,7 @@ KINDS: Final[tuple[str, ...]] = (
     "exclusion constraint",
     "foreign key",
     "comment",
+    "missing column",
     "column",
     "collation",
     "inheritance",
