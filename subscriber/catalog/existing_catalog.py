@@ -1,4 +1,4 @@
-"""A look at a target that may have no catalog yet. Neither a database file nor the catalog is
+"""A look at a target that may have no catalog yet: neither a database file nor the catalog is
 created.
 """
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
-from subscriber.catalog.own_tables import has_catalog
+from subscriber.catalog.own_tables import ensure_catalog, has_catalog
 from subscriber.catalog.subscriptions import Subscription, find_subscription
 from subscriber.errors import UsageError
 
@@ -22,14 +22,23 @@ if TYPE_CHECKING:
 def existing_catalog(target: Target) -> Iterator[sa.Connection | None]:
     """A connection to a target that has a catalog; None if it has none.
 
+    A catalog that an earlier version has created gets the columns and tables that are new.
+
     Raises:
         TargetError: the target cannot be queried.
     """
     if target.file is not None and not target.file.exists():
         yield None
         return
-    with target.reporting(), target.engine.connect() as connection:
-        yield connection if has_catalog(connection) else None
+    with target.reporting():
+        with target.engine.connect() as connection:
+            exists = has_catalog(connection)
+        if not exists:
+            yield None
+            return
+        ensure_catalog(target.engine)
+        with target.engine.connect() as connection:
+            yield connection
 
 
 def existing_subscription(target: Target, name: str) -> Subscription:

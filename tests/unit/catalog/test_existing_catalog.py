@@ -46,3 +46,13 @@ def test_a_subscription_that_does_not_exist_is_an_error_whether_there_is_a_catal
         assert raised.value.sqlstate == "42704"
         assert raised.value.hint == "`subscriber status` lists the subscriptions of a target."
         catalog.ensure_catalog(empty.engine)
+
+
+def test_a_catalog_of_an_earlier_version_gets_what_is_new(target):
+    with target.begin() as connection:
+        connection.exec_driver_sql("ALTER TABLE subscriber_subscription DROP COLUMN subunrepresentable")
+        connection.exec_driver_sql("DROP TABLE subscriber_cutover")
+    with catalog.existing_catalog(target) as connection:
+        assert connection is not None
+        assert catalog.list_subscriptions(connection) == []
+        assert sa.inspect(connection).has_table("subscriber_cutover")
