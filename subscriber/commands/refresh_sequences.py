@@ -60,6 +60,23 @@ def refresh_sequences(target: Target, subscription: Subscription, settings: Sett
         _Refresh(target, connection, subscription, notify).run(sequences)
 
 
+def sequences_left_alone(target: Target, subscription: Subscription) -> list[str]:
+    """Say which sequences of columns :func:`refresh_sequences` would not set, and why. Nothing is
+    set.
+
+    Raises:
+        PublisherError: the publisher could not be queried.
+    """
+    with target.reporting(), target.engine.connect() as connection:
+        relations = catalog.relations_of(connection, subscription.subid)
+    with connected(subscription.conninfo, subscription.name) as publisher:
+        sequences = publisher.sequences([(relation.schema, relation.name) for relation in relations])
+    with target.reporting(), target.engine.connect() as connection:
+        looking = _Refresh(target, connection, subscription, lambda _text: None, sets=False)
+        looking.run(sequences)
+    return looking.left
+
+
 @dataclass(frozen=True, slots=True)
 class _Place:
     """A sequence of the target that is set, and the column for which it makes values; the column is
@@ -71,9 +88,23 @@ class _Place:
 
 
 class _Refresh:
-    """The execution of one command in its transaction."""
+    """The execution of one command in its transaction.
 
-    def __init__(self, target: Target, connection: sa.Connection, subscription: Subscription, notify: Notify) -> None:
+    Attributes:
+        left: what was said of each sequence that was not set although a column uses it.
+    """
+
+    def __init__(
+        self,
+        target: Target,
+        connection: sa.Connection,
+        subscription: Subscription,
+        notify: Notify,
+        *,
+        sets: bool = True,
+    ) -> None:
+        self.left: list[str] = []
+        self._sets = sets
         self._target = target
         self._connection = connection
         self._names = subscription.options.map
@@ -162,7 +193,8 @@ class _Refresh:
             )
             return
         before = found.position
-        self._target.sequences.set(self._connection, found, position)
+        if self._sets:
+            self._target.sequences.set(self._connection, found, position)
         self._moved[found.name] = position
         text = f"{label}: {before.last_value} → {position.last_value}"
         if moved is None and (position.next_value - before.next_value) * sign < 0:
@@ -176,7 +208,9 @@ class _Refresh:
             notice(self._notify, text)
 
     def _leave(self, name: str, reason: str, hint: str | None = None) -> None:
-        warning(self._notify, f'sequence "{name}" was not set: {reason}', hint=hint)
+        text = f'sequence "{name}" was not set: {reason}'
+        self.left.append(text)
+        warning(self._notify, text, hint=hint)
 
     @staticmethod
     def _named(sequence: PublishedSequence) -> str:

@@ -11,6 +11,7 @@ import pytest
 
 from subscriber import catalog
 from subscriber.catalog import RelationState
+from subscriber.commands.refresh_sequences import sequences_left_alone
 from subscriber.publisher.sequences import published_sequences
 from tests.conftest import Database, fresh_database
 from tests.subscribing import Session, a_role, with_role
@@ -95,7 +96,11 @@ def test_each_sequence_that_is_left_alone_is_told_with_the_reason(session):
     )
     session.run(CREATE)
     catch_up(session)
+    with session.target.engine.connect() as connection:
+        subscription = catalog.get_subscription(connection, "s")
+    foretold = sequences_left_alone(session.target, subscription)
     told = about_sequences(session.run(REFRESH))
+    assert [f"WARNING:  {text}" for text in foretold] == told[:2]
     assert (
         told[0]
         == 'WARNING:  sequence "down" was not set: it counts downwards at the publisher and upwards in the target'

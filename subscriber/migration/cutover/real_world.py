@@ -21,7 +21,7 @@ from subscriber.commands.count_rows import count_rows
 from subscriber.commands.dispatch import run_command
 from subscriber.commands.publisher_connection import connected
 from subscriber.commands.reached_position import ReachedPosition, reached_position
-from subscriber.commands.refresh_sequences import refresh_sequences
+from subscriber.commands.refresh_sequences import refresh_sequences, sequences_left_alone
 from subscriber.commands.subscription_grammar import parse
 from subscriber.commands.subscription_statements import DropSubscription, SubscriptionCommand
 from subscriber.commands.wake import wake_run
@@ -97,6 +97,10 @@ class RealWorld:
         said: list[str] = []
         refresh_sequences(self._target, self._subscription(), self._settings, said.append)
         return said
+
+    def sequences_left_alone(self) -> list[str]:
+        """See :meth:`World.sequences_left_alone`."""
+        return sequences_left_alone(self._target, self._subscription())
 
     def missing_objects(self) -> list[str]:
         """See :meth:`World.missing_objects`."""

@@ -11,10 +11,6 @@ from subscriber.migration.cutover.steps import Step
 from subscriber.migration.cutover.work import Outcome, Refusal, Work, names_of
 
 _ACCEPT: Final = "or accept that with --accept-missing"
-_LEFT: Final = 'WARNING:  sequence "'
-"""How the warning about one sequence of a column begins. The others are about sequences that no
-column of the subscription uses.
-"""
 
 
 class Sequences(Step):
@@ -23,23 +19,32 @@ class Sequences(Step):
     name = "sequences"
     title = "sequences set"
 
+    def check(self, work: Work) -> Sequence[Refusal]:
+        """See :meth:`Step.check`."""
+        left = work.world.sequences_left_alone()
+        return [_unset(left)] if left and not work.options.accept_missing else []
+
     def plan(self, work: Work) -> str:
         """See :meth:`Step.plan`."""
         return f"set the target's sequences and counters: ALTER SUBSCRIPTION {work.world.name} REFRESH SEQUENCES"
 
     def do(self, work: Work) -> Outcome:
         """See :meth:`Step.do`."""
+        left = tuple(work.world.sequences_left_alone())
         said = work.world.refresh_sequences()
         set_ones = sum(1 for text in said if text.startswith("NOTICE:  sequence "))
-        left = tuple(text.splitlines()[0].removeprefix("WARNING:  ") for text in said if text.startswith(_LEFT))
         lines = tuple(text.splitlines()[0] for text in said)
         work.note(self.name, {"messages": list(lines)})
         if left and not work.options.accept_missing:
-            raise Refusal(
-                "not every sequence could be set", f"Put that right and run the command again, {_ACCEPT}.", left
-            ).error()
+            raise _unset(left).error()
         more = f"; accepted: {len(left)} not set" if left else ""
         return Outcome(f"{set_ones} set{more}", lines)
+
+
+def _unset(left: Sequence[str]) -> Refusal:
+    return Refusal(
+        "not every sequence can be set", f"Put that right and run the command again, {_ACCEPT}.", tuple(left)
+    )
 
 
 class Schema(Step):

@@ -91,6 +91,9 @@ class World(Protocol):
     def refresh_sequences(self) -> list[str]:
         """Set the target's sequences and counters; returns the notices and warnings."""
 
+    def sequences_left_alone(self) -> list[str]:
+        """Say which sequences of columns :meth:`refresh_sequences` would not set, and why."""
+
     def missing_objects(self) -> list[str]:
         """The published columns that the target lacks; and the indexes, constraints, defaults and
         other objects that it lacks and the schema step can build.

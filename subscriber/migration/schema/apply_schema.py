@@ -7,6 +7,7 @@ another: each locks two tables, and two of them could wait for each other.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import nullcontext
@@ -20,6 +21,10 @@ from subscriber.targets.table_changes import CannotBuild
 
 WORKERS: Final = 4
 """How many tables are changed at the same time."""
+PAUSES: Final = (0.5, 1.0, 2.0, 4.0)
+"""Seconds before each further attempt after a transient error, such as a deadlock with a batch of
+`subscriber run`.
+"""
 _NOWHERE: Final = TargetTable(None, "", (), None, "other")
 """Stands for the table of an object that has none."""
 
@@ -79,13 +84,27 @@ def _build(target: Target, objects: Sequence[SchemaObject]) -> Iterator[Outcome]
 def _in_order(target: Target, objects: Iterable[SchemaObject]) -> Iterator[Outcome]:
     for one in objects:
         try:
-            _build_one(target, one)
+            _build_with_patience(target, one)
         except CannotBuild as error:
             yield Outcome(one, error.reason)
         except SubscriberError as error:
             yield Outcome(one, " ".join(part for part in (error.message, error.detail, error.hint) if part))
         else:
             yield Outcome(one)
+
+
+def _build_with_patience(target: Target, one: SchemaObject) -> None:
+    """Build an object; try again after a transient error."""
+    for seconds in PAUSES:
+        try:
+            _build_one(target, one)
+        except SubscriberError as error:
+            if not error.transient:
+                raise
+            time.sleep(seconds)
+        else:
+            return
+    _build_one(target, one)
 
 
 def _build_one(target: Target, one: SchemaObject) -> None:

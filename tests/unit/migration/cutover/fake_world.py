@@ -49,6 +49,7 @@ class FakeWorld:
     setting: str | None = None
     obstacles: list[tuple[str, str]] = field(default_factory=list)
     messages: list[str] = field(default_factory=lambda: ['NOTICE:  sequence "t_id_seq": 1 → 9'])
+    left_alone: list[str] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
     verified: VerifyResult = field(default_factory=lambda: VerifyResult(True, LSN(200), ()))
     rows: dict[str, int] = field(default_factory=lambda: {"public.t": 3})
@@ -81,6 +82,9 @@ class FakeWorld:
     def refresh_sequences(self) -> list[str]:
         self._do("sequences")
         return self.messages
+
+    def sequences_left_alone(self) -> list[str]:
+        return self.left_alone
 
     def missing_objects(self) -> list[str]:
         return self.missing

@@ -22,13 +22,15 @@ def test_sequences_that_could_be_set_are_counted_and_listed():
 
 
 def test_a_column_without_its_sequence_is_refused_unless_that_is_accepted():
-    world = FakeWorld(messages=[LEFT, UNUSED])
+    world = FakeWorld(messages=[LEFT, UNUSED], left_alone=['sequence "u_id_seq" was not set: it counts downwards'])
     work, _ = a_work(world)
-    with pytest.raises(UsageError, match="not every sequence could be set") as caught:
+    with pytest.raises(UsageError, match="not every sequence can be set") as caught:
         Sequences().do(work)
     assert caught.value.detail == 'sequence "u_id_seq" was not set: it counts downwards'
     assert "--accept-missing" in str(caught.value.hint)
+    assert [one.message for one in Sequences().check(work)] == ["not every sequence can be set"]
     work, _ = a_work(world, accept_missing=True)
+    assert Sequences().check(work) == []
     assert Sequences().do(work).text == "0 set; accepted: 1 not set"
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from subscriber.errors import ApplyError, SubscriberError, TargetUnavailable
+from subscriber.migration.schema import apply_schema as apply_schema_module
 from subscriber.migration.schema.apply_schema import Outcome, apply_schema
 from subscriber.migration.schema.schema_object import SchemaDifference, SchemaObject
 from subscriber.schema.table_objects import IndexKey, IndexShape
@@ -51,3 +53,19 @@ def test_a_check_that_rows_violate_changes_nothing(target):
     ((_, refusal),) = built(target, "after", NewCheck("c", "a > 1"))
     assert "check constraint" in refusal
     assert rows(target, "SELECT count(*) AS n FROM t") == [{"n": 2}]
+
+
+def test_an_object_is_tried_again_after_a_transient_error_and_not_after_another(target, monkeypatch):
+    errors: list[SubscriberError] = [TargetUnavailable("deadlock"), TargetUnavailable("deadlock")]
+    build = apply_schema_module._build_one
+
+    def building(database, one):
+        if errors:
+            raise errors.pop()
+        build(database, one)
+
+    monkeypatch.setattr(apply_schema_module, "_build_one", building)
+    monkeypatch.setattr(apply_schema_module, "PAUSES", (0.0, 0.0))
+    assert built(target, "after", index("i")) == [("0", "")]
+    errors += [ApplyError("refused")]
+    assert built(target, "after", index("j")) == [("0", "refused")]
