@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from subscriber.schema.shape import ForeignKey
-from subscriber.schema.table_objects import IndexShape
+from subscriber.schema.table_objects import IndexShape, Partition
 from subscriber.targets.target_table import TargetTable
 
 
@@ -133,21 +134,63 @@ class NewType:
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
-    """Statements that need no translation, in a target that has PostgreSQL's types.
+class NewPartitions:
+    """A table that has no rows becomes a partitioned one. Only PostgreSQL can do this.
 
     Attributes:
-        sql: the statements.
-        needs_empty: they replace a table, which must be empty.
+        key: the partition key, as ``pg_get_partkeydef`` prints it.
+        partitions: the partitions, with the target's names; each comes after its parent.
     """
 
-    sql: tuple[str, ...]
-    needs_empty: bool = False
+    key: str
+    partitions: tuple[Partition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NewSequence:
+    """A sequence that no column owns, in a target that has PostgreSQL's types.
+
+    Attributes:
+        schema: its schema in the target.
+        name: its name there.
+        options: its options, as in CREATE SEQUENCE.
+    """
+
+    schema: str
+    name: str
+    options: str
+
+
+@dataclass(frozen=True, slots=True)
+class NewUserType:
+    """A user-defined type, in a target that has PostgreSQL's types.
+
+    Attributes:
+        schema: its schema.
+        ddl: the publisher's statement that creates it.
+    """
+
+    schema: str
+    ddl: str
 
 
 TableChange = (
-    NewIndex | NewForeignKey | NewCheck | NewDefault | NewGenerated | NewIdentity | NewComment | NewType | Written
+    NewIndex
+    | NewForeignKey
+    | NewCheck
+    | NewDefault
+    | NewGenerated
+    | NewIdentity
+    | NewComment
+    | NewType
+    | NewPartitions
+    | NewSequence
+    | NewUserType
 )
+
+
+NO_TABLE: Final = TargetTable(None, "", (), None, "other")
+"""Stands for the table of a change that concerns none."""
 
 
 @dataclass(frozen=True, slots=True)

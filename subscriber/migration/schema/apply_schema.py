@@ -16,8 +16,8 @@ from typing import Final
 
 from subscriber.errors import SubscriberError
 from subscriber.migration.schema.schema_object import Phase, SchemaDifference, SchemaObject
-from subscriber.targets import Target, TargetTable
-from subscriber.targets.table_changes import CannotBuild
+from subscriber.targets import Target
+from subscriber.targets.table_changes import NO_TABLE, CannotBuild
 
 WORKERS: Final = 4
 """How many tables are changed at the same time."""
@@ -25,8 +25,6 @@ PAUSES: Final = (0.5, 1.0, 2.0, 4.0)
 """Seconds before each further attempt after a transient error, such as a deadlock with a batch of
 `subscriber run`.
 """
-_NOWHERE: Final = TargetTable(None, "", (), None, "other")
-"""Stands for the table of an object that has none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +107,7 @@ def _build_with_patience(target: Target, one: SchemaObject) -> None:
 
 def _build_one(target: Target, one: SchemaObject) -> None:
     assert one.change is not None
-    table = one.table or _NOWHERE
+    table = one.table or NO_TABLE
     with target.reporting(), target.engine.connect() as connection:
         planned = target.objects.statements(connection, table, one.change)
         replaced = (planned.rebuilds or planned.needs_empty) and table.has_rows(connection)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from subscriber.schema.relation_names import RelationNames
@@ -30,9 +30,9 @@ from subscriber.targets.table_changes import (
     NewGenerated,
     NewIdentity,
     NewIndex,
+    NewPartitions,
     NewType,
     TableChange,
-    Written,
 )
 
 _TEXT: Final = 25
@@ -293,38 +293,15 @@ def _closes_at_end(text: str) -> bool:
 
 
 def _partitions(both: Compared) -> Iterator[Missing]:
-    objects, target = both.objects, both.target
+    objects = both.objects
     if not both.keeps_types or not objects.partition_key or both.found.partitioned:
         return
-    quote, shape = target.objects.quote, objects.shape
-
-    def qualified(schema: str, name: str) -> str:
-        return ".".join(quote(part) for part in both.names.local(schema, name))
-
-    table, (local, _) = qualified(shape.schema, shape.name), both.names.local(shape.schema, shape.name)
-    model = f"{table.rpartition('.')[0]}.{quote(f'{shape.name} (model)')}"
-    # The lock is held until the transaction ends, so no row can arrive before the table is dropped.
-    guard = (
-        f"BEGIN LOCK TABLE {table} IN ACCESS EXCLUSIVE MODE; IF EXISTS (SELECT FROM {table}) THEN"
-        " RAISE EXCEPTION 'the table has rows'; END IF; END"
-    )
-    sql = [
-        "DO '" + guard.replace("'", "''") + "'",
-        f"CREATE TABLE {model} (LIKE {table} INCLUDING ALL)",
-        f"DROP TABLE {table}",
-        f"CREATE TABLE {table} (LIKE {model} INCLUDING ALL) PARTITION BY {objects.partition_key}",
-        f"DROP TABLE {model}",
-    ]
-    schemas = sorted({both.names.local(one.schema, one.name)[0] for one in objects.partitions} - {local})
-    sql += [f"CREATE SCHEMA IF NOT EXISTS {quote(schema)}" for schema in schemas]
+    partitions = []
     for one in objects.partitions:
-        key = f" PARTITION BY {one.key}" if one.key else ""
-        sql.append(
-            f"CREATE TABLE {qualified(one.schema, one.name)} PARTITION OF {qualified(*one.parent)} {one.bound}{key}"
-        )
-    yield Missing(
-        "partitions", "", Written(tuple(sql), needs_empty=True), publisher_ddl=f"PARTITION BY {objects.partition_key}"
-    )
+        schema, name = both.names.local(one.schema, one.name)
+        partitions.append(replace(one, schema=schema, name=name, parent=both.names.local(*one.parent)))
+    change = NewPartitions(objects.partition_key, tuple(partitions))
+    yield Missing("partitions", "", change, publisher_ddl=f"PARTITION BY {objects.partition_key}")
 
 
 # Indexes ------------------------------------------------------------------------------------------

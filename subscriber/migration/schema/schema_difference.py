@@ -9,6 +9,7 @@ from typing import Final
 
 from subscriber import catalog
 from subscriber.commands.check_publications import find_published_tables
+from subscriber.filters.analyze.typeinfo import quote_identifier
 from subscriber.migration.schema.compare_table import Compared, Missing, compare_table
 from subscriber.migration.schema.schema_object import AFTER, KINDS, Phase, SchemaDifference, SchemaObject, sort_objects
 from subscriber.publisher.publisher import Publisher, connect_publisher
@@ -20,7 +21,7 @@ from subscriber.schema.shape import RelatedDifference
 from subscriber.schema.table_objects import LoneSequence, TableObjects, UserType
 from subscriber.settings import Settings
 from subscriber.targets import Connection, Target, TargetTable
-from subscriber.targets.table_changes import CannotBuild, TableChange, Written
+from subscriber.targets.table_changes import NO_TABLE, CannotBuild, NewSequence, NewUserType, TableChange
 
 _NAME: Final = "subscriber schema"
 """The application name of the connection to the publisher."""
@@ -121,16 +122,15 @@ def _without_tables(
 def _sequences(
     target: Target, connection: Connection, sequences: Sequence[LoneSequence], names: RelationNames
 ) -> Iterator[SchemaObject]:
-    quote = target.objects.quote
     for one in sequences:
         schema, name = names.local(one.schema, one.name)
         shown = f"{one.schema}.{one.name}"
-        ddl = f"CREATE SEQUENCE {quote(schema)}.{quote(name)} {one.ddl}"
         if not target.capabilities.postgresql_types:
             reason = f"no column owns it; an application that uses it by name needs a sequence of {target.capabilities.database}"
+            ddl = f"CREATE SEQUENCE {quote_identifier(one.schema)}.{quote_identifier(one.name)} {one.ddl}"
             yield SchemaObject(kind="sequence", name=shown, phase="manual", reason=reason, publisher_ddl=ddl)
         elif not target.objects.exists(connection, schema, name):
-            yield _written("sequence", shown, (*_schema(target, connection, schema), ddl))
+            yield _created(target, connection, "sequence", shown, NewSequence(schema, name, one.ddl))
 
 
 def _types(target: Target, connection: Connection, tables: Sequence[TableObjects]) -> Iterator[SchemaObject]:
@@ -144,17 +144,10 @@ def _types(target: Target, connection: Connection, tables: Sequence[TableObjects
             continue
         name = f"{made.schema}.{made.name}"
         if made.ddl:
-            one = _written("type", name, (*_schema(target, connection, made.schema), made.ddl))
+            one = _created(target, connection, "type", name, NewUserType(made.schema, made.ddl))
             yield replace(one, order=number)
         else:
             yield SchemaObject(kind="type", name=name, phase="manual", reason="its definition is not known")
-
-
-def _schema(target: Target, connection: Connection, schema: str) -> tuple[str, ...]:
-    """The statement that creates a schema, unless the target has it."""
-    if target.objects.exists(connection, schema):
-        return ()
-    return (f"CREATE SCHEMA IF NOT EXISTS {target.objects.quote(schema)}",)
 
 
 def _add_type(made: UserType, wanted: dict[int, UserType]) -> None:
@@ -163,8 +156,9 @@ def _add_type(made: UserType, wanted: dict[int, UserType]) -> None:
     wanted[made.oid] = made
 
 
-def _written(kind: str, name: str, sql: tuple[str, ...]) -> SchemaObject:
-    return SchemaObject(kind=kind, name=name, phase="before", ddl=";\n".join(sql), change=Written(sql))
+def _created(target: Target, connection: Connection, kind: str, name: str, change: TableChange) -> SchemaObject:
+    sql = target.objects.statements(connection, NO_TABLE, change).sql
+    return SchemaObject(kind=kind, name=name, phase="before", ddl=";\n".join(sql), change=change)
 
 
 # Objects of tables --------------------------------------------------------------------------------

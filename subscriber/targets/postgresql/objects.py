@@ -20,10 +20,12 @@ from subscriber.targets.table_changes import (
     NewGenerated,
     NewIdentity,
     NewIndex,
+    NewPartitions,
+    NewSequence,
     NewType,
+    NewUserType,
     Statements,
     TableChange,
-    Written,
 )
 from subscriber.targets.target_table import TargetColumn, TargetTable
 
@@ -121,7 +123,7 @@ class PostgreSQLObjects(GenericObjects):
         self, connection: sa.Connection, table: TargetTable, change: TableChange, earlier: Sequence[TableChange] = ()
     ) -> Statements:
         """See :meth:`Objects.statements`."""
-        del connection, earlier  # the statements do not depend on what the table has
+        del earlier  # the statements do not depend on what the table has
         name = self.qualified(table)
         match change:
             case NewIndex() if change.index.constraint:
@@ -156,8 +158,49 @@ class PostgreSQLObjects(GenericObjects):
                 alter = f"ALTER TABLE {name} ALTER COLUMN {column}"
                 default = () if change.default is None else (f"{alter} SET DEFAULT {change.default}",)
                 return Statements((f"{alter} DROP DEFAULT", f"{alter} TYPE {change.type_name} {using}", *default))
-            case Written():
-                return Statements(change.sql, needs_empty=change.needs_empty)
+            case NewPartitions():
+                return self._partitions(table, change)
+            case NewSequence():
+                create = f"CREATE SEQUENCE {self.quote(change.schema)}.{self.quote(change.name)} {change.options}"
+                return Statements((*self._schema(connection, change.schema), create))
+            case NewUserType():
+                return Statements((*self._schema(connection, change.schema), change.ddl))
+
+    def _schema(self, connection: sa.Connection, schema: str) -> tuple[str, ...]:
+        """The statement that creates a schema, unless the target has it."""
+        return () if self.exists(connection, schema) else (f"CREATE SCHEMA IF NOT EXISTS {self.quote(schema)}",)
+
+    def _partitions(self, table: TargetTable, change: NewPartitions) -> Statements:
+        """Replace the table by a partitioned one, with a copy of its definition as the model."""
+
+        def qualified(schema: str, name: str) -> str:
+            return f"{self.quote(schema)}.{self.quote(name)}"
+
+        assert table.schema is not None
+        name, model = self.qualified(table), qualified(table.schema, f"{table.name} (model)")
+        # The lock is held until the transaction ends, so no row can arrive before the table is
+        # dropped.
+        guard = (
+            f"BEGIN LOCK TABLE {name} IN ACCESS EXCLUSIVE MODE; IF EXISTS (SELECT FROM {name}) THEN"
+            " RAISE EXCEPTION 'the table has rows'; END IF; END"
+        )
+        schemas = sorted({one.schema for one in change.partitions} - {table.schema})
+        return Statements(
+            (
+                f"DO {_text(guard)}",
+                f"CREATE TABLE {model} (LIKE {name} INCLUDING ALL)",
+                f"DROP TABLE {name}",
+                f"CREATE TABLE {name} (LIKE {model} INCLUDING ALL) PARTITION BY {change.key}",
+                f"DROP TABLE {model}",
+                *(f"CREATE SCHEMA IF NOT EXISTS {self.quote(schema)}" for schema in schemas),
+                *(
+                    f"CREATE TABLE {qualified(one.schema, one.name)} PARTITION OF {qualified(*one.parent)} {one.bound}"
+                    + (f" PARTITION BY {one.key}" if one.key else "")
+                    for one in change.partitions
+                ),
+            ),
+            needs_empty=True,
+        )
 
     def _foreign_key(self, change: NewForeignKey) -> str:
         """The publisher's clause with the target's name of the referenced table."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 
 from subscriber.schema.shape import ForeignKey
-from subscriber.schema.table_objects import IndexShape
+from subscriber.schema.table_objects import IndexShape, Partition
 from subscriber.targets.table_changes import (
     CannotBuild,
     NewCheck,
@@ -17,13 +17,18 @@ from subscriber.targets.table_changes import (
     NewGenerated,
     NewIdentity,
     NewIndex,
+    NewPartitions,
     NewType,
-    Written,
 )
 from subscriber.targets.target_table import TargetColumn, TargetTable
 
 TABLE = TargetTable("S x", "t%", (TargetColumn("id", "integer", "int4"), TargetColumn("v", "text", "text")), ("id",))
 NAME = '"S x"."t%"'
+GUARD = (
+    f"BEGIN LOCK TABLE {NAME} IN ACCESS EXCLUSIVE MODE; IF EXISTS (SELECT FROM {NAME}) THEN"
+    " RAISE EXCEPTION ''the table has rows''; END IF; END"
+)
+MODEL = '"S x"."t% (model)"'
 REFERENCE = ForeignKey(
     ("id",), "a(b", "c", ("id",), ddl='FOREIGN KEY (id) REFERENCES "a(b".c(id) MATCH FULL ON DELETE CASCADE NOT VALID'
 )
@@ -70,7 +75,18 @@ REFERENCE = ForeignKey(
                 f"ALTER TABLE {NAME} ALTER COLUMN v SET DEFAULT 'ok'::public.mood",
             ],
         ),
-        (Written(("CREATE TYPE t",)), ["CREATE TYPE t"]),
+        (
+            NewPartitions("RANGE (id)", (Partition("o", "low", ("S x", "t%"), "FOR VALUES FROM (0) TO (9)", ""),)),
+            [
+                f"DO '{GUARD}'",
+                f"CREATE TABLE {MODEL} (LIKE {NAME} INCLUDING ALL)",
+                f"DROP TABLE {NAME}",
+                f"CREATE TABLE {NAME} (LIKE {MODEL} INCLUDING ALL) PARTITION BY RANGE (id)",
+                f"DROP TABLE {MODEL}",
+                "CREATE SCHEMA IF NOT EXISTS o",
+                f"CREATE TABLE o.low PARTITION OF {NAME} FOR VALUES FROM (0) TO (9)",
+            ],
+        ),
     ],
 )
 def test_the_ddl_is_the_publishers_with_the_targets_names(target, change, statements):
