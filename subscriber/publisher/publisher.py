@@ -303,12 +303,17 @@ class Publisher:
         an idle server has not flushed yet. A standby cannot write a message. There the replayed
         position is returned, which its walsender has read.
 
+        The barrier is flushed when this method returns, and it waits for no standby, whatever the
+        server's ``synchronous_commit`` is.
+
         Raises:
             psycopg.Error: the query failed.
         """
         if self.is_standby():
             return parse_lsn(self._one("SELECT pg_last_wal_replay_lsn()::text")[0])
-        return parse_lsn(self._one("SELECT pg_logical_emit_message(true, 'subscriber', '')::text")[0])
+        with self.connection.transaction():
+            self.connection.execute("SET LOCAL synchronous_commit = local")
+            return parse_lsn(self._one("SELECT pg_logical_emit_message(true, 'subscriber', '')::text")[0])
 
     def end_backend(self, pid: int) -> None:
         """Ask a backend to end (``pg_terminate_backend``); a backend that has ended already is no

@@ -168,9 +168,8 @@ class RealWorld:
             )
 
     def barrier(self) -> LSN:
-        """See :meth:`World.barrier`; the barrier is flushed, whatever the server's settings are."""
+        """See :meth:`World.barrier`."""
         with self._publisher() as publisher:
-            publisher.connection.execute("SET synchronous_commit = local")
             return publisher.write_barrier()
 
     def open_writes(self) -> list[str]:
