@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from pathlib import Path
 from typing import Any
@@ -164,5 +165,5 @@ def _none(subscription: str) -> UsageError:
     return UsageError(
         f'no cutover of subscription "{subscription}" is in progress',
         sqlstate="55000",
-        hint=f"Begin one: subscriber cutover {subscription}",
+        hint=f"Begin one: subscriber cutover {shlex.quote(subscription)}",
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Iterator
 from dataclasses import asdict
 
@@ -112,7 +113,7 @@ def _cutover_line(name: str, cutover: CutoverStatus) -> str:
     if cutover.state == "switched":
         text = (
             f"cutover of {name}: switched over at {cutover.switched_at}, barrier {cutover.barrier_lsn}; waits for"
-            f" `subscriber cutover {name} --finish` or --abandon"
+            f" `subscriber cutover {shlex.quote(name)} --finish` or --abandon"
         )
     else:
         by = (

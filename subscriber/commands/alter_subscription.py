@@ -8,6 +8,7 @@ running worker reads the catalog at least once a second.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -76,11 +77,11 @@ def _check_not_switched(connection: sa.Connection, subscription: Subscription) -
     """Refuse to apply the publisher's changes to tables that an application writes by now."""
     cutover = read_cutover(connection, subscription.subid)
     if cutover is not None and cutover.state == "switched":
+        name = shlex.quote(subscription.name)
         raise UsageError(
             f'cannot enable subscription "{subscription.name}", which was switched over',
             sqlstate="55000",
-            hint=f"To go back: subscriber cutover {subscription.name} --abandon. To stay: subscriber cutover"
-            f" {subscription.name} --finish.",
+            hint=f"To go back: subscriber cutover {name} --abandon. To stay: subscriber cutover {name} --finish.",
         )
 
 

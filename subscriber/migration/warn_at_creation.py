@@ -12,6 +12,7 @@ the error says more.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from typing import Final
 
@@ -19,7 +20,6 @@ from subscriber import catalog
 from subscriber.commands.notices import Notify, notice, warning
 from subscriber.commands.subscription_statements import CreateSubscription
 from subscriber.errors import SubscriberError
-from subscriber.filters.analyze.typeinfo import quote_identifier
 from subscriber.migration import check_publisher, check_tables, check_target
 from subscriber.migration.findings import Finding
 from subscriber.publisher.publisher import connect_publisher
@@ -55,7 +55,7 @@ def warn_at_creation(target: Target, command: CreateSubscription, settings: Sett
     for one in found:
         warning(notify, f"{one.object}: {one.message}", detail=one.reason, hint=one.remedy)
     if found:
-        notice(notify, f"`subscriber check --subscription {quote_identifier(command.name)}` checks everything.")
+        notice(notify, f"`subscriber check --subscription {shlex.quote(command.name)}` checks everything.")
 
 
 def _findings(target: Target, command: CreateSubscription, settings: Settings) -> Iterator[Finding]:

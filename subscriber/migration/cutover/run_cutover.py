@@ -319,7 +319,7 @@ def _end(work: Work, report: CutoverReport) -> None:
 
 
 def _command(work: Work, option: str = "") -> str:
-    return f"subscriber cutover {work.world.name} {option}".rstrip()
+    return f"subscriber cutover {work.name_in_shell} {option}".rstrip()
 
 
 __all__ = [

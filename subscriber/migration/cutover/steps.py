@@ -13,6 +13,7 @@ from typing import Final
 from subscriber.catalog import RelationState
 from subscriber.catalog.cutovers import now
 from subscriber.errors import UsageError
+from subscriber.filters.analyze.typeinfo import quote_identifier
 from subscriber.lsn import INVALID_LSN, format_lsn
 from subscriber.migration.cutover.work import (
     FENCED_QUIET_SECONDS,
@@ -99,12 +100,18 @@ class Preconditions(Step):
 def _target_refusals(state: TargetState) -> Iterator[Refusal]:
     name = state.subscription.name
     if state.subscription.slot_name is None:
-        yield Refusal(f'subscription "{name}" has no slot', f"ALTER SUBSCRIPTION {name} SET (slot_name = …), {_AGAIN}.")
+        yield Refusal(
+            f'subscription "{name}" has no slot',
+            f"ALTER SUBSCRIPTION {quote_identifier(name)} SET (slot_name = …), {_AGAIN}.",
+        )
     if not state.subscription.enabled:
-        yield Refusal(f'subscription "{name}" is disabled', f"ALTER SUBSCRIPTION {name} ENABLE; {_AGAIN}.")
+        yield Refusal(
+            f'subscription "{name}" is disabled', f"ALTER SUBSCRIPTION {quote_identifier(name)} ENABLE; {_AGAIN}."
+        )
     if not state.tables:
         yield Refusal(
-            f'subscription "{name}" has no tables', f"ALTER SUBSCRIPTION {name} REFRESH PUBLICATION; {_AGAIN}."
+            f'subscription "{name}" has no tables',
+            f"ALTER SUBSCRIPTION {quote_identifier(name)} REFRESH PUBLICATION; {_AGAIN}.",
         )
     unready = [
         f'"{one.qualified_name}" (state {one.state.value}{", failed" if one.error else ""})'
@@ -137,7 +144,7 @@ def _publisher_refusals(work: Work, state: PublisherState, slot: str) -> Iterato
     if state.is_standby:
         yield Refusal(
             "the publisher is a standby, where no barrier can be written",
-            f"ALTER SUBSCRIPTION {work.world.name} CONNECTION '…' with the primary, {_AGAIN}.",
+            f"ALTER SUBSCRIPTION {work.name_in_sql} CONNECTION '…' with the primary, {_AGAIN}.",
         )
     if state.slot is None or state.slot.lost is not None:
         why = "does not exist" if state.slot is None else f"is lost: {state.slot.lost}"

@@ -26,7 +26,7 @@ class Sequences(Step):
 
     def plan(self, work: Work) -> str:
         """See :meth:`Step.plan`."""
-        return f"set the target's sequences and counters: ALTER SUBSCRIPTION {work.world.name} REFRESH SEQUENCES"
+        return f"set the target's sequences and counters: ALTER SUBSCRIPTION {work.name_in_sql} REFRESH SEQUENCES"
 
     def do(self, work: Work) -> Outcome:
         """See :meth:`Step.do`."""
@@ -62,8 +62,8 @@ class Schema(Step):
         return [
             Refusal(
                 f"the target lacks {count} of the publisher's schema",
-                f"Run `subscriber schema apply --before {work.world.name}` and `subscriber schema apply --after"
-                f" {work.world.name}`, {_ACCEPT}. What `subscriber schema diff {work.world.name}` calls a"
+                f"Run `subscriber schema apply --before {work.name_in_shell}` and `subscriber schema apply --after"
+                f" {work.name_in_shell}`, {_ACCEPT}. What `subscriber schema diff {work.name_in_shell}` calls a"
                 " missing column is there after the next change of a row of its table.",
                 tuple(missing),
             )
@@ -95,7 +95,7 @@ class Verify(Step):
 
     def plan(self, work: Work) -> str:
         """See :meth:`Step.plan`."""
-        return f"compare all tables: subscriber verify {work.world.name}"
+        return f"compare all tables: subscriber verify {work.name_in_shell}"
 
     def do(self, work: Work) -> Outcome:
         """See :meth:`Step.do`."""
@@ -108,7 +108,7 @@ class Verify(Step):
         if not result.is_equal:
             raise Refusal(
                 f"publisher and target differ at {text}",
-                f"`subscriber verify {work.world.name} --repair` puts that right; then run the command again.",
+                f"`subscriber verify {work.name_in_shell} --repair` puts that right; then run the command again.",
                 tuple(result.differing),
             ).error()
         return Outcome(f"equal at {text}")
@@ -175,7 +175,7 @@ class Reverse(Step):
         if changed:
             text += (
                 f". The subscription now has origin = none, so that this is not sent again. When its slot is past"
-                f" it, you may run: ALTER SUBSCRIPTION {work.world.name} SET (origin = any);"
+                f" it, you may run: ALTER SUBSCRIPTION {work.name_in_sql} SET (origin = any);"
             )
         return text
 
@@ -209,5 +209,5 @@ def check_unwritten(work: Work) -> None:
             sqlstate="55000",
             detail="; ".join(changed[:5]) + (f"; and {len(changed) - 5} more" if len(changed) > 5 else ""),
             hint="Abandoning would leave these changes out of the old database. Carry them over and undo them in the"
-            f" target, or stay: subscriber cutover {work.world.name} --finish.",
+            f" target, or stay: subscriber cutover {work.name_in_shell} --finish.",
         )

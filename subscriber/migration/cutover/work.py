@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -9,6 +10,7 @@ from typing import Any, Final
 
 from subscriber.catalog.cutovers import Cutover
 from subscriber.errors import UsageError
+from subscriber.filters.analyze.typeinfo import quote_identifier
 from subscriber.lsn import LSN, format_lsn
 from subscriber.migration.cutover.world import World
 
@@ -104,6 +106,16 @@ class Work:
     quiet_from: LSN | None = None
     clock: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
+
+    @property
+    def name_in_sql(self) -> str:
+        """The subscription's name in a statement to run."""
+        return quote_identifier(self.world.name)
+
+    @property
+    def name_in_shell(self) -> str:
+        """The subscription's name in a command to run."""
+        return shlex.quote(self.world.name)
 
     def save(self, *, enabled: bool | None = None, **changes: Any) -> None:
         """Store changes of the row."""

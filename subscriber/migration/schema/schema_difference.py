@@ -245,5 +245,5 @@ def _phase_of_rebuild(both: Compared, connection: Connection, phase: Phase, *, n
         raise CannotBuild("the table has rows, and would have to be replaced")
     lock = both.target.run_lock
     if lock is not None and lock.is_held(connection) is not False:
-        raise CannotBuild(f"{database} makes a table with rows again for this: stop `subscriber run` first")
+        raise CannotBuild(f"{database} rebuilds a table with rows for this: stop `subscriber run` first")
     return phase

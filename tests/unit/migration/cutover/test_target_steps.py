@@ -116,3 +116,11 @@ def test_many_tables_that_were_written_are_told_in_short():
     with pytest.raises(UsageError) as caught:
         check_unwritten(work)
     assert str(caught.value.detail).endswith("; and 2 more")
+
+
+def test_names_are_quoted_in_what_is_to_be_run():
+    work, world = a_work(FakeWorld(missing=["index a"]))
+    world.name = "My shop"
+    assert 'ALTER SUBSCRIPTION "My shop" REFRESH SEQUENCES' in Sequences().plan(work)
+    (refusal,) = Schema().check(work)
+    assert "`subscriber schema apply --before 'My shop'`" in refusal.hint
