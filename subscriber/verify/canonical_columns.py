@@ -47,6 +47,8 @@ Replace = Callable[[pa.Array], pa.Array]
 _NUMBERS: Final = frozenset({20, 21, 23, 26, 28, 29, 1700})
 _FLOAT4, _FLOAT8, _BPCHAR, _TIMESTAMPTZ = 700, 701, 1042, 1184
 _TIMES: Final = frozenset({1083, 1114, _TIMESTAMPTZ, 1266})
+_WITHOUT_ZONE: Final = r"^([0-9]+-[0-9]+-[0-9]+ )?[0-9:]+(\.[0-9]*)?$"
+"""A time, or a date and a time, with neither an offset nor BC."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,16 +105,20 @@ class ComparedColumn:
             values = pa.array([next(texts) if valid else None for valid in decoded.is_valid().to_pylist()], pa.string())
         return canonical(self.compared_as, values)
 
-    def target_text(self, values: Sequence[Any] | pa.Array) -> pa.Array:
+    def target_text(self, texts: pa.Array) -> pa.Array:
         """The canonical text of the target's values.
+
+        Args:
+            texts: texts of :meth:`target_values`.
+        """
+        return canonical(self.compared_as, texts)
+
+    def target_values(self, values: Sequence[Any] | pa.Array) -> pa.Array:
+        """The text of the target's values, as PostgreSQL would write them.
 
         Args:
             values: values of the target's driver, or the texts of COPY.
         """
-        return canonical(self.compared_as, self.target_values(values))
-
-    def target_values(self, values: Sequence[Any] | pa.Array) -> pa.Array:
-        """The text of the target's values, as PostgreSQL would write them."""
         if isinstance(values, pa.Array):
             return values.cast(pa.string())
         return texts_of(self.compared_as, values)
@@ -157,11 +163,26 @@ def canonical(type_oid: int, texts: pa.Array) -> pa.Array:
     if type_oid == _BPCHAR:
         return pc.ascii_rtrim(texts, " ")
     if type_oid == _TIMESTAMPTZ:
-        texts = _changed(texts, "+00", r"\+00(:00)?( BC)?$", r"\2")
-    if type_oid in _TIMES:
-        texts = _changed(texts, ".", r"(\.\d*?)0+([^0-9.].*)?$", r"\1\2")
-        return _changed(texts, ".", r"\.([^0-9].*)?$", r"\1")
-    return texts
+        texts = _without_offset(texts)
+    return _seconds(texts) if type_oid in _TIMES else texts
+
+
+def _without_offset(texts: pa.Array) -> pa.Array:
+    """Times in UTC without the offset."""
+    if pc.all(pc.ends_with(texts, "+00")).as_py():
+        return pc.utf8_slice_codeunits(texts, 0, -3)
+    return pc.replace_substring_regex(texts, r"\+00(:00)?( BC)?$", r"\2")
+
+
+def _seconds(texts: pa.Array) -> pa.Array:
+    """Times whose seconds have no zeros at the end of the fraction."""
+    if not pc.any(pc.match_substring(texts, ".")).as_py():
+        return texts
+    if pc.all(pc.match_substring_regex(texts, _WITHOUT_ZONE)).as_py():
+        short = pc.ascii_rtrim(pc.ascii_rtrim(texts, "0"), ".")
+        return pc.if_else(pc.match_substring(texts, "."), short, texts)
+    texts = pc.replace_substring_regex(texts, r"(\.\d*?)0+([^0-9.].*)?$", r"\1\2")
+    return pc.replace_substring_regex(texts, r"\.([^0-9].*)?$", r"\1")
 
 
 def _without_zeros(texts: pa.Array) -> pa.Array:
@@ -192,10 +213,3 @@ def _shortest(texts: pa.Array, *, single: bool) -> pa.Array:
     # The sum has no negative zero.
     numbers = pc.add(texts.cast(pa.float64()), 0.0)
     return numbers.cast(pa.float32() if single else pa.float64(), safe=False).cast(pa.string())
-
-
-def _changed(texts: pa.Array, needs: str, pattern: str, replacement: str) -> pa.Array:
-    """The texts with a pattern replaced, if one of them has what it needs."""
-    if not pc.any(pc.match_substring(texts, needs)).as_py():
-        return texts
-    return pc.replace_substring_regex(texts, pattern, replacement)

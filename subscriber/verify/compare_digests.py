@@ -26,8 +26,9 @@ from numpy.typing import NDArray
 
 from subscriber.errors import Stopped
 from subscriber.targets import Target
-from subscriber.verify.publisher_side import Batch, Row, digest_range, digest_task
+from subscriber.verify.publisher_side import digest_range, digest_task
 from subscriber.verify.report import KEYS_SHOWN
+from subscriber.verify.row_batch import Row, RowBatch
 from subscriber.verify.row_differences import RowDifferences, compare_rows
 from subscriber.verify.row_digests import BucketSums
 from subscriber.verify.table_plan import TablePlan
@@ -103,7 +104,8 @@ class TableComparer:
         with ThreadPoolExecutor(1, "publisher") as pool:
             reading = pool.submit(self._publisher_sums, ended)
             try:
-                target = self.target_sums(connection)
+                # An error of the publisher's side ends the reading of the target.
+                target = self.target_sums(connection, lambda: reading.result() if reading.done() else None)
                 return Digests(reading.result(), target)
             finally:
                 ended.set()
@@ -132,8 +134,12 @@ class TableComparer:
             self._on_rows(part.rows, 0)
         return sums
 
-    def target_sums(self, connection: sa.Connection) -> BucketSums:
+    def target_sums(self, connection: sa.Connection, check: Callable[[], object] = lambda: None) -> BucketSums:
         """The sums of the target's side.
+
+        Args:
+            connection: a connection to the target, in the transaction that is compared.
+            check: called after each batch; its error ends the reading.
 
         Raises:
             SubscriberError: the target cannot be read.
@@ -144,9 +150,10 @@ class TableComparer:
                 sums.add(batch.keys, batch.hashes)
                 self._on_rows(0, batch.rows)
                 self._check(self._stop)
+                check()
         return sums
 
-    def _target_batches(self, connection: sa.Connection) -> Iterator[Batch]:
+    def _target_batches(self, connection: sa.Connection) -> Iterator[RowBatch]:
         plan = self._plan
         side = plan.side
         return target_batches(self._target, connection, plan.local.table, side.relation, side.columns, side.key)

@@ -13,14 +13,12 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Final
 
-import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from subscriber.errors import SubscriberError
 from subscriber.protocol.messages import Relation
@@ -28,66 +26,11 @@ from subscriber.publisher.copy_out import CopyBlock, CopyReader
 from subscriber.publisher.copy_plan import CopyRange
 from subscriber.stages.blocks import parse_csv
 from subscriber.verify.canonical_columns import ComparedColumn
-from subscriber.verify.row_digests import BucketSums, Choice, Hashes, hash_rows, hash_values
+from subscriber.verify.row_batch import RowBatch, Values
+from subscriber.verify.row_digests import BucketSums, Choice
 
 _NO_LIMIT: Final = 1 << 62
 """The result of a task is small, whatever it reads."""
-
-
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """Some rows of one side.
-
-    Attributes:
-        rows: the number of rows.
-        columns: the canonical text of each column.
-        stored: the text of each column before that.
-        keys: the hash of each row's key.
-        hashes: the hash of each row.
-    """
-
-    rows: int
-    columns: Sequence[pa.Array]
-    stored: Sequence[pa.Array]
-    keys: Hashes
-    hashes: Hashes
-
-    @classmethod
-    def of(cls, rows: int, columns: Sequence[pa.Array], stored: Sequence[pa.Array], key: Sequence[int]) -> Batch:
-        """The batch of these columns.
-
-        Args:
-            rows: the number of rows.
-            columns: the canonical text of each column.
-            stored: the text of each column before that.
-            key: the places of the key's columns; empty for a table without a key, whose rows are
-                told apart by all columns.
-        """
-        values = [hash_values(column) for column in columns]
-        hashes = hash_rows(values, rows)
-        keys = hash_rows([values[place] for place in key], rows) if key else hashes
-        return cls(rows, columns, stored, keys, hashes)
-
-    def rows_of(self, choice: Choice, buckets: NDArray[np.int64]) -> Iterator[Row]:
-        """The rows of some buckets, one at a time."""
-        chosen = np.isin(choice.bucket(self.keys), buckets)
-        looked_at = choice.looked_at(self.keys)
-        if looked_at is not None:
-            chosen &= looked_at
-        places = np.flatnonzero(chosen)
-        if len(places):
-            where = pa.array(places)
-            yield from zip(_tuples(self.columns, where), _tuples(self.stored, where), strict=True)
-
-
-Row = tuple[tuple[str | None, ...], tuple[str | None, ...]]
-"""The canonical texts of a row, and its texts before that."""
-
-
-def _tuples(columns: Sequence[pa.Array], where: pa.Array) -> list[tuple[str | None, ...]]:
-    if not columns:
-        return [()] * len(where)
-    return list(zip(*(column.take(where).to_pylist() for column in columns), strict=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +51,7 @@ class PublisherSide:
     key: tuple[int, ...]
     choice: Choice
 
-    def batches(self, part: CopyRange, stop: threading.Event) -> Iterator[Batch]:
+    def batches(self, part: CopyRange, stop: threading.Event) -> Iterator[RowBatch]:
         """The rows of a range.
 
         Raises:
@@ -124,21 +67,32 @@ class PublisherSide:
                 else:
                     yield self._batch(item)
 
-    def _whole(self, part: CopyRange, stop: threading.Event) -> Iterator[Batch]:
+    def _whole(self, part: CopyRange, stop: threading.Event) -> Iterator[RowBatch]:
         with closing(self.reader.read_whole(part, stop)) as blocks:
             for block in blocks:
                 yield self._batch(block)
 
-    def _batch(self, block: CopyBlock) -> Batch:
-        texts = parse_csv(self.relation, block) if self.columns else []
-        texts = [text.cast(pa.string()) for text in texts]
-        columns = []
-        for compared, text in zip(self.columns, texts, strict=True):
-            try:
-                columns.append(compared.publisher_text(text))
-            except SubscriberError as error:
-                raise error.replace(relation=self.relation.qualified_name, column=compared.name) from None
-        return Batch.of(block.rows, columns, texts, self.key)
+    def _batch(self, block: CopyBlock) -> RowBatch:
+        values = parse_csv(self.relation, block) if self.columns else []
+        return RowBatch(block.rows, values, self, self.key)
+
+    def stored(self, column: int, values: Values) -> pa.Array:
+        """See :meth:`.ColumnTexts.stored`."""
+        del column
+        assert isinstance(values, pa.Array)
+        return values.cast(pa.string())
+
+    def canonical(self, column: int, texts: pa.Array) -> pa.Array:
+        """See :meth:`.ColumnTexts.canonical`.
+
+        Raises:
+            SubscriberError: a text is not a value of its type, or not one of the target's type.
+        """
+        compared = self.columns[column]
+        try:
+            return compared.publisher_text(texts)
+        except SubscriberError as error:
+            raise error.replace(relation=self.relation.qualified_name, column=compared.name) from None
 
 
 def digest_range(

@@ -2,17 +2,19 @@ r"""Digests of many rows at a time: a hash of each row, and sums of hashes for e
 
 ::
 
-    columns of text ──▶ hash of each value ──▶ hash of each row ──────┐
-                                    └────────▶ hash of each key ──▶ bucket ──▶ rows, sum of hashes (modulo 2^128)
+    columns of text ──▶ hash of each row ─────────────────────┐
+    columns of the key ──▶ hash of each key ──▶ bucket ──▶ rows, sum of hashes (modulo 2^128)
 
 Two tables that have the same rows have the same sums in every bucket. A sum does not depend on the
 order of the rows, so both sides are read in the order that is cheapest, and no collation matters.
 Equal rows are counted, so tables without a key are compared as multisets. The key chooses the
 bucket, so that a changed row is in the same bucket on both sides.
 
-A hash has two halves of 64 bits. The words of a text, of 8 bytes each, are mixed with their places
-and added up; so numpy hashes all values of a column in a few passes over their bytes. The halves
-differ in their constants. The hashes are not meant to resist someone who chooses the values.
+A hash has two halves of 64 bits. A text is cut into words of 8 bytes. Each word is multiplied by an
+odd constant of its column and its place in the text, and so is the length of the text. The products
+of a row are added up, and the sum is mixed. So numpy hashes all rows in a few passes over their
+bytes. The halves differ in their constants. The hashes are not meant to resist someone who chooses
+the values.
 
 *Rejected:* a checksum that the servers compute. No function gives the same result in every
 database, and a value would have to be written as the same text by each of them.
@@ -24,6 +26,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
+from hashlib import blake2b
 from typing import Final, Self
 
 import numpy as np
@@ -31,79 +35,86 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 Hashes = NDArray[np.uint64]
-"""Two rows, one for each half; a column for each value."""
+"""Two rows, one for each half; a column for each row of the table."""
 
 _WORD: Final = 8
 _MASKS: Final = np.array([(1 << 8 * size) - 1 for size in range(_WORD + 1)], np.uint64)
 """For each number of bytes that a word has: the bits to keep."""
+_WORDS: Final = 16
+_LONGEST: Final = _WORDS * _WORD
+"""A text with more bytes counts as its digest, which has two words."""
+_DIGEST_BYTES: Final = 2 * _WORD
 _SEEDS: Final = np.array([[0x9E3779B97F4A7C15], [0xC2B2AE3D27D4EB4F]], np.uint64)
-_STEPS: Final = np.array([[0xD6E8FEB86659FD93], [0xA0761D6478BD642F]], np.uint64)
+_STEP: Final = np.uint64(0xD6E8FEB86659FD93)
 _FIRST: Final = np.uint64(0xBF58476D1CE4E5B9)
 _SECOND: Final = np.uint64(0x94D049BB133111EB)
-_NULL: Final = np.array([[0x8EBC6AF09C88C6E3], [0x589965CC75374CC3]], np.uint64)
-"""The hash of NULL."""
 
 
-def hash_rows(values: Sequence[Hashes], count: int) -> Hashes:
+def hash_rows(columns: Sequence[pa.Array], rows: int) -> Hashes:
     """The hash of each row.
 
     Args:
-        values: the hashes of each column's values.
-        count: the number of rows.
+        columns: the texts of each column; NULL is not equal to any text.
+        rows: the number of rows.
     """
-    hashes = np.repeat(_SEEDS, count, axis=1)
-    for column in values:
-        hashes = _mixed(hashes * _STEPS + column)
-    return hashes
+    sums = np.repeat(_SEEDS, rows, axis=1)
+    for place, column in enumerate(columns):
+        _add_column(sums, column, _factors(place))
+    return _mixed(sums)
 
 
-def hash_values(values: pa.Array) -> Hashes:
-    """The hash of each value of a column; that of NULL is not that of any text."""
-    column = values.cast(pa.large_binary())
+@cache
+def _factors(column: int) -> Hashes:
+    """The odd numbers of a column: one for each word of a text, one for its length, and one for
+    NULL.
+    """
+    count = _WORDS + 2
+    numbers = np.arange(column * count, (column + 1) * count, dtype=np.uint64)
+    return _mixed(numbers * _STEP + _SEEDS) | np.uint64(1)
+
+
+def _add_column(sums: Hashes, column: pa.Array, factors: Hashes) -> None:
+    column = column.cast(pa.large_binary())
     _, offsets, content = column.buffers()
+    if not len(column):
+        return
     ends = np.frombuffer(offsets, np.int64)[column.offset : column.offset + len(column) + 1]
     begins, sizes = ends[:-1], np.diff(ends)
-    present = None
     if column.null_count:
-        present = np.asarray(column.is_valid().to_numpy(zero_copy_only=False), bool)
-        sizes = np.where(present, sizes, 0)
-    hashes = _mixed(_sums(content, begins, sizes) + sizes.astype(np.uint64) * _STEPS)
-    return hashes if present is None else np.where(present, hashes, _NULL)
+        absent = np.asarray(column.is_null().to_numpy(zero_copy_only=False), bool)
+        sizes = np.where(absent, 0, sizes)
+        sums += absent * factors[:, -1:]
+    sums += sizes.astype(np.uint64) * factors[:, -2:-1]
+    if content is None:
+        return
+    for place in np.flatnonzero(sizes > _LONGEST):
+        text = content[int(begins[place]) : int(begins[place] + sizes[place])]
+        words = np.frombuffer(blake2b(text, digest_size=_DIGEST_BYTES).digest(), "<u8")
+        sums[:, place] += (_folded(words) * factors[:, : len(words)]).sum(axis=1, dtype=np.uint64)
+    _add_words(sums, content, begins, np.where(sizes > _LONGEST, 0, sizes), factors)
 
 
-def _sums(content: pa.Buffer | None, begins: NDArray[np.int64], sizes: NDArray[np.int64]) -> Hashes:
-    """The sum of the mixed words of each value."""
-    words = (sizes + _WORD - 1) // _WORD
-    sums = np.zeros((2, len(sizes)), np.uint64)
-    total = int(words.sum())
-    if not total or content is None:
-        return sums
-    if int(words.max()) == 1:
-        return _sums_of_short(content, begins, sizes)
-    first = np.cumsum(words) - words
-    owner = np.repeat(np.arange(len(sizes)), words)
-    place = np.arange(total) - first[owner]
-    bits = _words(content, begins[owner] + place * _WORD, np.minimum(sizes[owner] - place * _WORD, _WORD))
-    mixed = _mixed(bits + place.astype(np.uint64) * _STEPS + _SEEDS)
-    some = words > 0
-    sums[:, some] = np.add.reduceat(mixed, first[some], axis=1)
-    return sums
-
-
-def _sums_of_short(content: pa.Buffer, begins: NDArray[np.int64], sizes: NDArray[np.int64]) -> Hashes:
-    """The result of :func:`_sums` for values of which none has more than one word."""
-    mixed = _mixed(_words(content, begins, sizes) + _SEEDS)
-    return np.where(sizes > 0, mixed, np.uint64(0))
-
-
-def _words(content: pa.Buffer, begins: NDArray[np.int64], sizes: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """Words of up to 8 bytes, filled up with zeros."""
-    low, high = int(begins.min()), int((begins + sizes).max())
+def _add_words(
+    sums: Hashes, content: pa.Buffer, begins: NDArray[np.int64], sizes: NDArray[np.int64], factors: Hashes
+) -> None:
+    """Add the products of the words of each text."""
+    low, high = int(begins[0]), int(begins[-1] + sizes[-1])
     data = np.zeros(high - low + _WORD, np.uint8)
     data[: high - low] = np.frombuffer(content, np.uint8)[low:high]
-    windows = np.lib.stride_tricks.sliding_window_view(data, _WORD)
-    words: NDArray[np.uint64] = windows[begins - low].view("<u8").reshape(len(begins))
-    return words & _MASKS[sizes]
+    word_at = np.ndarray((high - low + 1,), np.dtype("<u8"), data, 0, (1,))
+    begins = begins - low
+    for place in range(-(-int(sizes.max()) // _WORD)):
+        left = sizes - place * _WORD
+        some = slice(None) if left.min() > 0 else np.flatnonzero(left > 0)
+        words = word_at[begins[some] + place * _WORD] & _MASKS[np.minimum(left[some], _WORD)]
+        sums[:, some] += _folded(words) * factors[:, place : place + 1]
+
+
+def _folded(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Words whose low half depends on all bits. A product keeps a bit of the word from affecting
+    lower bits of the hash.
+    """
+    return words ^ (words >> np.uint64(32))
 
 
 def _mixed(numbers: Hashes) -> Hashes:

@@ -15,7 +15,7 @@ from hashlib import blake2b
 from itertools import islice
 from typing import Final, Literal
 
-from subscriber.verify.publisher_side import Row
+from subscriber.verify.row_batch import Row
 
 _ROWS_AT_ONCE: Final = 1000
 _DIGEST_BYTES: Final = 16

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import closing
+from dataclasses import dataclass
+from itertools import chain, islice
 from typing import Any, Final
 
 import psycopg
@@ -22,9 +24,11 @@ from subscriber.stages.blocks import parse_csv
 from subscriber.targets import Target
 from subscriber.targets.target_table import TargetTable
 from subscriber.verify.canonical_columns import ComparedColumn
-from subscriber.verify.publisher_side import Batch
+from subscriber.verify.row_batch import RowBatch, Values
 
-_ROWS_AT_ONCE: Final = 20_000
+_ROWS_OF_A_FETCH: Final = 500
+_FETCHES: Final = 40
+"""The number of fetches that are one batch."""
 
 
 def target_batches(
@@ -34,7 +38,7 @@ def target_batches(
     relation: Relation,
     columns: Sequence[ComparedColumn],
     key: Sequence[int],
-) -> Iterator[Batch]:
+) -> Iterator[RowBatch]:
     """The rows of a target's table.
 
     Args:
@@ -50,10 +54,22 @@ def target_batches(
         translates it.
     """
     read = _copied if target.capabilities.postgresql_text and columns else _selected
+    texts = _TargetTexts(columns)
     for rows, values in read(target, connection, table, relation, columns):
-        stored = [column.target_values(one) for column, one in zip(columns, values, strict=True)]
-        texts = [column.target_text(one) for column, one in zip(columns, stored, strict=True)]
-        yield Batch.of(rows, texts, stored, key)
+        yield RowBatch(rows, values, texts, key)
+
+
+@dataclass(frozen=True, slots=True)
+class _TargetTexts:
+    """Makes the texts of the target's values."""
+
+    columns: Sequence[ComparedColumn]
+
+    def stored(self, column: int, values: Values) -> pa.Array:
+        return self.columns[column].target_values(values)
+
+    def canonical(self, column: int, texts: pa.Array) -> pa.Array:
+        return self.columns[column].target_text(texts)
 
 
 def _selected(
@@ -68,9 +84,23 @@ def _selected(
     # Columns without a type return the driver's values as they are stored.
     read: list[sa.ColumnElement[Any]] = [target.values.readable(one.column) for one in columns]
     query: sa.Select[Any] = sa.select(*read or [sa.literal_column("1")]).select_from(table.clause())
-    with closing(connection.execution_options(yield_per=_ROWS_AT_ONCE).execute(query)) as result:
-        for rows in result.partitions():
-            yield len(rows), list(zip(*rows, strict=True)) if columns else []
+    with closing(connection.execution_options(yield_per=_ROWS_OF_A_FETCH).execute(query)) as result:
+        fetched = _fetched(result)
+        while some := list(islice(fetched, _FETCHES)):
+            rows = sum(len(first) for first, *_ in some)
+            yield rows, [list(chain.from_iterable(parts)) for parts in zip(*some, strict=True)] if columns else []
+
+
+def _fetched(result: sa.CursorResult[Any]) -> Iterator[Sequence[Sequence[Any]]]:
+    """The columns of a few hundred rows at a time.
+
+    They are the driver's tuples, because SQLAlchemy's rows take three times as long. So do larger
+    fetches: Python's garbage collector runs when some hundreds of new tuples are held.
+    """
+    cursor = result.cursor
+    assert cursor is not None
+    while rows := result.cursor_strategy.fetchmany(result, cursor, _ROWS_OF_A_FETCH):
+        yield list(zip(*rows, strict=True))
 
 
 def _copied(

@@ -25,7 +25,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -282,17 +281,22 @@ class _Verifier:
         return {key: _with_repairs(one, repaired[key]) for key, one in found.items()}
 
     def _tasks(self) -> RunTasks | None:
-        """Spark, started before the apply is held; None if this process is to read everything."""
+        """Runs tasks in Spark, which is started here; None if this process is to read everything.
+
+        While Spark is starting, the apply is held and the target is read.
+        """
         if self._options.processes == 1:
             return None
         if self._run_tasks is None:
             # Imported here, because pyspark takes a second.
             from subscriber.pipeline.range_tasks import run_on_ranges
-            from subscriber.pipeline.session import spark_session
+            from subscriber.pipeline.session import starting_spark
 
             cores = self._options.processes or "*"
-            session = self._opened.enter_context(spark_session(f"local[{cores}]", _spark_log(self._settings)))
-            self._run_tasks = partial(run_on_ranges, session.sparkContext)
+            spark = self._opened.enter_context(starting_spark(f"local[{cores}]", _spark_log(self._settings)))
+            self._run_tasks = lambda *arguments, **options: run_on_ranges(
+                spark.session().sparkContext, *arguments, **options
+            )
         return self._run_tasks
 
     def _compare_held(

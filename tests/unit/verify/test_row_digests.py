@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from subscriber.verify.row_digests import BucketSums, Choice, hash_rows, hash_values
+from subscriber.verify.row_digests import BucketSums, Choice, hash_rows
 
-VALUES = st.none() | st.text(max_size=20) | st.sampled_from(["", "\0", "\0\0", "a", "aaaaaaaa", "aaaaaaaaa", "é"])
+EDGES = ["", "\0", "\0\0", "a", "a" * 8, "a" * 9, "é", *("b" * size for size in (127, 128, 129, 500))]
+VALUES = st.none() | st.text(max_size=20) | st.sampled_from(EDGES)
 ROWS = st.lists(st.tuples(VALUES, VALUES), max_size=12)
 
 
@@ -20,9 +21,8 @@ def sums_of(rows, choice, *, key=False, cuts=()):
     for start, stop in zip((0, *cuts), (*cuts, len(rows)), strict=True):
         part = rows[start:stop]
         columns = [pa.array([row[place] for row in part], pa.string()) for place in (0, 1)]
-        values = [hash_values(column) for column in columns]
-        hashes = hash_rows(values, len(part))
-        sums.add(hash_rows(values[:1], len(part)) if key else hashes, hashes)
+        hashes = hash_rows(columns, len(part))
+        sums.add(hash_rows(columns[:1], len(part)) if key else hashes, hashes)
     return sums
 
 
@@ -47,6 +47,10 @@ def test_a_row_that_is_there_once_more_is_found(rows, one, two):
     assert len(sums_of([*rows, (one, two)], choice).differing(sums_of(rows, choice))) == 1
 
 
+def hash_values(values):
+    return hash_rows([values], len(values))
+
+
 @given(st.lists(VALUES, min_size=1, max_size=30))
 def test_each_value_has_one_hash_wherever_it_is(values):
     together = hash_values(pa.array(values, pa.string()))
@@ -57,9 +61,32 @@ def test_each_value_has_one_hash_wherever_it_is(values):
 
 
 def test_many_different_values_have_different_hashes():
-    values = [f"{number}" for number in range(200_000)] + [f"row number {number}" for number in range(200_000)]
+    numbers = range(200_000)
+    values = [f"{n}" for n in numbers] + [f"row number {n}" for n in numbers] + [f"{'-' * 200}{n}" for n in numbers]
     hashes = hash_values(pa.array(values))
     assert len(np.unique(hashes[0])) == len(np.unique(hashes[1])) == len(values)
+
+
+@pytest.mark.parametrize("size", [8, 20, 128, 200])
+def test_texts_that_differ_in_one_byte_or_two_have_different_hashes(size):
+    """Products alone would lose the differences in the last bytes of two words."""
+    texts = [bytes(size)]
+    for place in range(size):
+        texts += [_with(bytes(size), place, byte) for byte in (1, 64, 127)]
+        texts += [_with(_with(bytes(size), place, one), size - 1, 127) for one in (1, 64) if place < size - 1]
+    hashes = hash_values(pa.array([text.decode() for text in texts]))
+    assert len(np.unique(hashes[0])) == len(np.unique(hashes[1])) == len(texts)
+
+
+def _with(text, place, byte):
+    return text[:place] + bytes([byte]) + text[place + 1 :]
+
+
+def test_values_that_change_columns_have_another_hash():
+    pairs = [(str(one), str(other)) for one in range(300) for other in range(300)] + [("", "0"), (None, "0"), ("0", "")]
+    ours, theirs = (pa.array(column) for column in zip(*pairs, strict=True))
+    hashes = hash_rows([ours, theirs], len(pairs))
+    assert len(np.unique(hashes[0])) == len(np.unique(hashes[1])) == len(pairs)
 
 
 def test_a_changed_row_is_in_the_bucket_of_its_key_on_both_sides():

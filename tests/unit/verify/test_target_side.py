@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from subscriber.protocol.messages import Relation, RelationColumn
 from subscriber.targets import open_target
 from subscriber.verify import target_side
 from subscriber.verify.canonical_columns import ComparedColumn
+from subscriber.verify.row_digests import Choice
 from subscriber.verify.target_side import target_batches
 
 COLUMNS = (RelationColumn(1, "a", 23, -1), RelationColumn(0, "b", 16, -1), RelationColumn(0, "c", 1700, -1))
@@ -35,22 +37,29 @@ def fill(target, rows):
             connection.exec_driver_sql("INSERT INTO t VALUES (?, ?, ?)", row)
 
 
+def rows_of(batch):
+    """All rows of a batch: their texts before and after they were made canonical."""
+    return [(stored, canonical) for canonical, stored in batch.rows_of(Choice(1), np.array([0]))]
+
+
 def test_rows_are_read_in_batches_with_the_text_before_and_after(target, monkeypatch):
-    monkeypatch.setattr(target_side, "_ROWS_AT_ONCE", 2)
+    monkeypatch.setattr(target_side, "_ROWS_OF_A_FETCH", 1)
+    monkeypatch.setattr(target_side, "_FETCHES", 2)
     fill(target, [("1.50", 1, True), ("2", 2, False), (None, 3, None)])
     batches = read(target, ("a", "b", "c"), key=(0,))
     assert [batch.rows for batch in batches] == [2, 1]
-    rows = [row for batch in batches for row in zip(*(column.to_pylist() for column in batch.columns), strict=True)]
-    assert sorted(rows) == [("1", "t", "1.5"), ("2", "f", "2"), ("3", None, None)]
-    stored = [text for batch in batches for text in batch.stored[2].to_pylist()]
-    assert set(stored) == {"1.50", "2", None}
+    assert sorted(row for batch in batches for row in rows_of(batch)) == [
+        (("1", "t", "1.50"), ("1", "t", "1.5")),
+        (("2", "f", "2"), ("2", "f", "2")),
+        (("3", None, None), ("3", None, None)),
+    ]
     assert (batches[0].keys != batches[0].hashes).all()
 
 
 def test_only_the_columns_of_the_publication_are_read(target):
     fill(target, [("1.50", 1, True)])
     (batch,) = read(target, ("b",))
-    assert [column.to_pylist() for column in batch.columns] == [["t"]]
+    assert rows_of(batch) == [(("t",), ("t",))]
     assert (batch.keys == batch.hashes).all()
 
 
