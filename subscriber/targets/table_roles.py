@@ -28,6 +28,7 @@ from subscriber.targets.roles.ddl import DDL
 from subscriber.targets.roles.loading import Loading
 from subscriber.targets.roles.matching import Matching
 from subscriber.targets.roles.objects import Objects
+from subscriber.targets.roles.reading import Reading
 from subscriber.targets.roles.row_versions import RowVersions
 from subscriber.targets.roles.sequences import Sequences
 from subscriber.targets.roles.shapes import Shapes
@@ -49,6 +50,7 @@ class TableRoles:
     matching: Matching
     writing: Writing
     loading: Loading
+    reading: Reading
     ddl: DDL
     sequences: Sequences
     row_versions: RowVersions

@@ -39,6 +39,7 @@ from subscriber.targets.roles.objects import Objects
 from subscriber.targets.roles.origins import Origins
 from subscriber.targets.roles.pipeline import Pipeline
 from subscriber.targets.roles.prepared import Prepared
+from subscriber.targets.roles.reading import Reading
 from subscriber.targets.roles.row_versions import RowVersions
 from subscriber.targets.roles.run_lock import RunLock
 from subscriber.targets.roles.sequences import Sequences
@@ -98,6 +99,7 @@ class Target:
     matching = TableRole[Matching]()
     writing = TableRole[Writing]()
     loading = TableRole[Loading]()
+    reading = TableRole[Reading]()
     ddl = TableRole[DDL]()
     sequences = TableRole[Sequences]()
     row_versions = TableRole[RowVersions]()

@@ -8,6 +8,7 @@
            ├─ compare_digests     both sides' sums, and the rows of buckets that differ
            │    ├─ publisher_side     ranges of the publisher's table, in tasks or in one process
            │    ├─ target_side        the target's rows
+           │    ├─ row_batch          some rows of one side: their texts and hashes
            │    ├─ canonical_columns  columns of text in which equal values have equal text
            │    └─ row_digests        hashes of rows, summed up in buckets
            └─ repair_table        one transaction of the apply path

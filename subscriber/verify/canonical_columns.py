@@ -40,6 +40,7 @@ from subscriber.targets.target_table import TargetColumn
 from subscriber.types import decode_column, family_of
 from subscriber.types.output import output_texts
 from subscriber.verify.canonical_text import text_of
+from subscriber.verify.row_batch import Values
 
 Replace = Callable[[pa.Array], pa.Array]
 """Replaces what the target's column cannot hold by NULL, in decoded values."""
@@ -113,37 +114,42 @@ class ComparedColumn:
         """
         return canonical(self.compared_as, texts)
 
-    def target_values(self, values: Sequence[Any] | pa.Array) -> pa.Array:
+    def target_values(self, values: Values) -> pa.Array:
         """The text of the target's values, as PostgreSQL would write them.
 
         Args:
-            values: values of the target's driver, or the texts of COPY.
+            values: values of the target's driver.
         """
-        if isinstance(values, pa.Array):
-            return values.cast(pa.string())
         return texts_of(self.compared_as, values)
 
 
-def texts_of(type_oid: int, values: Sequence[Any]) -> pa.Array:
+def texts_of(type_oid: int, values: Values) -> pa.Array:
     """PostgreSQL's text of values that a driver returned, as an array of texts."""
     family = family_of(type_oid).arrow_type
-    try:
-        column = pa.array(values)
-    except (pa.ArrowException, OverflowError, TypeError, ValueError):
-        column = None
+    column = values if isinstance(values, pa.Array) else _array_of(values)
     if column is not None:
         kind = column.type
-        if pa.types.is_null(kind):
+        if pa.types.is_boolean(kind) and pa.types.is_boolean(family):
+            return pc.if_else(column, "t", "f")
+        if pa.types.is_null(kind) or pa.types.is_date(kind):
             return column.cast(pa.string())
         if pa.types.is_string(kind) and not pa.types.is_boolean(family):
             return column
         if pa.types.is_integer(kind) and not (pa.types.is_boolean(family) or pa.types.is_floating(family)):
             return column.cast(pa.string())
         if pa.types.is_floating(kind) and pa.types.is_floating(family):
-            return column.cast(pa.string())
-        if pa.types.is_date(kind):
-            return column.cast(pa.string())
+            return column.cast(pa.float64()).cast(pa.string())
+    if isinstance(values, pa.Array):
+        values = values.to_pylist()
     return pa.array([text_of(type_oid, value) for value in values], pa.string())
+
+
+def _array_of(values: Sequence[Any]) -> pa.Array | None:
+    """The values as an array; None if they are not of one type of Arrow."""
+    try:
+        return pa.array(values)
+    except (pa.ArrowException, OverflowError, TypeError, ValueError):
+        return None
 
 
 def canonical(type_oid: int, texts: pa.Array) -> pa.Array:

@@ -1,16 +1,13 @@
 """The target's side of a comparison: its rows in batches, as columns of canonical text.
 
 The rows are read in one pass, in no particular order, over a connection that the caller has opened.
-A target that has PostgreSQL's text is read with COPY, any other by its driver.
+A target that has PostgreSQL's text is read with COPY, any other as its role reading reads tables.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import closing
 from dataclasses import dataclass
-from itertools import chain, islice
-from typing import Any, Final
 
 import psycopg
 import pyarrow as pa
@@ -25,10 +22,6 @@ from subscriber.targets import Target
 from subscriber.targets.target_table import TargetTable
 from subscriber.verify.canonical_columns import ComparedColumn
 from subscriber.verify.row_batch import RowBatch, Values
-
-_ROWS_OF_A_FETCH: Final = 500
-_FETCHES: Final = 40
-"""The number of fetches that are one batch."""
 
 
 def target_batches(
@@ -53,15 +46,17 @@ def target_batches(
         psycopg.Error, sqlalchemy.exc.SQLAlchemyError: the database's error; ``target.reporting()``
         translates it.
     """
-    read = _copied if target.capabilities.postgresql_text and columns else _selected
-    texts = _TargetTexts(columns)
-    for rows, values in read(target, connection, table, relation, columns):
-        yield RowBatch(rows, values, texts, key)
+    if target.capabilities.postgresql_text and columns:
+        for block in _copied(connection, table, columns):
+            yield RowBatch(block.rows, parse_csv(relation, block), _CopiedTexts(columns), key)
+        return
+    for read in target.reading.rows(connection, table, [one.column for one in columns]):
+        yield RowBatch(read.rows, read.columns, _TargetTexts(columns), key)
 
 
 @dataclass(frozen=True, slots=True)
 class _TargetTexts:
-    """Makes the texts of the target's values."""
+    """Makes the texts of values that a driver returned."""
 
     columns: Sequence[ComparedColumn]
 
@@ -72,46 +67,17 @@ class _TargetTexts:
         return self.columns[column].target_text(texts)
 
 
-def _selected(
-    target: Target,
-    connection: sa.Connection,
-    table: TargetTable,
-    relation: Relation,
-    columns: Sequence[ComparedColumn],
-) -> Iterator[tuple[int, Sequence[Sequence[Any]]]]:
-    """The driver's values of each column, some rows at a time."""
-    del relation
-    # Columns without a type return the driver's values as they are stored.
-    read: list[sa.ColumnElement[Any]] = [target.values.readable(one.column) for one in columns]
-    query: sa.Select[Any] = sa.select(*read or [sa.literal_column("1")]).select_from(table.clause())
-    with closing(connection.execution_options(yield_per=_ROWS_OF_A_FETCH).execute(query)) as result:
-        fetched = _fetched(result)
-        while some := list(islice(fetched, _FETCHES)):
-            rows = sum(len(first) for first, *_ in some)
-            yield rows, [list(chain.from_iterable(parts)) for parts in zip(*some, strict=True)] if columns else []
+class _CopiedTexts(_TargetTexts):
+    """Makes the texts of values that PostgreSQL wrote."""
+
+    def stored(self, column: int, values: Values) -> pa.Array:
+        del column
+        assert isinstance(values, pa.Array)
+        return values.cast(pa.string())
 
 
-def _fetched(result: sa.CursorResult[Any]) -> Iterator[Sequence[Sequence[Any]]]:
-    """The columns of a few hundred rows at a time.
-
-    They are the driver's tuples, because SQLAlchemy's rows take three times as long. So do larger
-    fetches: Python's garbage collector runs when some hundreds of new tuples are held.
-    """
-    cursor = result.cursor
-    assert cursor is not None
-    while rows := result.cursor_strategy.fetchmany(result, cursor, _ROWS_OF_A_FETCH):
-        yield list(zip(*rows, strict=True))
-
-
-def _copied(
-    target: Target,
-    connection: sa.Connection,
-    table: TargetTable,
-    relation: Relation,
-    columns: Sequence[ComparedColumn],
-) -> Iterator[tuple[int, Sequence[pa.Array]]]:
-    """The texts of each column, some rows at a time, as COPY writes them."""
-    del target
+def _copied(connection: sa.Connection, table: TargetTable, columns: Sequence[ComparedColumn]) -> Iterator[CopyBlock]:
+    """The rows of a table, some at a time, as COPY writes them."""
     driver = connection.connection.driver_connection
     assert isinstance(driver, psycopg.Connection)
     name = [table.name] if table.schema is None else [table.schema, table.name]
@@ -131,7 +97,7 @@ def _copied(
             rows.append(bytes(row))
             size += len(row)
             if size >= BLOCK_BYTES:
-                yield len(rows), parse_csv(relation, CopyBlock(b"".join(rows), len(rows)))
+                yield CopyBlock(b"".join(rows), len(rows))
                 rows, size = [], 0
         if rows:
-            yield len(rows), parse_csv(relation, CopyBlock(b"".join(rows), len(rows)))
+            yield CopyBlock(b"".join(rows), len(rows))

@@ -2,7 +2,7 @@
 
 What is here: ``target`` opens the file and combines the roles. One file for each role: ``errors``,
 ``transactions``, ``shapes``, ``column_values`` (the role values), ``matching``, ``writing``,
-``loading``, ``bulk``, ``ddl``, ``sequences``. ``values`` has the rules for values, ``connection``
+``loading``, ``reading``, ``bulk``, ``ddl``, ``sequences``. ``values`` has the rules for values, ``connection``
 opens the file safely, and ``leaving`` is for the end of a program.
 
 Values pass through ``values``. ``loading`` and ``bulk`` then pass them to the database as Arrow

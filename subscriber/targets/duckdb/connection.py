@@ -97,6 +97,7 @@ def _attempt(path: str, connect: Callable[[], Any]) -> Any | None:
         connection = connect()
         connection.execute("PRAGMA disable_checkpoint_on_shutdown")
         connection.execute(THRESHOLD)
+        connection.execute("PRAGMA disable_progress_bar")  # it would be written to standard output
         if before is None or _headers(path) == before:
             return connection
         connection.close()

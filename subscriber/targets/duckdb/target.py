@@ -110,6 +110,7 @@ def open_duckdb(url: sa.URL) -> Target:
         from subscriber.targets.duckdb.loading import DuckDBLoading
         from subscriber.targets.duckdb.matching import DuckDBMatching
         from subscriber.targets.duckdb.objects import DuckDBObjects
+        from subscriber.targets.duckdb.reading import DuckDBReading
         from subscriber.targets.duckdb.sequences import DuckDBSequences
         from subscriber.targets.duckdb.shapes import DuckDBShapes
         from subscriber.targets.duckdb.writing import DuckDBWriting
@@ -123,6 +124,7 @@ def open_duckdb(url: sa.URL) -> Target:
             matching=matching,
             writing=writing,
             loading=DuckDBLoading(engine, errors, values, writing),
+            reading=DuckDBReading(engine, errors, values),
             ddl=ddl,
             sequences=DuckDBSequences(errors),
             row_versions=GenericRowVersions(),

@@ -36,6 +36,7 @@ def generic_target(url: sa.URL, engine: sa.Engine) -> Target:
         from subscriber.targets.generic.loading import GenericLoading
         from subscriber.targets.generic.matching import GenericMatching
         from subscriber.targets.generic.objects import GenericObjects
+        from subscriber.targets.generic.reading import GenericReading
         from subscriber.targets.generic.row_versions import GenericRowVersions
         from subscriber.targets.generic.sequences import GenericSequences
         from subscriber.targets.generic.shapes import GenericShapes
@@ -49,6 +50,7 @@ def generic_target(url: sa.URL, engine: sa.Engine) -> Target:
             matching=GenericMatching(),
             writing=writing,
             loading=GenericLoading(engine, errors, values, writing),
+            reading=GenericReading(values),
             ddl=GenericDDL(engine),
             sequences=GenericSequences(errors),
             row_versions=GenericRowVersions(),

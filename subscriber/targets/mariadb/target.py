@@ -114,6 +114,7 @@ def open_mariadb(url: sa.URL) -> Target:
     transactions = MariaDBTransactions(engine, errors, counters)
 
     def table_roles() -> TableRoles:
+        from subscriber.targets.generic.reading import GenericReading
         from subscriber.targets.generic.row_versions import GenericRowVersions
         from subscriber.targets.mariadb.bulk import MariaDBBulk
         from subscriber.targets.mariadb.column_values import MariaDBValues
@@ -133,6 +134,7 @@ def open_mariadb(url: sa.URL) -> Target:
             matching=matching,
             writing=writing,
             loading=MariaDBLoading(engine, errors, values, writing),
+            reading=GenericReading(values),
             ddl=ddl,
             sequences=MariaDBSequences(errors),
             row_versions=GenericRowVersions(),

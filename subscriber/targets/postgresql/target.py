@@ -68,6 +68,7 @@ def open_postgresql(url: sa.URL) -> Target:
     transactions, origins = PostgreSQLTransactions(engine, errors), PostgreSQLOrigins(engine, errors)
 
     def table_roles() -> TableRoles:
+        from subscriber.targets.generic.reading import GenericReading
         from subscriber.targets.postgresql.bulk import PostgreSQLBulk
         from subscriber.targets.postgresql.column_values import PostgreSQLValues
         from subscriber.targets.postgresql.ddl import PostgreSQLDDL
@@ -86,6 +87,7 @@ def open_postgresql(url: sa.URL) -> Target:
             matching=matching,
             writing=writing,
             loading=PostgreSQLLoading(engine, errors, values, writing),
+            reading=GenericReading(values),
             ddl=PostgreSQLDDL(engine),
             sequences=PostgreSQLSequences(errors),
             row_versions=PostgreSQLRowVersions(),

@@ -9,6 +9,7 @@ Every target has these roles:
     matching      the conditions that find a row
     writing       INSERT, UPDATE and TRUNCATE statements
     loading       the rows of a table's initial copy
+    reading       all rows of a table, column by column
     ddl           CREATE TABLE and ALTER TABLE
     sequences     sequences and counters
     row_versions  the last writer of a row

@@ -84,6 +84,7 @@ def open_sqlite(url: sa.URL) -> Target:
     transactions = SQLiteTransactions(engine, errors, file)
 
     def table_roles() -> TableRoles:
+        from subscriber.targets.generic.reading import GenericReading
         from subscriber.targets.generic.row_versions import GenericRowVersions
         from subscriber.targets.sqlite.bulk import SQLiteBulk
         from subscriber.targets.sqlite.column_values import SQLiteValues
@@ -103,6 +104,7 @@ def open_sqlite(url: sa.URL) -> Target:
             matching=matching,
             writing=writing,
             loading=SQLiteLoading(engine, errors, values, writing),
+            reading=GenericReading(values),
             ddl=ddl,
             sequences=SQLiteSequences(errors),
             row_versions=GenericRowVersions(),

@@ -9,7 +9,7 @@ import pytest
 
 from subscriber.targets.table_roles import TableRole, TableRoles
 
-NAMES = ("shapes", "values", "matching", "writing", "loading", "ddl", "sequences", "row_versions", "objects")
+NAMES = ("shapes", "values", "matching", "writing", "loading", "reading", "ddl", "sequences", "row_versions", "objects")
 
 
 @dataclass

@@ -5,7 +5,8 @@ import pytest
 
 from subscriber.protocol.messages import Relation, RelationColumn
 from subscriber.targets import open_target
-from subscriber.verify import target_side
+from subscriber.targets.duckdb import reading as duckdb_reading
+from subscriber.targets.generic import reading as generic_reading
 from subscriber.verify.canonical_columns import ComparedColumn
 from subscriber.verify.row_digests import Choice
 from subscriber.verify.target_side import target_batches
@@ -43,8 +44,9 @@ def rows_of(batch):
 
 
 def test_rows_are_read_in_batches_with_the_text_before_and_after(target, monkeypatch):
-    monkeypatch.setattr(target_side, "_ROWS_OF_A_FETCH", 1)
-    monkeypatch.setattr(target_side, "_FETCHES", 2)
+    monkeypatch.setattr(generic_reading, "_ROWS_OF_A_FETCH", 1)
+    monkeypatch.setattr(generic_reading, "_FETCHES", 2)
+    monkeypatch.setattr(duckdb_reading, "_ROWS_AT_ONCE", 2)
     fill(target, [("1.50", 1, True), ("2", 2, False), (None, 3, None)])
     batches = read(target, ("a", "b", "c"), key=(0,))
     assert [batch.rows for batch in batches] == [2, 1]

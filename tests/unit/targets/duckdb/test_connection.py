@@ -155,3 +155,14 @@ def test_a_file_that_does_not_exist_is_created(tmp_path):
     path = str(tmp_path / "new.duckdb")
     with open_file(path, partial(duckdb.connect, path)) as connection:
         assert connection.execute("SELECT count(*) FROM duckdb_tables()").fetchone() == (0,)
+
+
+def test_a_long_query_draws_no_progress_bar_on_standard_output(tmp_path):
+    """DuckDB draws one where there is no file of the program, as with ``python -c``."""
+    program = (
+        "import sys, sqlalchemy; from subscriber.targets import open_target\n"
+        "with open_target(sys.argv[1]) as target, target.engine.connect() as connection:\n"
+        "    print(connection.exec_driver_sql(\"SELECT current_setting('enable_progress_bar')\").scalar_one())"
+    )
+    url = f"duckdb:///{tmp_path / 't.duckdb'}"
+    assert subprocess.check_output([sys.executable, "-c", program, url], text=True) == "False\n"

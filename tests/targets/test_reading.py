@@ -1,0 +1,45 @@
+"""The role ``reading``: all rows of a table, with each value as it is stored."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from tests.targets.tables import created, insert, shape_of
+
+SHAPE = shape_of({"a": "integer", "b": "text", "c": "bigint"}, ["a"])
+ROWS = [(str(number), None if number % 7 == 0 else f"row {number}", "9007199254740993") for number in range(1, 1301)]
+
+
+def read(target, names):
+    """The parts in which the columns are read, as lists of Python values."""
+    with target.reporting(), target.engine.connect() as connection:
+        table = target.shapes.reflect(connection, SHAPE.schema, SHAPE.name)
+        columns = [table.column(name) for name in names]
+        parts = []
+        for part in target.reading.rows(connection, table, columns):
+            values = [one.to_pylist() if isinstance(one, pa.Array) else list(one) for one in part.columns]
+            assert all(len(one) == part.rows for one in values)
+            parts.append((part.rows, values))
+        return parts
+
+
+def test_all_rows_are_read_with_the_columns_in_the_order_that_is_asked_for(target):
+    created(target, SHAPE)
+    with target.begin() as connection:
+        insert(target, connection, SHAPE, *ROWS)
+    rows = [row for _, columns in read(target, ("c", "a", "b")) for row in zip(*columns, strict=True)]
+    assert sorted((str(a), b, str(c)) for c, a, b in rows) == sorted(ROWS)
+
+
+def test_rows_are_counted_without_columns(target):
+    created(target, SHAPE)
+    with target.begin() as connection:
+        insert(target, connection, SHAPE, *ROWS)
+    parts = read(target, ())
+    assert sum(rows for rows, _ in parts) == len(ROWS)
+    assert all(columns == [] for _, columns in parts)
+
+
+def test_an_empty_table_has_no_part(target):
+    created(target, SHAPE)
+    assert read(target, ("a",)) == []
