@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -24,10 +24,12 @@ class IdleHold:
 
     Attributes:
         lost: the errors that the next checks raise.
+        on_snapshot: called when the publisher's snapshot was taken.
         holds: the number of holds.
     """
 
     lost: list[SubscriberError] = field(default_factory=list)
+    on_snapshot: Callable[[], object] = lambda: None
     holds: int = 0
 
     @contextmanager
@@ -36,6 +38,7 @@ class IdleHold:
     ) -> Iterator[IdleHeld]:
         self.holds += 1
         with exported_snapshot(subscription.conninfo, subscription.name) as snapshot:
+            self.on_snapshot()
             yield IdleHeld(snapshot.lsn, snapshot, self)
 
 

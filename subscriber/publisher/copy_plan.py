@@ -356,10 +356,10 @@ def cut_ranges(piece: Piece, pages: int, partition_bytes: int) -> Iterator[CopyR
 def rewritten(qualified: str) -> PublisherError:
     """The error for a table whose files are not those from before the snapshot."""
     return PublisherError(
-        f'table "{qualified}" was rewritten on the publisher since the snapshot of the initial copy',
+        f'table "{qualified}" was rewritten on the publisher since the snapshot was taken',
         sqlstate="40001",
         detail="TRUNCATE, VACUUM FULL, CLUSTER and some forms of ALTER TABLE give a table new files.",
-        hint="The copy starts again with a new snapshot.",
+        hint="It is read again with a new snapshot.",
         relation=qualified,
     ).replace(transient=True)
 

@@ -12,7 +12,10 @@ table, or some small ones, are read. Tables of different batches are read at dif
 which is reported.
 
 A hold that is lost, a table that was rewritten, or a publisher that did not answer, proves nothing:
-the batch is compared again, up to :data:`ATTEMPTS` times. A difference is reported only if the hold
+what is left of the batch is compared again, up to :data:`ATTEMPTS` times after a lost hold, and up
+to :data:`TABLE_ATTEMPTS` times in all. *Rejected:* a lock that keeps a table from being rewritten.
+TRUNCATE would wait for it, and each new session that reads the table would wait for TRUNCATE, among
+them those of this comparison. A difference is reported only if the hold
 has lasted to the end of the reading.
 """
 
@@ -20,6 +23,7 @@ from __future__ import annotations
 
 import logging
 import os
+import shlex
 import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -51,7 +55,12 @@ from subscriber.verify.verify_table import HeldTable, verify_table
 logger = logging.getLogger(__name__)
 
 ATTEMPTS: Final = 3
-"""How often a batch is compared, if what was read is not proven."""
+"""How often a batch is compared, if the hold is lost before it is proven."""
+
+TABLE_ATTEMPTS: Final = 10
+"""How often a table is compared, if it cannot be read. The next attempt has a new snapshot and only
+the tables that are left, so a table that is often truncated is read soon after its snapshot.
+"""
 
 _BATCH_BYTES: Final = 512 * 1024 * 1024
 """The size of the small tables that are compared in one hold."""
@@ -260,20 +269,22 @@ class _Verifier:
         """Compare the tables of one batch, again if what was read is not proven.
 
         Raises:
-            SubscriberError: the apply cannot be held, or what was read could not be proven in
-                :data:`ATTEMPTS` attempts.
+            SubscriberError: the apply cannot be held, or the hold was lost in :data:`ATTEMPTS`
+                attempts.
         """
         run_tasks = self._tasks() if any(table.bytes >= LARGE_BYTES for table in batch) else None
         found: dict[tuple[str, str], TableVerification] = {}
         repaired: Counter[tuple[str, str]] = Counter()
         left = list(batch)
-        for attempt in range(1, ATTEMPTS + 1):
+        lost = 0
+        for attempt in range(1, TABLE_ATTEMPTS + 1):
             try:
-                found.update(self._compare_held(left, run_tasks, last=attempt == ATTEMPTS))
+                found.update(self._compare_held(left, run_tasks, last=attempt == TABLE_ATTEMPTS))
             except _Unproven as unproven:
                 logger.info("tables are compared again: %s", unproven.error.message)
                 repaired.update(unproven.repaired)
-                if attempt == ATTEMPTS:
+                lost += 1
+                if lost == ATTEMPTS or attempt == TABLE_ATTEMPTS:
                     raise unproven.error from None
             left = [table for table in left if table.key not in found]
             if not left:
@@ -330,12 +341,21 @@ class _Verifier:
                     raise _Unproven(error, found) from None
                 except SubscriberError as error:
                     if last or not error.transient:
-                        found[table.key] = replace(_named(self._subscription, table.relation), error=error.report())
+                        found[table.key] = self._failed(table, error)
             try:
                 held.check()
             except SubscriberError as error:
                 raise _Unproven(error, found) from None
         return found
+
+    def _failed(self, table: _Table, error: SubscriberError) -> TableVerification:
+        if error.transient and error.sqlstate == "40001":
+            names = map(shlex.quote, (table.relation.qualified_name, self._subscription.name))
+            command = "subscriber verify --table {} {}".format(*names)
+            error = error.replace(
+                hint=f"This happened in {TABLE_ATTEMPTS} attempts. Run `{command}` when the table is not truncated."
+            )
+        return replace(_named(self._subscription, table.relation), error=error.report())
 
 
 def _with_repairs(found: TableVerification, rows: int) -> TableVerification:

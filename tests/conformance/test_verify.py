@@ -16,7 +16,7 @@ from subscriber.commands.subscription_statements import Query
 from subscriber.errors import ApplyError, PublisherUnavailable, UsageError
 from subscriber.verify import verify_subscription as verify_module
 from subscriber.verify.report import VerifyOptions, VerifyProgress
-from subscriber.verify.verify_subscription import verify_subscription
+from subscriber.verify.verify_subscription import TABLE_ATTEMPTS, verify_subscription
 from tests.subscribing import Session
 from tests.target_databases import opened
 from tests.verifying import IdleHold, counts, subscribe, verify
@@ -138,6 +138,27 @@ def test_what_was_read_in_a_lost_hold_is_read_again(session):
     assert hold.holds == 3
     with pytest.raises(ApplyError, match="the hold was lost"):
         verify(session, hold=IdleHold([lost] * 3))
+
+
+@pytest.mark.parametrize("session", ["sqlite"], indirect=True)
+def test_a_table_that_is_truncated_after_the_snapshot_is_read_again_without_the_others(session):
+    subscribe(session)
+    for times, holds in ((TABLE_ATTEMPTS - 1, TABLE_ATTEMPTS), (TABLE_ATTEMPTS, TABLE_ATTEMPTS)):
+        truncations = iter(range(times))
+
+        def truncate(truncations=truncations):
+            if next(truncations, None) is not None:
+                session.publisher.execute("TRUNCATE bag; INSERT INTO bag VALUES (1, 'y', 1)")
+
+        hold = IdleHold(on_snapshot=truncate)
+        found = {table.table: table for table in verify(session, hold=hold, tables=("bag", "vacant")).tables}
+        assert hold.holds == holds
+        assert found["public.vacant"].is_equal
+        if times < TABLE_ATTEMPTS:
+            assert counts(found["public.bag"]) == (0, 1, 0)
+        else:
+            assert "was rewritten on the publisher since the snapshot" in found["public.bag"].error
+            assert "Run `subscriber verify --table public.bag s` when" in found["public.bag"].error
 
 
 @pytest.mark.parametrize("session", ["sqlite"], indirect=True)
