@@ -2,8 +2,8 @@
 
 What is here: ``target`` opens the file and combines the roles. One file for each role: ``errors``,
 ``transactions``, ``shapes``, ``column_values`` (the role values), ``matching``, ``writing``,
-``loading``, ``reading``, ``bulk``, ``ddl``, ``sequences``. ``values`` has the rules for values, ``connection``
-opens the file safely, and ``leaving`` is for the end of a program.
+``loading``, ``reading``, ``bulk``, ``ddl``, ``sequences``. ``values`` has the rules for values,
+``connection`` opens the file safely, and ``leaving`` is for the end of a program.
 
 Values pass through ``values``. ``loading`` and ``bulk`` then pass them to the database as Arrow
 tables, which a statement reads.
