@@ -38,7 +38,8 @@ import sqlalchemy as sa
 from subscriber.apply.applier import ApplyResult
 from subscriber.apply.batch import Batch, Scope
 from subscriber.apply.batch_rules import ReadRules, Rules
-from subscriber.apply.change_writer import ChangeWriter, StatementCache
+from subscriber.apply.change_statements import StatementCache
+from subscriber.apply.change_writer import ChangeWriter
 from subscriber.apply.conflict import Conflict
 from subscriber.apply.conflict_policy import POSTGRESQL_POLICY, ConflictPolicy
 from subscriber.apply.examine import ConflictExaminer, ExaminedError, refined
