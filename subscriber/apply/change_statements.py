@@ -19,7 +19,8 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from subscriber.apply.execute import DriverCursor
 from subscriber.apply.identity import RowIdentity, row_identity
-from subscriber.apply.local_relations import LocalRelation, RelationMap, check_binary
+from subscriber.apply.local_relations import LocalRelation, RelationMap
+from subscriber.apply.relation_checks import check_binary
 from subscriber.apply.row_parts import parts
 from subscriber.apply.search import RowSearch
 from subscriber.apply.statements import (
@@ -117,7 +118,7 @@ class ChangeStatements:
         """Refuse values in binary format for columns whose type cannot read them (rule C5).
 
         Raises:
-            UnsupportedValue: as :func:`~subscriber.apply.local_relations.check_binary`.
+            UnsupportedValue: as :func:`~subscriber.apply.relation_checks.check_binary`.
         """
         if group.binary and self._binary:
             check_binary(self._target, self._relations.open(group.relation), group)

@@ -27,6 +27,7 @@ from subscriber.apply.conflict import NOWHERE, ChangePlace, Conflict
 from subscriber.apply.conflict_policy import POSTGRESQL_POLICY, ConflictPolicy
 from subscriber.apply.local_relations import RelationMap
 from subscriber.apply.pipelined_changes import PipelinedChanges
+from subscriber.apply.relation_checks import with_shapes
 from subscriber.apply.reorderable import Reorderable
 from subscriber.apply.replaced_groups import ReplacedGroups
 from subscriber.apply.row_conflicts import RowConflicts
@@ -121,8 +122,14 @@ class ChangeWriter:
         self._relations.look_up(relation)
 
     def describe(self, error: SubscriberError, relation: Relation) -> SubscriberError:
-        """The error with the shapes of the two tables, where the difference may have caused it."""
-        return self._relations.with_shapes(error, relation)
+        """The error with the shapes of the two tables, where the difference may have caused it.
+
+        Args:
+            error: the error of a change.
+            relation: the relation of the change.
+        """
+        local = self._relations.opened(relation)
+        return error if local is None else with_shapes(error, local)
 
     def open_frame(self, frame: Frame) -> None:
         """Use ``frame`` for the following runs."""

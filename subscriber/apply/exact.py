@@ -43,8 +43,9 @@ from subscriber.apply.change_writer import ChangeWriter
 from subscriber.apply.conflict import Conflict
 from subscriber.apply.conflict_policy import POSTGRESQL_POLICY, ConflictPolicy
 from subscriber.apply.examine import ConflictExaminer, ExaminedError, refined
+from subscriber.apply.follow_schema_changes import Answer, Following
 from subscriber.apply.local import LocalTransactions, MakeWriter
-from subscriber.apply.local_relations import Answer, Following, RelationMap
+from subscriber.apply.local_relations import RelationMap
 from subscriber.apply.logical_messages import MessageListener, deliver_messages
 from subscriber.apply.two_phase_batch import TwoPhaseBatch
 from subscriber.apply.unrepresentable import Replacement
