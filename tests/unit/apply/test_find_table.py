@@ -1,4 +1,6 @@
-"""The target's table of a relation is found by its exact name, or it is said why it cannot be used."""
+"""The target's table of a relation is found by its exact name, or the error says why it cannot be
+used.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Relation messages that differ from the last one. With a publisher: test_followed_schema_changes.py."""
+"""Relation messages that differ from the last one. With a publisher:
+tests/conformance/test_followed_schema_changes.py.
+"""
 
 from __future__ import annotations
 
