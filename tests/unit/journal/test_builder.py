@@ -13,8 +13,8 @@ import pytest
 
 from subscriber.errors import JournalUnavailable, ProtocolError
 from subscriber.journal.builder import FINISH_KEY, RELATIONS_KEY, SEGMENT_SCHEMA, SegmentBuilder
+from subscriber.journal.local_storage import LocalStorage
 from subscriber.journal.segment import Kind
-from subscriber.journal.storage import LocalStorage
 from subscriber.lsn import LSN
 from subscriber.protocol import messages as m
 from subscriber.protocol.decode import decode

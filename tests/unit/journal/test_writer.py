@@ -13,10 +13,12 @@ import pytest
 
 from subscriber.errors import JournalGap, JournalUnavailable, ProtocolError, SlotInUse
 from subscriber.journal.control import CONTROL_FILE, read_control
+from subscriber.journal.local_storage import LocalStorage
 from subscriber.journal.reader import JournalReader
+from subscriber.journal.remote_storage import RemoteStorage
 from subscriber.journal.retention import list_consumers
 from subscriber.journal.segment import journal_entries
-from subscriber.journal.storage import LocalStorage, RemoteStorage, open_storage
+from subscriber.journal.storage import open_storage
 from subscriber.lsn import LSN
 from subscriber.protocol import messages as m
 from tests.frames import transaction

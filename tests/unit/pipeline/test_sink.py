@@ -24,8 +24,8 @@ from subscriber.errors import (
     SubscriberError,
     UnsupportedValue,
 )
+from subscriber.journal.local_storage import LocalStorage
 from subscriber.journal.reader import JournalReader
-from subscriber.journal.storage import LocalStorage
 from subscriber.lsn import LSN
 from subscriber.pipeline import frame_source
 from subscriber.pipeline import tail as tail_module
