@@ -25,8 +25,8 @@ these modules in this order:
 - ``local_relations`` finds the table (``find_table``) and its columns; ``relation_checks`` and
   ``missing_columns`` say what is wrong with them, in the words of ``relation_texts``.
   ``follow_schema_changes`` adds columns, ``added_columns`` decides which are new or renamed.
-- ``identity`` and ``leaves`` decide how a row is found, ``statements`` builds the SQL, ``execute``
-  executes it, ``search`` finds rows that the statement did not find.
+- ``identity`` and ``leaves`` decide how a row is found, ``statements`` builds the SQL, ``bind`` its
+  parameters, ``execute`` executes it, ``search`` finds rows that the statement did not find.
 - ``conflict`` describes conflicts, ``conflict_policy`` decides about them, ``conflict_tally``
   counts and logs them. ``collisions``, ``examine`` and ``origins`` find out more about them.
   ``failure`` is what an error carries: its place, and its conflict.

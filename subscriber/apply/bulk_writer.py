@@ -15,13 +15,14 @@ from typing import Final
 import sqlalchemy as sa
 from sqlalchemy.exc import SQLAlchemyError
 
+from subscriber.apply.bind import bulk_columns
 from subscriber.apply.change_statements import ChangeStatements
 from subscriber.apply.local_relations import LocalRelation, RelationMap
 from subscriber.apply.pipelined_changes import PipelinedChanges
 from subscriber.apply.regroup import attempting
 from subscriber.apply.reorderable import has_own_columns
 from subscriber.apply.row_parts import parts
-from subscriber.apply.statements import Statement, bulk_columns
+from subscriber.apply.statements import Statement
 from subscriber.errors import Stopped, SubscriberError
 from subscriber.protocol.changes import ChangeGroup
 from subscriber.targets import Target

@@ -17,21 +17,14 @@ from typing import Final
 import sqlalchemy as sa
 from sqlalchemy.exc import SQLAlchemyError
 
+from subscriber.apply.bind import Rows, bind_rows
 from subscriber.apply.execute import DriverCursor
 from subscriber.apply.identity import RowIdentity, row_identity
 from subscriber.apply.local_relations import LocalRelation, RelationMap
 from subscriber.apply.relation_checks import check_binary
 from subscriber.apply.row_parts import parts
 from subscriber.apply.search import RowSearch
-from subscriber.apply.statements import (
-    Rows,
-    Search,
-    Statement,
-    bind_rows,
-    build_statement,
-    shape_of,
-    unchanged_key,
-)
+from subscriber.apply.statements import Search, Statement, build_statement, shape_of, unchanged_key
 from subscriber.protocol.changes import ChangeGroup
 from subscriber.targets import Target
 
@@ -109,7 +102,7 @@ class ChangeStatements:
 
         Raises:
             UnsupportedValue: a column cannot store a value.
-            ConflictError: as :func:`~subscriber.apply.statements.bind_rows`.
+            ConflictError: as :func:`~subscriber.apply.bind.bind_rows`.
         """
         self.check_binary(group)
         return bind_rows(self._target, statement, group)

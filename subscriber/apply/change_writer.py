@@ -21,6 +21,7 @@ from dataclasses import dataclass
 
 import sqlalchemy as sa
 
+from subscriber.apply.bind import Rows
 from subscriber.apply.bulk_writer import BulkWriter, may_be_quicker
 from subscriber.apply.change_statements import ChangeStatements, StatementCache
 from subscriber.apply.conflict import NOWHERE, ChangePlace, Conflict
@@ -31,7 +32,7 @@ from subscriber.apply.relation_checks import with_shapes
 from subscriber.apply.reorderable import Reorderable
 from subscriber.apply.replaced_groups import ReplacedGroups
 from subscriber.apply.row_conflicts import RowConflicts
-from subscriber.apply.statements import Rows, Statement
+from subscriber.apply.statements import Statement
 from subscriber.apply.unrepresentable import ReplacedTally, Replacement
 from subscriber.apply.walk import Run
 from subscriber.catalog.schema_changes import Alteration

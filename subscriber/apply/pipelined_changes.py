@@ -19,10 +19,10 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from subscriber.apply.bind import Rows
 from subscriber.apply.local_relations import LocalRelation, RelationMap
 from subscriber.apply.regroup import OrderMatters, attempting
 from subscriber.apply.row_parts import ROWS_AT_A_TIME, parts
-from subscriber.apply.statements import Rows
 from subscriber.protocol.messages import Relation
 from subscriber.targets import Target
 
