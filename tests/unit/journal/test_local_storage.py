@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
 from pathlib import Path
@@ -10,23 +9,14 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from subscriber import failpoints
 from subscriber.errors import JournalUnavailable
 from subscriber.journal import local_storage
 from subscriber.journal.local_storage import RESERVE_BYTES, RESERVE_FILE, LocalStorage
 from subscriber.journal.storage import open_to_others
 from subscriber.journal.storage_files import is_out_of_space
+from tests.armed import armed
 
 TABLE = pa.table({"a": [1, 2]})
-
-
-@contextlib.contextmanager
-def armed(text: str):
-    failpoints.arm({failpoints.ENVIRONMENT: text})
-    try:
-        yield
-    finally:
-        failpoints.arm({})
 
 
 def names(storage) -> set[str]:

@@ -2,29 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from pyarrow import fs as arrow_fs
 
-from subscriber import failpoints
 from subscriber.errors import JournalUnavailable, UsageError
 from subscriber.journal.local_storage import LocalStorage
 from subscriber.journal.remote_storage import RemoteStorage
 from subscriber.journal.storage import journal_folders, journal_url, open_storage, open_to_others
+from tests.armed import armed
 
 TABLE = pa.table({"a": [1, 2]})
-
-
-@contextlib.contextmanager
-def armed(text: str):
-    failpoints.arm({failpoints.ENVIRONMENT: text})
-    try:
-        yield
-    finally:
-        failpoints.arm({})
 
 
 @pytest.fixture(params=["local", "mock", "subtree"])

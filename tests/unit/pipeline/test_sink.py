@@ -590,22 +590,27 @@ def test_a_micro_batch_of_spark_waits_for_the_bound(stream, target, bound, expec
     settles(target, ([1, 2, 3], 0x400))
 
 
+def applying(applier: ExactApplier, batch: Any, journal: Path, **options: Any) -> threading.Thread:
+    """A thread that gives the batch to a sink."""
+    sink = BatchSink(
+        applier,
+        journal.parent,
+        LSN(0x100),
+        lambda _result: None,
+        lambda _batch: batch.rows(),
+        reader_of(journal),
+        **options,
+    )
+    return threading.Thread(target=sink, args=(batch, 0), daemon=True)
+
+
 def test_what_spark_has_planned_beyond_the_bound_is_divided_at_the_bound(applier, target, tmp_path):
     """commit_order: the rest of the micro-batch follows when the bound is gone."""
     journal = tmp_path / "journal"
     three_large_transactions(journal)
     batch: Any = Batch(journal, "0/400", tmp_path)
     bound = ApplyBound(LSN(0x310))
-    sink = BatchSink(
-        applier,
-        tmp_path,
-        LSN(0x100),
-        lambda _result: None,
-        lambda _batch: batch.rows(),
-        reader_of(journal),
-        bound=bound,
-    )
-    thread = threading.Thread(target=sink, args=(batch, 0), daemon=True)
+    thread = applying(applier, batch, journal, bound=bound)
     thread.start()
     settles(target, ([1, 2], 0x300))
     assert (batch.read, batch.open) == (0, 0), "no job of Spark is open while it waits"
@@ -622,16 +627,7 @@ def test_a_run_of_transactions_is_divided_at_the_bound(applier, target, tmp_path
         publish(opened, 0x400, together)
     batch: Any = Batch(journal, "0/400", tmp_path)
     bound = ApplyBound(LSN(0x310))
-    sink = BatchSink(
-        applier,
-        tmp_path,
-        LSN(0x100),
-        lambda _result: None,
-        lambda _batch: batch.rows(),
-        reader_of(journal),
-        bound=bound,
-    )
-    thread = threading.Thread(target=sink, args=(batch, 0), daemon=True)
+    thread = applying(applier, batch, journal, bound=bound)
     thread.start()
     settles(target, ([1, 2], 0x310))
     bound.position = None
@@ -645,17 +641,7 @@ def test_a_batch_that_has_got_its_turn_asks_for_the_bound_again(applier, target,
     three_transactions(journal)
     batch: Any = Batch(journal, "0/400", tmp_path)
     bound, turn = ApplyBound(), threading.Lock()
-    sink = BatchSink(
-        applier,
-        tmp_path,
-        LSN(0x100),
-        lambda _result: None,
-        lambda _batch: batch.rows(),
-        reader_of(journal),
-        turn=turn,
-        bound=bound,
-    )
-    thread = threading.Thread(target=sink, args=(batch, 0), daemon=True)
+    thread = applying(applier, batch, journal, turn=turn, bound=bound)
     with turn:
         thread.start()
         time.sleep(0.1)

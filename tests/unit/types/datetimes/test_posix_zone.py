@@ -2,36 +2,15 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from subscriber.types.datetimes.posix_zone import zone_of_specification
-from subscriber.types.datetimes.timezone_data import Boundary, Kind, Zone
+from subscriber.types.datetimes.timezone_data import Boundary, Kind
+from tests.time_zones import seconds, specified
 
 CYCLE = 146_097 * 86_400
-ZONES = (
-    "Europe/Berlin",
-    "America/New_York",
-    "Australia/Lord_Howe",
-    "Asia/Tokyo",
-    "Africa/Casablanca",
-    "America/Sao_Paulo",
-    "UTC",
-)
-
-
-def specified(text: str) -> Zone:
-    zone = zone_of_specification(text)
-    assert zone is not None
-    return zone
-
-
-def seconds(*moment: int) -> int:
-    """A moment in UTC in seconds since 1970."""
-    return int(datetime(*moment, tzinfo=UTC).timestamp())  # type: ignore[arg-type,misc]
 
 
 @pytest.mark.parametrize(

@@ -2,41 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-from importlib.resources import files
-
 from hypothesis import given
 from hypothesis import strategies as st
 
-from subscriber.types.datetimes.posix_zone import zone_of_specification
-from subscriber.types.datetimes.timezone_data import Zone
-from subscriber.types.datetimes.zone_file import zone_of_file
-
-CYCLE = 146_097 * 86_400
-ZONES = (
-    "Europe/Berlin",
-    "America/New_York",
-    "Australia/Lord_Howe",
-    "Asia/Tokyo",
-    "Africa/Casablanca",
-    "America/Sao_Paulo",
-    "UTC",
-)
-
-
-def specified(text: str) -> Zone:
-    zone = zone_of_specification(text)
-    assert zone is not None
-    return zone
-
-
-def seconds(*moment: int) -> int:
-    """A moment in UTC in seconds since 1970."""
-    return int(datetime(*moment, tzinfo=UTC).timestamp())  # type: ignore[arg-type,misc]
-
-
-def zone_file(name: str) -> Zone:
-    return zone_of_file(files("tzdata").joinpath("zoneinfo", *name.split("/")).read_bytes())
+from tests.time_zones import ZONES, seconds, specified, zone_file
 
 
 @given(st.sampled_from(ZONES), st.integers(-(10**10), 10**10))

@@ -10,23 +10,9 @@ from zoneinfo import ZoneInfo
 from hypothesis import given
 from hypothesis import strategies as st
 
-from subscriber.types.datetimes.timezone_data import Kind, Zone
+from subscriber.types.datetimes.timezone_data import Kind
 from subscriber.types.datetimes.zone_file import zone_of_file
-
-CYCLE = 146_097 * 86_400
-ZONES = (
-    "Europe/Berlin",
-    "America/New_York",
-    "Australia/Lord_Howe",
-    "Asia/Tokyo",
-    "Africa/Casablanca",
-    "America/Sao_Paulo",
-    "UTC",
-)
-
-
-def zone_file(name: str) -> Zone:
-    return zone_of_file(files("tzdata").joinpath("zoneinfo", *name.split("/")).read_bytes())
+from tests.time_zones import ZONES, zone_file
 
 
 @given(st.sampled_from(ZONES), st.integers(-3_786_825_600, 16_725_225_600))
