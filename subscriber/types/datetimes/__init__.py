@@ -12,6 +12,7 @@
     decoding, field_numbers     the meaning of the fields; the numbers in them
     input                       the input functions
     intervals, interval_input   the values of interval; their input function
+    interval_sum, iso_interval  an interval as a sum of units; the formats of ISO 8601
     values                      the values of timetz; the precision that a type modifier sets
     output                      the output functions
     calendar                    the calendar, limits and units
