@@ -38,7 +38,7 @@ from subscriber.schema.attributes import TableAttributes
 from subscriber.schema.kept_shape import KeptShape, columns_of
 from subscriber.schema.relation_names import RelationNames
 from subscriber.targets import Target, TargetTable
-from subscriber.targets.ddl import as_typed, fill_column
+from subscriber.targets.alter_table import as_typed, fill_column
 
 
 @dataclass(frozen=True, slots=True)

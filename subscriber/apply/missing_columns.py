@@ -20,7 +20,7 @@ from subscriber.schema.kept_shape import KeptShape, columns_of
 from subscriber.schema.relation_names import RelationNames
 from subscriber.targets import Target, TargetTable
 from subscriber.targets.add_column import AddColumn
-from subscriber.targets.ddl import add_column, as_typed, rename_column
+from subscriber.targets.alter_table import add_column, as_typed, rename_column
 from subscriber.types import BUILT_IN_TYPES, declared_type
 
 _TEXT: Final = 25

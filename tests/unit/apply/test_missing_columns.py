@@ -11,7 +11,7 @@ from subscriber.errors import TargetRelationError
 from subscriber.protocol import messages as m
 from subscriber.schema.kept_shape import KeptShape, columns_of
 from subscriber.schema.relation_names import SAME_NAMES
-from subscriber.targets.ddl import as_typed
+from subscriber.targets.alter_table import as_typed
 from tests.frames import relation
 
 BEFORE = relation("public.t", {"a": "int4", "b": "text"}, ["a"])
