@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
+from typing import Any
 
-from subscriber.scenario.expected_failures import Expected, ExpectedFailures, judge
+from subscriber.scenario.expected_failures import Expected, judge
 from subscriber.scenario.report.page import report_page
 from subscriber.scenario.run_session import Result
 from subscriber.scenario.stage import Setup
@@ -72,7 +73,7 @@ def read(page: str) -> Element:
     return reader.page
 
 
-def report(results: Sequence[Result], expected: ExpectedFailures | None = None) -> Element:
+def report(results: Sequence[Result], expected: Any = None) -> Element:
     """The page of some results."""
     expected = expected or {}
     return read(report_page([(result, judge(result, expected)) for result in results], expected, "made today"))

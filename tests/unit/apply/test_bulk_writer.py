@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import count
 from typing import Any
@@ -54,7 +54,7 @@ def as_lists(columns: Sequence[BulkColumn]) -> dict[str, list[Any]]:
     return {one.column.name: one.values.to_pylist() for one in columns}
 
 
-def written_together(target: Target, bulk: RecordedBulk, *changes: m.Message, check: Callable[[], object]) -> bool:
+def written_together(target: Target, bulk: RecordedBulk, *changes: m.Message, check: Any) -> bool:
     target.bulk = bulk
     with target.begin() as connection:
         using = ChangeWriter(target, connection, {}, check=check)

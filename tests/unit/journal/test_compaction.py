@@ -19,9 +19,9 @@ from subscriber.journal.segment import Entry, Kind, Segment, journal_entries
 from subscriber.journal.storage import open_storage
 from subscriber.journal.writer import JournalWriter
 from subscriber.lsn import LSN, MAX_LSN
+from tests.armed import armed
 from tests.frames import relation, transaction
 from tests.journals import T, consumer, insert, keys_of, passed, prepare, publish, read, segment_files, writing
-from tests.unit.journal.test_storage import armed
 
 MANY = 2 * LEAST_RUN
 

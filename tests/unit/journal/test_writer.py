@@ -21,6 +21,7 @@ from subscriber.journal.segment import journal_entries
 from subscriber.journal.storage import open_storage
 from subscriber.lsn import LSN
 from subscriber.protocol import messages as m
+from tests.armed import armed
 from tests.frames import transaction
 from tests.journals import (
     T,
@@ -37,7 +38,6 @@ from tests.journals import (
     three_transactions,
     writing,
 )
-from tests.unit.journal.test_storage import armed
 from tests.waits import wait_until
 
 
