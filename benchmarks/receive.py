@@ -14,8 +14,8 @@ from typing import NamedTuple
 from benchmarks.measure import SERVER_SETTINGS
 from benchmarks.subscribers import wait
 from benchmarks.workloads import BY_NAME, Workload
+from subscriber.journal.local_storage import LocalStorage
 from subscriber.journal.segment import journal_entries
-from subscriber.journal.storage import LocalStorage
 from subscriber.publisher.publisher import Publisher, connect_publisher
 from subscriber.runtime.receiver_process import Assignment, receive
 from subscriber.scenario.servers.open_servers import open_postgresql

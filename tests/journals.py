@@ -9,10 +9,12 @@ from pathlib import Path
 import pyarrow as pa
 
 from subscriber.journal.builder import SegmentBuilder
-from subscriber.journal.reader import JournalReader, Reading, read_finish, read_rows
+from subscriber.journal.local_storage import LocalStorage
+from subscriber.journal.message_rows import read_finish, read_rows
+from subscriber.journal.reader import JournalReader, Reading
 from subscriber.journal.retention import Consumer, Purpose, write_consumer
 from subscriber.journal.segment import journal_entries
-from subscriber.journal.storage import LocalStorage, Storage
+from subscriber.journal.storage import Storage
 from subscriber.journal.writer import JournalWriter, open_writer
 from subscriber.lsn import INVALID_LSN, LSN, MAX_LSN
 from subscriber.protocol import messages as m

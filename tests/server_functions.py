@@ -23,7 +23,7 @@ from subscriber.filters.functions import FUNCTIONS
 from subscriber.filters.functions.function_table import Context
 from subscriber.types import form_of
 from subscriber.types.datetimes import timezones
-from subscriber.types.datetimes.timezone_data import zone_of_file
+from subscriber.types.datetimes.zone_file import zone_of_file
 
 REFUSED: Final = "REFUSED"
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from subscriber.errors import PublisherUnavailable
-from subscriber.journal.storage import LocalStorage
+from subscriber.journal.local_storage import LocalStorage
 from subscriber.journal.writer import JournalWriter, open_writer
 from subscriber.lsn import LSN
 from subscriber.protocol import messages as m

@@ -7,44 +7,30 @@
                       │  ▲
                       └──┘ changes, O, T, P
 
-With ``two_phase`` the target prepares the transactions that the publisher has prepared (rules C49,
-C50). Each one is a separate transaction of the target::
-
-            b                P             K, r
-    (none) ───▶ transaction ───▶ (none) ─────────▶ (none), applied := the message's end
-
-After a crash each of these steps may be executed again. It then finds that its work is already done
-(:mod:`subscriber.apply.prepared`).
+A prepared transaction is applied when it commits: it is open from ``b`` to ``K``. Where the target
+itself prepares it, the steps are those of :mod:`subscriber.apply.two_phase_batch`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
-from subscriber.apply.conflict import error_context, transaction_context
+from subscriber.apply.batch_tally import BatchTally
 from subscriber.apply.conflict_policy import POSTGRESQL_POLICY, ConflictPolicy, stopped_by
-from subscriber.apply.conflict_tally import ConflictTally
-from subscriber.apply.failure import violation, with_failure
+from subscriber.apply.failure import placed, violation, with_failure
 from subscriber.apply.local import LocalTransactions
 from subscriber.apply.logical_messages import keep_message
-from subscriber.apply.prepared import gid_to_commit, prepared_names, write_to_prepare
 from subscriber.apply.regroup import OrderMatters, Step, Stretch, attempting, may_regroup, regrouped
 from subscriber.apply.skip import SkipLSN
 from subscriber.apply.transaction_bounds import RemoteTransaction, out_of_order
-from subscriber.apply.unrepresentable import ReplacedTally
 from subscriber.apply.walk import Run, steps
 from subscriber.apply.whole_transactions import read_whole
-from subscriber.catalog.conflicts import ConflictLog
 from subscriber.catalog.logical_messages import commit_messages
-from subscriber.catalog.prepared_transactions import forget_prepared, read_prepared
-from subscriber.catalog.replaced_values import count_replaced_values
-from subscriber.catalog.statistics import count_conflicts
 from subscriber.errors import JournalCorrupt, ProtocolError, SubscriberError
 from subscriber.lsn import INVALID_LSN, LSN, format_lsn
 from subscriber.protocol import messages
@@ -66,8 +52,6 @@ class Scope:
         subid: the subscription's number.
         end: no transaction may finish after this LSN.
         before: stop after the transaction that finished at this LSN.
-        two_phase: the target prepares the transactions that the publisher has prepared; otherwise
-            they are applied when they commit.
         listens: logical messages are stored for a listener.
         policy: decides about conflicts.
         regroups: changes may be written in another order than the publisher's
@@ -79,20 +63,34 @@ class Scope:
     subid: int
     end: LSN
     before: LSN | None
-    two_phase: bool = False
     listens: bool = False
     policy: ConflictPolicy = POSTGRESQL_POLICY
     regroups: bool = False
 
 
 class Batch:
-    """The state of one batch: which transaction is open, and what has been applied."""
+    """The state of one batch: which transaction is open, and what has been applied.
+
+    Args:
+        scope: the subscription and the limits of the batch.
+        local: the target's transactions.
+
+    Attributes:
+        scope: the subscription and the limits of the batch.
+        applied: the end of the last transaction that was applied.
+        done: no further message of the batch is to be applied.
+        tally: the conflicts and replaced values.
+        transactions: how many transactions were applied.
+        changes: how many changes were applied.
+        commit_timestamp: when the last of the transactions was committed (microseconds since
+            2000-01-01 UTC).
+    """
 
     def __init__(self, scope: Scope, local: LocalTransactions) -> None:
         self.scope = scope
         self.applied = local.stored
         self.done = False
-        self.tally = ConflictTally()
+        self.tally = BatchTally(scope.subid, scope.subscription, show_values=local.rules.log_conflict_values)
         self.transactions = 0
         self.changes = 0
         self.commit_timestamp: int | None = None
@@ -100,9 +98,6 @@ class Batch:
         self._skip = SkipLSN(scope.subscription, local.rules.skip_lsn)
         self._frame = Frame(())
         self._open: RemoteTransaction | None = None
-        self._open_tally = ConflictTally()
-        self._uncounted = ConflictTally()
-        self._replaced = ReplacedTally(show_values=local.rules.log_conflict_values)
 
     def run(self, frames: Iterable[Frame]) -> None:
         """Apply all frames.
@@ -124,7 +119,7 @@ class Batch:
 
     def commit(self, applied: LSN) -> None:
         """Commit what was applied, with ``applied`` as the progress."""
-        self._note_in_target()
+        self._write_notes()
         self._local.commit(applied, self.commit_timestamp)
 
     def _apply_frame(self, frame: Frame) -> None:
@@ -219,9 +214,9 @@ class Batch:
             conflicts = self._local.writer.write(run, self._in_transaction(group.action).place(count))
         except SubscriberError as error:
             self._fail(error, group.action, group.relation, count)
-        self._local.writer.count_replaced(run, self._replaced, self._in_transaction(group.action).final_lsn)
+        self._local.writer.count_replaced(run, self.tally.replaced, self._in_transaction(group.action).final_lsn)
         for conflict, number in conflicts:
-            self._open_tally.add(conflict, number)
+            self.tally.add(conflict, number)
 
     def _note_changes(self, message_type: str, relation: Relation, count: int) -> bool:
         """Whether the changes are to be applied."""
@@ -243,10 +238,8 @@ class Batch:
 
     def _apply_control(self, control: Control) -> None:
         tag = chr(control.message[0])
-        if (tag == "M" and not self.scope.listens) or (tag == "r" and not self.scope.two_phase):
-            # Without a listener, logical messages are ignored (C38). A prepared transaction that
-            # was rolled back was never in a frame (C50).
-            return
+        if tag == "M" and not self.scope.listens:
+            return  # without a listener, logical messages are ignored (C38)
         message = decode(control.message)
         match message:
             case messages.LogicalMessage():
@@ -282,10 +275,26 @@ class Batch:
             self.done = True
             return
         self._open = transaction
-        if isinstance(message, messages.BeginPrepare) and self.scope.two_phase and not transaction.skip:
+        if isinstance(message, messages.BeginPrepare) and not transaction.skip:
             self._begin_prepared(transaction, message)
         if not transaction.skip:
             self._skip.begin(transaction.final_lsn)
+
+    def _begin_prepared(self, transaction: RemoteTransaction, message: messages.BeginPrepare) -> None:
+        """Begin a prepared transaction that is not applied yet: like any other one."""
+
+    def _prepare(self, message: messages.Prepare) -> None:
+        """Read the end of a prepared transaction's changes. It stays open until it commits."""
+        self._in_transaction("P").prepare(message)
+
+    def _commit_prepared(self, message: messages.CommitPrepared) -> None:
+        """Finish a prepared transaction, whose changes were applied since its BEGIN PREPARE."""
+        self._finish(self._in_transaction("K").commit_prepared(message), message.commit_timestamp)
+
+    def _rollback_prepared(self, message: messages.RollbackPrepared) -> None:
+        """Ignore the message: a prepared transaction that was rolled back was never in a frame
+        (rule C50).
+        """
 
     def _is_beyond(self, finish: LSN) -> bool:
         return self.scope.before is not None and finish > self.scope.before
@@ -300,103 +309,6 @@ class Batch:
         except SubscriberError as error:
             self._fail(error, "T", wanted[0])
 
-    # Prepared transactions ------------------------------------------------------------------------
-
-    def _begin_prepared(self, transaction: RemoteTransaction, message: messages.BeginPrepare) -> None:
-        """Begin a transaction that is to be prepared, unless it was already prepared before a
-        replay (rules C49, C50a).
-        """
-        local = self._local
-        with self._at("b", transaction.xid, transaction.final_lsn):
-            known = write_to_prepare(local.target, local.connection, self.scope.subid, message)
-        if known is None:
-            transaction.skip = True
-            return
-        self.commit(self.applied)
-        with self._at("b", transaction.xid, transaction.final_lsn):
-            local.begin_prepared(known)
-        self._continue()
-
-    def _prepare(self, message: messages.Prepare) -> None:
-        """Prepare the changes since BEGIN PREPARE, even if there are none (rule C50)."""
-        transaction = self._in_transaction("P")
-        transaction.prepare(message)
-        if not self.scope.two_phase:
-            return
-        if not transaction.skip:
-            with self._at("P", transaction.xid, transaction.final_lsn):
-                self._local.prepare()
-            self._continue()
-            self.changes += transaction.changes
-            self._keep_tally()
-        self._open, self._open_tally = None, ConflictTally()
-        if transaction.finish_lsn > self.applied:
-            self._skip.use_up(transaction.final_lsn, skipped=self._skip.covers(transaction.final_lsn))
-            # If its COMMIT PREPARED is in the same entry, the end of PREPARE is before the applied
-            # LSN (rule C51).
-            self._advance(LSN(max(self.applied, message.end_lsn)))
-
-    def _commit_prepared(self, message: messages.CommitPrepared) -> None:
-        if not self.scope.two_phase:
-            self._finish(self._in_transaction("K").commit_prepared(message), message.commit_timestamp)
-        elif self._is_due(message):
-            local, subid = self._local, self.scope.subid
-            with self._at("K", message.xid, LSN(message.commit_lsn)):
-                gid = gid_to_commit(local.target, local.connection, subid, message)
-            if gid is not None:
-                self._finish_prepared(gid, commit=True)
-            self._commit_messages(message.xid, LSN(message.commit_lsn), message.commit_timestamp)
-            forget_prepared(local.connection, subid, message.xid)
-            self.transactions += 1
-            self.commit_timestamp = message.commit_timestamp
-            self._skip.use_up(LSN(message.end_lsn), skipped=False)
-            self._advance(LSN(message.end_lsn))
-
-    def _rollback_prepared(self, message: messages.RollbackPrepared) -> None:
-        """Roll back a prepared transaction.
-
-        A transaction that was never prepared here is ignored (rule C50). Another transaction with
-        the same number may have been prepared.
-        """
-        if not self._is_due(message):
-            return
-        known = read_prepared(self._local.connection, self.scope.subid, message.xid)
-        if known is not None and known.is_of(message):
-            if known.gid in prepared_names(self._local.target, self._local.connection):
-                self._finish_prepared(known.gid, commit=False)
-            forget_prepared(self._local.connection, self.scope.subid, message.xid)
-            self._skip.use_up(LSN(message.end_lsn), skipped=False)
-        self._advance(LSN(message.end_lsn))
-
-    def _finish_prepared(self, gid: str, *, commit: bool) -> None:
-        self._note_in_target()
-        self._local.finish_prepared(gid, self.applied, commit=commit)
-        self._continue()
-
-    def _is_due(self, message: messages.CommitPrepared | messages.RollbackPrepared) -> bool:
-        """Whether a COMMIT PREPARED or ROLLBACK PREPARED has not been executed yet, and belongs to
-        this batch.
-        """
-        if self._open is not None:
-            raise out_of_order(message.type_byte)
-        self.done = self._is_beyond(LSN(message.end_lsn))
-        return not self.done and message.end_lsn > self.applied
-
-    def _continue(self) -> None:
-        """Read the rules and open the frame again, because another transaction of the target has
-        begun.
-        """
-        self._skip = SkipLSN(self.scope.subscription, self._local.rules.skip_lsn)
-        self._local.writer.open_frame(self._frame)
-
-    def _advance(self, finish: LSN) -> None:
-        """Move the applied LSN to ``finish``; what was applied is committed later."""
-        self._check_end(finish, finish)
-        self.applied = finish
-        self.done = self.scope.before is not None and finish >= self.scope.before
-
-    # ----------------------------------------------------------------------------------------------
-
     def _finish(self, finish: LSN, timestamp: int) -> None:
         """Finish the open transaction; feedback and progress use the LSN ``finish`` (C32)."""
         transaction = self._in_transaction("C")
@@ -409,12 +321,10 @@ class Batch:
             self.commit_timestamp = timestamp
             if transaction.two_phase:
                 self._commit_messages(transaction.xid, finish, timestamp)
-            self._keep_tally()
             skipped = self._skip.covers(transaction.final_lsn)
             if skipped or transaction.changes:
                 self._skip.use_up(transaction.final_lsn, skipped=skipped)
-        if self._open_tally.counts:
-            self._open_tally = ConflictTally()
+        self.tally.finish(applied=not transaction.skip)
         self.done = self.scope.before is not None and finish >= self.scope.before
 
     def _keep_message(self, message: messages.LogicalMessage) -> None:
@@ -446,23 +356,14 @@ class Batch:
                 lsn=place,
             )
 
-    def _keep_tally(self) -> None:
-        if self._open_tally.counts:
-            self.tally.merge(self._open_tally)
-            self._uncounted.merge(self._open_tally)
-
-    def _note_in_target(self) -> None:
-        """Write what belongs to the target's open transaction besides the changes: skip LSN,
-        counters, conflicts.
+    def _write_notes(self) -> None:
+        """Write what belongs to the target's open transaction besides the changes: the cleared skip
+        LSN, conflicts, counts.
         """
         rules, connection = self._local.rules, self._local.connection
         if self._skip.lsn != rules.skip_lsn:
             rules.clear_skip(connection)
-        count_conflicts(connection, self.scope.subid, self.scope.subscription, self._uncounted.by_kind())
-        ConflictLog(connection, self.scope.subid, self.scope.subscription).write(self._uncounted.records())
-        self._uncounted = ConflictTally()
-        count_replaced_values(connection, self.scope.subid, self._replaced.columns)
-        self._replaced = ReplacedTally(show_values=rules.log_conflict_values)
+        self.tally.write(connection, show_values=rules.log_conflict_values)
 
     def _local_name(self, relation: Relation) -> str:
         """The target's name of a relation, for messages."""
@@ -484,22 +385,5 @@ class Batch:
             conflict = violation(error, message_type, local, transaction.place(count))
             if conflict is not None:
                 error = stopped_by(conflict, self.scope.policy, refused=error) or error
-        raise self._placed(error, message_type, transaction.xid, transaction.final_lsn, local) from None
-
-    @contextmanager
-    def _at(self, message_type: str, xid: int, final_lsn: LSN) -> Iterator[None]:
-        """Add the place of this message to errors of the block."""
-        try:
-            yield
-        except SubscriberError as error:
-            raise self._placed(error, message_type, xid, final_lsn) from None
-
-    def _placed(
-        self, error: SubscriberError, message_type: str, xid: int, final_lsn: LSN, relation: str | None = None
-    ) -> SubscriberError:
-        """The error with its place in the stream; a transient error is returned unchanged."""
-        if error.transient:
-            return error
-        place = transaction_context(xid, final_lsn)
-        context = error_context(self.scope.origin, message_type, relation, error.column, place)
-        return error.replace(lsn=final_lsn, context=context)
+        origin, final_lsn = self.scope.origin, transaction.final_lsn
+        raise placed(error, origin, message_type, transaction.xid, final_lsn, relation=local) from None

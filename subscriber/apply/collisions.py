@@ -24,11 +24,12 @@ from typing import Any, Final, Literal
 import pyarrow as pa
 import sqlalchemy as sa
 
+from subscriber.apply.bind import bind_column
 from subscriber.apply.conflict import RowText, SearchKey, ViolatedKey, row_text
 from subscriber.apply.identity import RowIdentity
 from subscriber.apply.leaves import in_leaf
 from subscriber.apply.local_relations import LocalRelation
-from subscriber.apply.statements import Parameter, bind_column
+from subscriber.apply.statements import Parameter
 from subscriber.protocol.changes import ChangeGroup
 from subscriber.targets import Target, TargetColumn, UniqueIndex
 from subscriber.targets.declared_columns import Declared

@@ -38,13 +38,16 @@ import sqlalchemy as sa
 from subscriber.apply.applier import ApplyResult
 from subscriber.apply.batch import Batch, Scope
 from subscriber.apply.batch_rules import ReadRules, Rules
-from subscriber.apply.change_writer import ChangeWriter, StatementCache
+from subscriber.apply.change_statements import StatementCache
+from subscriber.apply.change_writer import ChangeWriter
 from subscriber.apply.conflict import Conflict
 from subscriber.apply.conflict_policy import POSTGRESQL_POLICY, ConflictPolicy
 from subscriber.apply.examine import ConflictExaminer, ExaminedError, refined
+from subscriber.apply.follow_schema_changes import Answer, Following
 from subscriber.apply.local import LocalTransactions, MakeWriter
-from subscriber.apply.local_relations import Answer, Following, RelationMap
+from subscriber.apply.local_relations import RelationMap
 from subscriber.apply.logical_messages import MessageListener, deliver_messages
+from subscriber.apply.two_phase_batch import TwoPhaseBatch
 from subscriber.apply.unrepresentable import Replacement
 from subscriber.catalog.progress import OriginProgress, Progress
 from subscriber.catalog.schema_changes import SchemaChanges
@@ -161,14 +164,12 @@ class ExactApplier:
             if stored >= end:
                 return ApplyResult(stored)
             local.take()
-            batch = Batch(
-                self._scope(end, before, listens=self._on_message is not None, regroups=self._regroups), local
-            )
+            batch = self._batch(local, end, before, listens=self._on_message is not None, regroups=self._regroups)
             batch.run(frames)
             batch.commit(end)
         self.deliver_messages()
-        batch.tally.log(self._progress.name)
-        conflicts = batch.tally.by_kind()
+        batch.tally.conflicts.log(self._progress.name)
+        conflicts = batch.tally.conflicts.by_kind()
         return ApplyResult(end, batch.transactions, batch.changes, conflicts, batch.commit_timestamp)
 
     def read_progress(self) -> LSN:
@@ -191,18 +192,26 @@ class ExactApplier:
         if self._on_message is not None:
             deliver_messages(self.target, self.subid, self.subscription, self._on_message)
 
-    def _scope(self, end: LSN, before: LSN | None, *, listens: bool = False, regroups: bool = False) -> Scope:
-        return Scope(
+    def _batch(
+        self,
+        local: LocalTransactions,
+        end: LSN,
+        before: LSN | None = None,
+        *,
+        listens: bool = False,
+        regroups: bool = False,
+    ) -> Batch:
+        scope = Scope(
             self.origin,
             self.subscription,
             self.subid,
             end,
             before,
-            self.two_phase,
-            listens,
-            self._policy,
+            listens=listens,
+            policy=self._policy,
             regroups=regroups,
         )
+        return TwoPhaseBatch(scope, local) if self.two_phase else Batch(scope, local)
 
     def _local(self, writer: MakeWriter) -> LocalTransactions:
         return LocalTransactions(
@@ -263,7 +272,7 @@ class ExactApplier:
                 if not start <= local.start() < end:
                     return None
                 local.take()
-                Batch(self._scope(end, None), local).run(frames)
+                self._batch(local, end).run(frames)
                 raise ExaminedError
         except ExaminedError as examined:
             return refined(conflict, examined.collisions)

@@ -106,8 +106,8 @@ class ConflictExaminer(ChangeWriter):
         return True
 
     def _look_at(self, run: Run, number: int) -> Collisions:
-        group = self._group(run.group)
+        group = self._groups.group(run.group)
         local = self._relations.open(group.relation)
-        identity = None if group.action == "I" else self._identity(local)
+        identity = None if group.action == "I" else self._statements.identity(local)
         change = group.slice(number, number + 1)
         return find_collisions(self._target, self._connection, local, change, identity, values=self._shows_values)

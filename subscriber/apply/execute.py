@@ -18,7 +18,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from subscriber.apply.statements import Row, Rows
+from subscriber.apply.bind import Row, Rows
 from subscriber.targets import Target
 
 

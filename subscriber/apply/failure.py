@@ -1,11 +1,23 @@
-"""What is known of the error that ended a batch, including the conflict that caused it."""
+"""What is known of the error that ended a batch: its place in the stream, and the conflict that
+caused it.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Final, Self
 
-from subscriber.apply.conflict import EXISTS, ChangePlace, Conflict, describe, headline
+from subscriber.apply.conflict import (
+    EXISTS,
+    ChangePlace,
+    Conflict,
+    describe,
+    error_context,
+    headline,
+    transaction_context,
+)
 from subscriber.errors import SubscriberError
 from subscriber.lsn import LSN
 
@@ -63,3 +75,38 @@ def as_conflict(error: SubscriberError, conflict: Conflict) -> SubscriberError:
     detail = describe(conflict) or error.detail
     worded = error.replace(message=headline(conflict.kind, conflict.relation), detail=detail)
     return with_failure(worded, conflict=conflict)
+
+
+def placed(
+    error: SubscriberError,
+    origin: str,
+    message_type: str,
+    xid: int,
+    final_lsn: LSN,
+    *,
+    relation: str | None = None,
+) -> SubscriberError:
+    """A copy of ``error`` with its place in the stream (rule C37); a transient error is returned
+    unchanged.
+
+    Args:
+        error: the error of the target or of the conversion.
+        origin: the replication origin's name.
+        message_type: the type byte of the message that failed.
+        xid: the publisher's transaction.
+        final_lsn: the commit LSN of the transaction, or the LSN of its PREPARE.
+        relation: the target's name of the message's relation.
+    """
+    if error.transient:
+        return error
+    place = transaction_context(xid, final_lsn)
+    return error.replace(lsn=final_lsn, context=error_context(origin, message_type, relation, error.column, place))
+
+
+@contextmanager
+def failing_at(origin: str, message_type: str, xid: int, final_lsn: LSN) -> Iterator[None]:
+    """Add the place of a message to errors of the block, with the arguments of :func:`placed`."""
+    try:
+        yield
+    except SubscriberError as error:
+        raise placed(error, origin, message_type, xid, final_lsn) from None

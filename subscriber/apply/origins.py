@@ -19,11 +19,12 @@ from typing import Final
 
 import sqlalchemy as sa
 
+from subscriber.apply.bind import bind_column
 from subscriber.apply.collisions import new_row, search_conditions, search_key
 from subscriber.apply.conflict import ORIGIN_DIFFERS, ChangePlace, Conflict, row_text
 from subscriber.apply.identity import RowIdentity
 from subscriber.apply.local_relations import LocalRelation
-from subscriber.apply.statements import Statement, bind_column, build_probe, shape_of
+from subscriber.apply.statements import Statement, build_probe, shape_of
 from subscriber.protocol.changes import ChangeGroup
 from subscriber.targets import Target
 

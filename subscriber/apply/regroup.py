@@ -17,7 +17,7 @@ round all keys are different, and DELETEs come first, then UPDATEs, then INSERTs
 A *stretch* is the longest piece of a frame in which this is allowed. Everything else separates
 stretches and is written at its place: TRUNCATE, the messages of prepared transactions, an UPDATE
 that changes its key, and changes of tables for which the order matters
-(:meth:`ChangeWriter.free_key`).
+(:mod:`subscriber.apply.reorderable`).
 
 Invariants:
 

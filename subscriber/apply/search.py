@@ -32,8 +32,9 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
+from subscriber.apply.bind import Row, Rows, bind_column
 from subscriber.apply.execute import DriverCursor
-from subscriber.apply.statements import ComparedColumn, Row, Rows, Search, Statement, bind_column
+from subscriber.apply.statements import ComparedColumn, Search, Statement
 from subscriber.errors import TargetRelationError
 from subscriber.protocol.changes import ChangeGroup
 from subscriber.targets import Target

@@ -1,4 +1,4 @@
-"""The SQL for one shape of change, and the rows to bind to it.
+"""The SQL for one shape of change.
 
 SQLAlchemy Core writes the statement; it quotes all names, and no name is quoted elsewhere. The
 statement is compiled once for each shape, and then executed as driver SQL on lists of tuples,
@@ -21,7 +21,7 @@ search again for a row that is not found (:mod:`subscriber.apply.search`).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
 from typing import Any, Literal, TypeVar
@@ -32,15 +32,11 @@ import sqlalchemy as sa
 from subscriber.apply.identity import RowIdentity
 from subscriber.apply.leaves import in_leaf
 from subscriber.apply.local_relations import LocalRelation
-from subscriber.errors import ConflictError, TargetRelationError
+from subscriber.errors import TargetRelationError
 from subscriber.protocol.changes import ChangeGroup
 from subscriber.targets import Target, TargetColumn, TargetTable
-from subscriber.targets.roles.bulk import BulkColumn
-from subscriber.types import family_of
 from subscriber.types.equality import EXACT, Equality
 
-Row = tuple[Any, ...] | dict[str, Any]
-Rows = list[tuple[Any, ...]] | list[dict[str, Any]]
 _Change = TypeVar("_Change", sa.Update, sa.Delete)
 
 
@@ -214,68 +210,6 @@ def build_probe(
     names = tuple(compiled.positiontup or builder.parameters)
     parameters = tuple(builder.parameters[name] for name in names)
     return Statement(str(compiled), parameters, None if compiled.positiontup is not None else names)
-
-
-def bind_rows(target: Target, statement: Statement, group: ChangeGroup) -> Rows:
-    """The parameters of ``statement`` for each change of ``group``, converted column by column.
-
-    Raises:
-        UnsupportedValue: a column cannot store a value.
-        ConflictError: 23502, a NULL for a column that would store a generated value instead.
-    """
-    if not statement.parameters:
-        return [()] * len(group)
-    columns = [bind_column(target, parameter, group) for parameter in statement.parameters]
-    if statement.names is None:
-        return list(zip(*columns, strict=True))
-    return [dict(zip(statement.names, row, strict=True)) for row in zip(*columns, strict=True)]
-
-
-def bind_column(target: Target, parameter: Parameter, group: ChangeGroup) -> list[Any]:
-    """One parameter's values for each change of ``group``; see :func:`bind_rows`.
-
-    Raises:
-        ConflictError: 23502, a NULL that the target would replace by a generated value.
-        UnsupportedValue: the target cannot store a value exactly.
-    """
-    values = _sent(parameter, group)
-    if values is None:
-        return [None] * len(group)
-    return target.values.bind_values(parameter.type_oid, parameter.column, values)
-
-
-def bulk_columns(parameters: Iterable[Parameter], group: ChangeGroup) -> list[BulkColumn]:
-    """The values of parameters for :class:`~subscriber.targets.roles.bulk.Bulk`.
-
-    Raises:
-        ConflictError: 23502, a NULL that the target would replace by a generated value.
-    """
-    columns = []
-    for parameter in parameters:
-        values = _sent(parameter, group)
-        if values is None:
-            values = pa.nulls(len(group), family_of(parameter.type_oid).arrow_type)
-        columns.append(BulkColumn(parameter.column, parameter.type_oid, values))
-    return columns
-
-
-def _sent(parameter: Parameter, group: ChangeGroup) -> pa.Array | None:
-    """The values of a parameter as they were decoded; None if it is a NULL that was not sent.
-
-    Raises:
-        ConflictError: 23502, a NULL that the target would replace by a generated value.
-    """
-    batch = {"old": group.old, "new": group.new, None: None}[parameter.side]
-    column = parameter.column
-    values = None if batch is None else batch.column(column.name)
-    if column.null_is_generated and parameter.side != "old" and (values is None or values.null_count):
-        raise ConflictError(
-            f'null value in column "{column.name}" violates not-null constraint',
-            sqlstate="23502",
-            column=column.name,
-            detail="The target would replace the null with a generated value.",
-        )
-    return values
 
 
 class _Builder:

@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 
 from subscriber import catalog
 from subscriber.apply.identity import row_identity
-from subscriber.apply.local_relations import LocalRelation, RelationMap, check_required
+from subscriber.apply.local_relations import LocalRelation, RelationMap
+from subscriber.apply.relation_checks import check_required
 from subscriber.catalog.subscription_options import SubscriptionOptions
 from subscriber.commands.check_publications import SubscribedTables
 from subscriber.commands.create_tables import MissingTable, design_tables

@@ -14,9 +14,11 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from functools import partial
 from typing import Final, TypeVar
 
 from subscriber import catalog
+from subscriber.background import in_background
 from subscriber.catalog import ApplyHold
 from subscriber.errors import SubscriberError, TargetUnavailable
 from subscriber.targets import Target
@@ -41,14 +43,8 @@ def now_as_text() -> str:
 @contextlib.contextmanager
 def renewing(target: Target, hold: ApplyHold) -> Iterator[None]:
     """Renew a hold in a thread while the block runs."""
-    end = threading.Event()
-    thread = threading.Thread(target=_renew, args=(target, hold, end), name="renews the hold", daemon=True)
-    thread.start()
-    try:
+    with in_background("renews the hold", partial(_renew, target, hold), _END_SECONDS):
         yield
-    finally:
-        end.set()
-        thread.join(_END_SECONDS)
 
 
 def _renew(target: Target, hold: ApplyHold, end: threading.Event) -> None:

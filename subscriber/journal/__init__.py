@@ -19,11 +19,16 @@ of each consumer. The modules, in the order in which data passes:
 * :mod:`~subscriber.journal.compaction` decides which small entries the writer merges.
 * :mod:`~subscriber.journal.merge` makes one segment of several, and takes one out again.
 * :mod:`~subscriber.journal.segment` defines segment names, entries and their chain.
-* :mod:`~subscriber.journal.storage` reads and writes the files, on a local disk or at a URL.
+* :mod:`~subscriber.journal.storage` finds the files, :mod:`~subscriber.journal.local_storage` and
+  :mod:`~subscriber.journal.remote_storage` read and write them, on a local disk or at a URL;
+  :mod:`~subscriber.journal.storage_files` has what both share.
 * :mod:`~subscriber.journal.listing` keeps the entries in memory between listings of the folder.
 * :mod:`~subscriber.journal.control` reads and writes the control file.
 * :mod:`~subscriber.journal.positions` says how far a journal has received.
-* :mod:`~subscriber.journal.reader` plans which segments to read, and reads them.
+* :mod:`~subscriber.journal.reader` plans which segments to read.
+* :mod:`~subscriber.journal.segment_file` opens a segment and checks its content;
+  :mod:`~subscriber.journal.message_rows` reads its messages as rows.
+* :mod:`~subscriber.journal.scan` answers questions that need the messages from a position on.
 * :mod:`~subscriber.journal.retention` keeps consumer positions and decides what is trimmed.
 * :mod:`~subscriber.journal.sparing` limits how often a remote journal is asked for a position.
 * :mod:`~subscriber.journal.browse` shows journals and their messages to people.

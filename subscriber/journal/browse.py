@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from subscriber.journal.control import Control, read_control
-from subscriber.journal.reader import JournalReader, read_finish, read_rows
+from subscriber.journal.message_rows import read_finish, read_rows
+from subscriber.journal.reader import JournalReader
 from subscriber.journal.retention import ConsumerPosition, list_consumers
 from subscriber.journal.segment import Entry, Segment, journal_entries
 from subscriber.journal.storage import journal_folders, open_storage

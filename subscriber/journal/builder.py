@@ -40,7 +40,8 @@ import pyarrow as pa
 
 from subscriber.errors import JournalUnavailable
 from subscriber.journal.segment import TEMPORARY_SUFFIX, Kind, Segment
-from subscriber.journal.storage import Storage, is_out_of_space
+from subscriber.journal.storage import Storage
+from subscriber.journal.storage_files import is_out_of_space
 from subscriber.lsn import LSN
 from subscriber.protocol.decode import decode
 from subscriber.protocol.encode import encode

@@ -16,7 +16,7 @@ metadata contradicts the descriptions before it is not merged: between the runs,
 brought a description that is in no segment.
 
 Both functions are pure: the files are in :mod:`subscriber.journal.compaction` and
-:mod:`subscriber.journal.reader`.
+:mod:`subscriber.journal.segment_file`.
 """
 
 from __future__ import annotations

@@ -34,7 +34,6 @@ from subscriber.journal.compaction import entries_to_merge
 from subscriber.journal.control import Control, check_identity, read_control, write_control
 from subscriber.journal.listing import Listing
 from subscriber.journal.merge import merge
-from subscriber.journal.reader import read_segment
 from subscriber.journal.retention import (
     consumer_files,
     list_consumers,
@@ -44,6 +43,7 @@ from subscriber.journal.retention import (
     without_kept,
 )
 from subscriber.journal.segment import TEMPORARY_SUFFIX, Entry, Kind, Segment
+from subscriber.journal.segment_file import read_segment
 from subscriber.journal.sparing import Sparing
 from subscriber.journal.storage import Storage
 from subscriber.lsn import INVALID_LSN, LSN, format_lsn

@@ -33,7 +33,9 @@ from itertools import chain, islice
 from typing import Final, Protocol
 
 from subscriber import failpoints
-from subscriber.apply.local_relations import Following, LocalRelation, RelationMap, with_shapes
+from subscriber.apply.follow_schema_changes import Following
+from subscriber.apply.local_relations import LocalRelation, RelationMap
+from subscriber.apply.relation_checks import with_shapes
 from subscriber.apply.replaced_blocks import BlockReplacement
 from subscriber.apply.unrepresentable import ReplacedTally, replaced_columns
 from subscriber.catalog import SchemaChanges, count_replaced_values

@@ -35,7 +35,7 @@ from pyspark.sql.datasource import InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxBytes
 
 from subscriber.errors import SubscriberError
-from subscriber.journal.reader import read_messages
+from subscriber.journal.message_rows import read_messages
 from subscriber.journal.segment import ends_within
 from subscriber.journal.storage import Storage, open_storage
 from subscriber.lsn import INVALID_LSN, LSN, format_lsn, parse_lsn

@@ -34,7 +34,7 @@ from pyspark.sql import SparkSession
 
 from subscriber.errors import PipelineError, Stopped, UsageError
 from subscriber.interpreter import search_path
-from subscriber.journal.reader import BATCH_ROWS
+from subscriber.journal.message_rows import BATCH_ROWS
 from subscriber.pipeline.java import find_java
 from subscriber.pipeline.python_workers import package_archive, worker_python
 from subscriber.pipeline.spark import Spark

@@ -9,7 +9,7 @@
               twoPhase      true: prepared transactions come where they were prepared, and COMMIT PREPARED and ROLLBACK
                             PREPARED in their places; false (default): where they are committed; others do not come
 
-The rows are those of :data:`~subscriber.journal.reader.ROW_SCHEMA`, in commit order within a
+The rows are those of :data:`~subscriber.journal.message_rows.ROW_SCHEMA`, in commit order within a
 partition and from partition to partition. An offset is ``{"lsn": "0/16B3778"}`` and always the end
 of a transaction. If there is nothing new, ``latestOffset`` waits up to :data:`PATIENCE_SECONDS`
 before it returns the old offset. Otherwise Spark would call it a hundred times a second, and an
@@ -28,7 +28,8 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 
 from subscriber.digits import integer_of
 from subscriber.errors import UsageError
-from subscriber.journal.reader import Finish, JournalReader, Reading, read_finish, read_rows
+from subscriber.journal.message_rows import Finish, read_finish, read_rows
+from subscriber.journal.reader import JournalReader, Reading
 from subscriber.journal.storage import Storage, open_storage
 from subscriber.lsn import format_lsn, parse_lsn
 

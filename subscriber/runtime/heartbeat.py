@@ -33,6 +33,7 @@ from functools import partial
 from typing import Final
 
 from subscriber import catalog
+from subscriber.background import in_background
 from subscriber.catalog import Runner
 from subscriber.errors import SubscriberError
 from subscriber.targets import Target
@@ -56,14 +57,8 @@ def beating(target: Target, busy_since: Callable[[], float | None]) -> Iterator[
         busy_since: returns when the longest batch or copy in progress began (monotonic seconds), or
             None if there is none.
     """
-    end = threading.Event()
-    thread = threading.Thread(target=_beat, args=(target, busy_since, end), name="heartbeat", daemon=True)
-    thread.start()
-    try:
+    with in_background("heartbeat", partial(_beat, target, busy_since), _END_SECONDS):
         yield
-    finally:
-        end.set()
-        thread.join(_END_SECONDS)
 
 
 def _beat(target: Target, busy_since: Callable[[], float | None], end: threading.Event) -> None:

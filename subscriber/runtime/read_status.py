@@ -228,7 +228,7 @@ def _lag_seconds(
         return 0.0 if publisher_lsn is not None and publisher_lsn <= received else None
     assert subscription.system_identifier is not None
     assert subscription.slot_name is not None
-    from subscriber.journal.reader import oldest_commit  # with Arrow, which only this question needs
+    from subscriber.journal.scan import oldest_commit  # with Arrow, which only this question needs
 
     try:
         storage = open_storage(journal_url(settings.journal, subscription.system_identifier, subscription.slot_name))

@@ -41,7 +41,7 @@ from functools import partial
 from typing import Any, Final, Literal
 
 from subscriber.errors import BinaryFormNotRead, HistoryDiverged, SlotInUse, SubscriberError
-from subscriber.journal.reader import changed_relations
+from subscriber.journal.scan import changed_relations
 from subscriber.journal.storage import Storage, open_storage
 from subscriber.journal.writer import open_writer
 from subscriber.lsn import INVALID_LSN, LSN, format_lsn

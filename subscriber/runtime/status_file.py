@@ -23,9 +23,11 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+from subscriber.background import in_background
 from subscriber.catalog import ReplacedCount, SchemaChange
 from subscriber.errors import SubscriberError
 from subscriber.runtime.subscription_status import (
@@ -106,14 +108,10 @@ def keeping_status_file(
         yield
         return
     path.unlink(missing_ok=True)  # a killed run may have left one
-    end = threading.Event()
-    thread = threading.Thread(target=_keep, args=(path, read, busy_since, end), name="status file", daemon=True)
-    thread.start()
     try:
-        yield
+        with in_background("status file", partial(_keep, path, read, busy_since), _END_SECONDS):
+            yield
     finally:
-        end.set()
-        thread.join(_END_SECONDS)
         path.unlink(missing_ok=True)
 
 

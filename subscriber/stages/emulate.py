@@ -8,7 +8,8 @@ from collections.abc import Iterator
 
 from subscriber.apply.applier import Applier, ApplyResult
 from subscriber.apply.apply_batch import apply_batch, asking
-from subscriber.journal.reader import JournalReader, read_finish, read_messages
+from subscriber.journal.message_rows import read_finish, read_messages
+from subscriber.journal.reader import JournalReader
 from subscriber.lsn import LSN
 from subscriber.protocol.changes import Frame
 from subscriber.publication.publishing import Publishing

@@ -15,7 +15,8 @@ from typing import Final
 import pyarrow as pa
 
 from subscriber.errors import SubscriberError
-from subscriber.journal.reader import JournalReader, read_finish, read_rows
+from subscriber.journal.message_rows import read_finish, read_rows
+from subscriber.journal.reader import JournalReader
 from subscriber.lsn import LSN
 from subscriber.protocol.changes import ChangeGroup, Frame
 from subscriber.protocol.controls import Control

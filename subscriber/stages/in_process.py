@@ -30,8 +30,8 @@ from subscriber.apply.logical_messages import MessageListener
 from subscriber.catalog import OriginProgress, ensure_catalog
 from subscriber.errors import WalRecordError
 from subscriber.journal.builder import SegmentBuilder
+from subscriber.journal.local_storage import LocalStorage
 from subscriber.journal.reader import JournalReader
-from subscriber.journal.storage import LocalStorage
 from subscriber.journal.writer import open_writer
 from subscriber.lsn import INVALID_LSN, LSN
 from subscriber.output_plugin.context import Slot

@@ -41,7 +41,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from subscriber.journal.reader import JournalReader, read_messages
+from subscriber.journal.message_rows import read_messages
+from subscriber.journal.reader import JournalReader
 from subscriber.lsn import INVALID_LSN, format_lsn
 from subscriber.output_plugin import wal_records as wal
 from subscriber.output_plugin.historic_catalog import CatalogChange, HistoricCatalog

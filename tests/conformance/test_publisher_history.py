@@ -12,8 +12,8 @@ import pytest
 
 from subscriber.errors import HistoryDiverged, PublisherUnavailable, SubscriberError
 from subscriber.journal.control import read_control
+from subscriber.journal.local_storage import LocalStorage
 from subscriber.journal.positions import journal_positions
-from subscriber.journal.storage import LocalStorage
 from subscriber.lsn import parse_lsn
 from subscriber.publisher.publisher import Publisher, connect_publisher
 from subscriber.scenario.servers.installations import find_postgresql

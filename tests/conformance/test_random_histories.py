@@ -33,9 +33,9 @@ import psycopg
 from subscriber.apply.exact import ExactApplier
 from subscriber.apply.prepared import prepared_names
 from subscriber.catalog import CATALOG, OriginProgress
+from subscriber.journal.local_storage import LocalStorage
 from subscriber.journal.reader import JournalReader
 from subscriber.journal.segment import journal_entries
-from subscriber.journal.storage import LocalStorage
 from subscriber.lsn import LSN, format_lsn, parse_lsn
 from subscriber.publisher.shapes import read_shape
 from subscriber.scenario.servers.open_servers import MariaDB, PostgreSQL

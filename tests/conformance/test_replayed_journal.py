@@ -12,8 +12,8 @@ from collections.abc import Iterator
 import psycopg
 import pytest
 
+from subscriber.journal.local_storage import LocalStorage
 from subscriber.journal.reader import JournalReader
-from subscriber.journal.storage import LocalStorage
 from subscriber.lsn import format_lsn
 from subscriber.output_plugin import Slot, SlotFunctions, load_output_plugin
 from subscriber.stages.replay_journal import ReplayedWal

@@ -17,8 +17,8 @@ from pyspark.sql import SparkSession
 
 from subscriber.apply.exact import ExactApplier
 from subscriber.errors import JournalGap
+from subscriber.journal.message_rows import ROW_SCHEMA
 from subscriber.journal.positions import journal_positions
-from subscriber.journal.reader import ROW_SCHEMA
 from subscriber.lsn import LSN
 from subscriber.pipeline.python_workers import package_archive
 from subscriber.pipeline.read_ahead import ReadAhead

@@ -27,8 +27,8 @@ from subscriber import catalog
 from subscriber.catalog import RelationState
 from subscriber.catalog.subscription_options import SubscriptionOptions
 from subscriber.errors import ConflictError
+from subscriber.journal.local_storage import LocalStorage
 from subscriber.journal.reader import JournalReader
-from subscriber.journal.storage import LocalStorage
 from subscriber.lsn import INVALID_LSN
 from subscriber.settings import Settings
 from subscriber.stages.emulate import emulate

@@ -13,9 +13,9 @@ import pytest
 
 from subscriber.errors import JournalGap, SubscriberError
 from subscriber.journal.browse import browse
+from subscriber.journal.local_storage import LocalStorage
 from subscriber.journal.positions import journal_positions
 from subscriber.journal.segment import Kind, journal_entries
-from subscriber.journal.storage import LocalStorage
 from subscriber.lsn import INVALID_LSN, LSN, MAX_LSN
 from subscriber.publisher.connection import ReplicationConnection
 from subscriber.publisher.publisher import Publisher, connect_publisher

@@ -102,6 +102,16 @@ def replicating(
 
 
 @contextlib.contextmanager
+def caught_up_load(replication: Replication, seed: int) -> Iterator[Load]:
+    """A load, after the run has started and has applied what the load wrote meanwhile."""
+    with Load(replication.conninfo, seed=seed) as load:
+        replication.runner.start()
+        with load.paused():
+            catch_up(replication.conninfo, replication.database, replication.runner)
+        yield load
+
+
+@contextlib.contextmanager
 def small_file_system(place: Path, size: str) -> Iterator[bool]:
     """Mount a small tmpfs if that is allowed; returns whether it was mounted."""
     place.mkdir(parents=True, exist_ok=True)

@@ -14,8 +14,8 @@ import signal
 import pytest
 
 from subscriber.failpoints import FAILPOINTS
-from tests.crash.conftest import replicating
-from tests.crash.harness import Load, catch_up, wait_until
+from tests.crash.conftest import caught_up_load, replicating
+from tests.crash.harness import wait_until
 
 ELSEWHERE = (
     "journal.merge", "copy.", "handover.", "hold.", "target.prepare", "target.finish", "target.alter", "cutover.",
@@ -37,10 +37,7 @@ def replication(own_server, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def load(replication):
-    with Load(replication.conninfo, seed=20261121) as load:
-        replication.runner.start()
-        with load.paused():
-            catch_up(replication.conninfo, replication.database, replication.runner)
+    with caught_up_load(replication, seed=20261121) as load:
         yield load
 
 

@@ -16,8 +16,8 @@ from subscriber.failpoints import FAILPOINTS
 from subscriber.publisher.snapshot import snapshot_session
 from subscriber.settings import Settings
 from subscriber.targets import open_target
-from tests.crash.conftest import replicating
-from tests.crash.harness import Load, catch_up, wait_until
+from tests.crash.conftest import caught_up_load, replicating
+from tests.crash.harness import wait_until
 
 HERE = sorted(name for name in FAILPOINTS if name.startswith("hold."))
 
@@ -32,10 +32,7 @@ def replication(own_server, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def load(replication):
-    with Load(replication.conninfo, seed=20261123) as load:
-        replication.runner.start()
-        with load.paused():
-            catch_up(replication.conninfo, replication.database, replication.runner)
+    with caught_up_load(replication, seed=20261123) as load:
         yield load
 
 

@@ -16,8 +16,8 @@ import threading
 import pytest
 
 from subscriber.lsn import format_lsn, parse_lsn
-from tests.crash.conftest import replicating, small_file_system
-from tests.crash.harness import Load, Locked, barrier, catch_up, wait_until
+from tests.crash.conftest import caught_up_load, replicating, small_file_system
+from tests.crash.harness import Locked, barrier, wait_until
 
 NAME = "outages"
 
@@ -35,10 +35,7 @@ def replication(own_server, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def load(replication):
-    with Load(replication.conninfo, seed=7) as load:
-        replication.runner.start()
-        with load.paused():
-            catch_up(replication.conninfo, replication.database, replication.runner)
+    with caught_up_load(replication, seed=7) as load:
         yield load
 
 

@@ -19,7 +19,7 @@ import sqlalchemy as sa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from subscriber.apply import change_writer, regroup
+from subscriber.apply import bulk_writer, regroup
 from subscriber.apply.bulk import BulkApplier
 from subscriber.apply.exact import ExactApplier
 from subscriber.catalog import CATALOG, OriginProgress
@@ -133,7 +133,7 @@ def bulk_writes(role: type[Any]) -> Iterator[None]:
         patch.setattr(regroup, "_LEAST_SAVED", 0)
         patch.setattr(regroup, "_LEAST_MESSAGES", 1)
         patch.setattr(sys.modules[role.__module__], "_LEAST_ROWS", 1)
-        patch.setattr(change_writer, "LEAST_IN_BULK", 1)
+        patch.setattr(bulk_writer, "LEAST_IN_BULK", 1)
         for name in ("insert", "update", "delete"):
             patch.setattr(role, name, counted(role, name, used))
         yield

@@ -26,8 +26,8 @@ from hypothesis import strategies as st
 
 from subscriber.apply.exact import ExactApplier
 from subscriber.errors import PublisherUnavailable
+from subscriber.journal.local_storage import LocalStorage
 from subscriber.journal.reader import JournalReader
-from subscriber.journal.storage import LocalStorage
 from subscriber.lsn import INVALID_LSN, LSN
 from subscriber.protocol import messages as m
 from subscriber.receive.walreceiver import WalReceiver

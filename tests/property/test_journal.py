@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from subscriber import failpoints
 from subscriber.journal import compaction
+from subscriber.journal.local_storage import LocalStorage
 from subscriber.journal.reader import JournalReader, Reading
-from subscriber.journal.storage import LocalStorage
 from subscriber.lsn import LSN, MAX_LSN
 from subscriber.protocol import messages as m
 from subscriber.protocol.decode import decode

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from subscriber.journal.builder import SegmentBuilder
+from subscriber.journal.local_storage import LocalStorage
 from subscriber.journal.segment import Kind
-from subscriber.journal.storage import LocalStorage
 from subscriber.lsn import LSN
 from subscriber.protocol import messages as m
 from subscriber.protocol.decode import decode

@@ -12,7 +12,8 @@ import sqlalchemy as sa
 
 from subscriber.schema.shape import TableShape, UniqueKey
 from subscriber.targets import Target, TargetTable, open_target
-from subscriber.targets.ddl import add_column, drop_table, rename_column
+from subscriber.targets.alter_table import add_column, rename_column
+from subscriber.targets.ddl import drop_table
 from tests.targets.tables import OIDS, created, insert, is_unknown, qualified, reflected, run, shape_of, stored
 
 SHAPE = shape_of({"a": "integer", "b.c": "text", "d": "bigint"}, ["b.c", "a"], name='T "1" 100%')

@@ -9,10 +9,12 @@ them together.
     comparison                            the comparison operators of a type, added together
     logic                                 boolean
     integers, floats, float_functions     smallint, integer, bigint and oid; real and double precision; their mathematical functions
-    numeric, numeric_powers               numeric; exp, ln, log, power and width_bucket of numeric
+    numeric, numeric_buckets              numeric; width_bucket of numeric
+    numeric_var, numeric_powers           arithmetic with a chosen number of decimals; exp, ln, log and power of numeric
     text, strings, patterns, regexps      comparison and casts; string functions; LIKE and SIMILAR TO; regular expressions
     bytea, bits                           bytea; bit and bit varying
-    dates, date_arithmetic, fields        date/time types: comparison; arithmetic; extract, date_part and date_trunc
+    dates, date_arithmetic                date/time types: comparison; arithmetic
+    fields, date_trunc                    extract and date_part; date_trunc
     zones, overlaps, intervals            AT TIME ZONE; OVERLAPS; interval
     json, json_text                       jsonb; json
     arrays, ranges                        arrays; the built-in range types
@@ -34,6 +36,7 @@ from subscriber.filters.functions import (
     bits,
     bytea,
     date_arithmetic,
+    date_trunc,
     dates,
     fields,
     float_functions,
@@ -47,6 +50,7 @@ from subscriber.filters.functions import (
     macaddrs,
     network,
     numeric,
+    numeric_buckets,
     numeric_powers,
     overlaps,
     patterns,
@@ -64,6 +68,7 @@ FUNCTIONS: Final = FunctionTable(
     bits.FUNCTIONS,
     bytea.FUNCTIONS,
     date_arithmetic.FUNCTIONS,
+    date_trunc.FUNCTIONS,
     dates.FUNCTIONS,
     fields.FUNCTIONS,
     float_functions.FUNCTIONS,
@@ -77,6 +82,7 @@ FUNCTIONS: Final = FunctionTable(
     macaddrs.FUNCTIONS,
     network.FUNCTIONS,
     numeric.FUNCTIONS,
+    numeric_buckets.FUNCTIONS,
     numeric_powers.FUNCTIONS,
     overlaps.FUNCTIONS,
     patterns.FUNCTIONS,

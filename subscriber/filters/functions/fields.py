@@ -1,4 +1,4 @@
-"""``extract``, ``date_part`` and ``date_trunc``.
+"""``extract`` and ``date_part``.
 
 A unit is a word. The server looks it up among the units of an interval first, and then among the
 words of a date, which contain some further units. ``extract`` gives numeric, with the number of
@@ -31,13 +31,10 @@ from subscriber.types.datetimes.calendar import (
     iso_week,
     quotient,
     remainder,
-    valid_timestamp,
     weekday,
 )
 from subscriber.types.datetimes.interval_input import UNITS
 from subscriber.types.datetimes.intervals import INFINITY, Interval
-from subscriber.types.datetimes.intervals import finite as finite_interval
-from subscriber.types.datetimes.timezones import whole_zone
 from subscriber.types.datetimes.values import TimeTZ
 
 FUNCTIONS: Final = FunctionTable()
@@ -64,7 +61,7 @@ _DATE_UNITS: Final = {
 }
 _RESERVED: Final = frozenset(["-infinity", "allballs", "epoch", "infinity", "now", "today", "tomorrow", "yesterday"])
 
-_TRUNCATABLE: Final = (
+INTERVAL_UNITS: Final = (
     "microsecond",
     "millisecond",
     "second",
@@ -100,7 +97,7 @@ _OF_DATE: Final = frozenset(
 _OF_TIME: Final = frozenset(["microsecond", "millisecond", "second", "minute", "hour", "epoch"])
 _OF_TIMETZ: Final = _OF_TIME | {"timezone", "timezone_hour", "timezone_minute"}
 _OF_TIMESTAMP: Final = _OF_DATE | _OF_TIME
-_OF_INTERVAL: Final = frozenset({*_TRUNCATABLE, "epoch"})
+_OF_INTERVAL: Final = frozenset({*INTERVAL_UNITS, "epoch"})
 
 # Fields of an infinite value: a field that only increases is infinite, a field that repeats is
 # NULL.
@@ -128,11 +125,12 @@ def _not_recognized(type_name: str) -> RowFilterError:
     return RowFilterError(f"unit not recognized for type {type_name}", sqlstate="22023")
 
 
-def _not_supported(type_name: str) -> RowFilterError:
+def unit_not_supported(type_name: str) -> RowFilterError:
+    """The error for a unit that a type does not have (0A000)."""
     return RowFilterError(f"unit not supported for type {type_name}", sqlstate="0A000")
 
 
-def _lookup(text: str, type_name: str, *, reserved: bool) -> str:
+def unit_named(text: str, type_name: str, *, reserved: bool) -> str:
     """Find the unit that a word names. With ``reserved``, the words of a date are found, too.
 
     Raises:
@@ -150,11 +148,11 @@ def _lookup(text: str, type_name: str, *, reserved: bool) -> str:
 
 
 def _find(text: str, type_name: str, units: frozenset[str]) -> str:
-    unit = _lookup(text, type_name, reserved=True)
+    unit = unit_named(text, type_name, reserved=True)
     if unit in _RESERVED and unit != "epoch" and type_name in _OTHER_WORDS_ARE_UNKNOWN:
         raise _not_recognized(type_name)
     if unit not in units:
-        raise _not_supported(type_name)
+        raise unit_not_supported(type_name)
     return unit
 
 
@@ -319,8 +317,8 @@ def _of_timetz(text: str, time: TimeTZ, numeric: bool) -> Value:
 
 
 def _of_interval(context: Context, text: str, value: Interval, numeric: bool) -> Value:
-    if not value.is_finite and _lookup(text, "interval", reserved=True) in _RESERVED - {"epoch"}:
-        raise _not_supported("interval")
+    if not value.is_finite and unit_named(text, "interval", reserved=True) in _RESERVED - {"epoch"}:
+        raise unit_not_supported("interval")
     is_new = context.server_version >= _WEEKS_OF_INTERVALS
     unit = _find(text, "interval", _OF_INTERVAL if is_new else _OF_INTERVAL - {"week"})
     if not value.is_finite:
@@ -385,91 +383,3 @@ def _extract_from_interval(context: Context, text: str, value: Interval) -> Valu
 def _date_part_of_interval(context: Context, text: str, value: Interval) -> float | None:
     found = _of_interval(context, text, value, False)
     return None if found is None else float(found)
-
-
-# --- date_trunc ---------------------------------------------------------------------------------
-
-_UNIT_SIZES: Final = {
-    "microsecond": 1,
-    "millisecond": 1000,
-    "second": SECOND,
-    "minute": MINUTE,
-    "hour": HOUR,
-    "day": DAY,
-}
-
-
-def _unit_to_truncate(text: str, type_name: str) -> str:
-    unit = _lookup(text, type_name, reserved=False)
-    if unit not in _TRUNCATABLE:
-        raise _not_supported(type_name)
-    return unit
-
-
-def _truncate(unit: str, moment: int) -> int:
-    if unit in _UNIT_SIZES:
-        return moment // _UNIT_SIZES[unit] * _UNIT_SIZES[unit]
-    day = moment // DAY
-    year, month, _ = civil(day)
-    match unit:
-        case "week":
-            day -= weekday(day)
-        case "month":
-            day = day_number(year, month, 1)
-        case "quarter":
-            day = day_number(year, (month - 1) // 3 * 3 + 1, 1)
-        case _:
-            day = day_number(_first_year(unit, year), 1, 1)
-    return day * DAY
-
-
-def _first_year(unit: str, year: int) -> int:
-    match unit:
-        case "year":
-            return year
-        case "decade":
-            return year // 10 * 10 if year > 0 else -((8 - (year - 1)) // 10) * 10
-        case "century":
-            return (year + 99) // 100 * 100 - 99 if year > 0 else -((99 - (year - 1)) // 100) * 100 + 1
-        case _:
-            # The first year of the millennium, and from it the first year of its century.
-            return _first_year(
-                "century",
-                (year + 999) // 1000 * 1000 - 999 if year > 0 else -((999 - (year - 1)) // 1000) * 1000 + 1,
-            )
-
-
-@FUNCTIONS.elementwise("date_trunc(text,timestamp)")
-def _truncate_timestamp(text: str, moment: int) -> int:
-    unit = _unit_to_truncate(text, "timestamp without time zone")
-    return moment if moment in TIMESTAMP_INFINITIES else valid_timestamp(_truncate(unit, moment))
-
-
-@FUNCTIONS.elementwise("date_trunc(text,timestamptz,text)")
-def _truncate_timestamptz(text: str, moment: int, name: str) -> int:
-    zone = whole_zone(name)
-    unit = _unit_to_truncate(text, "timestamp with time zone")
-    if moment in TIMESTAMP_INFINITIES:
-        return moment
-    offset = zone.offset_at(moment)
-    local = _truncate(unit, moment + offset * SECOND)
-    # If the result is within the same day, it keeps the offset of the moment.
-    if unit not in _UNIT_SIZES or unit == "day":
-        offset = zone.offset_of(local)
-    return valid_timestamp(local - offset * SECOND)
-
-
-@FUNCTIONS.elementwise("date_trunc(text,interval)")
-def _truncate_interval(text: str, value: Interval) -> Interval:
-    unit = _unit_to_truncate(text, "interval")
-    if unit == "week":
-        raise _not_supported("interval")
-    if not value.is_finite:
-        return value
-    if unit in _UNIT_SIZES and unit != "day":
-        size = _UNIT_SIZES[unit]
-        return finite_interval(value.months, value.days, quotient(value.microseconds, size) * size)
-    if unit == "day":
-        return finite_interval(value.months, value.days, 0)
-    size = {"month": 1, "quarter": 3, "year": 12, "decade": 120, "century": 1200, "millennium": 12000}[unit]
-    return finite_interval(quotient(value.months, size) * size, 0, 0)

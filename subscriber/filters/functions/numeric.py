@@ -9,7 +9,8 @@ The value type and its text are in :mod:`subscriber.types.numeric`.
     /            rounded (halves away from zero) to at least 16 significant digits, and to at least the scale of each operand (select_div_scale)
     sqrt         rounded in the same way, to at least 16 significant digits
 
-``exp``, ``ln``, ``log``, ``power`` (``^``) and ``width_bucket`` are in :mod:`.numeric_powers`.
+``exp``, ``ln``, ``log`` and ``power`` (``^``) are in :mod:`.numeric_powers`, ``width_bucket`` is in
+:mod:`.numeric_buckets`.
 """
 
 from __future__ import annotations

@@ -2,9 +2,12 @@
 
 ::
 
-    side_by_side   pairs the expected and the printed lines of a statement
-    page           the page: a table of scenarios, and every session with expected and actual lines
-    markup         HTML elements, with escaped text
+    page              the page: an overview, and a section for every session
+    entries           the results, each with its place on the page
+    overview          the table of scenarios
+    session_section   a session with its expected and actual lines
+    side_by_side      pairs the expected and the printed lines of a statement
+    markup            HTML elements, with escaped text
     report.css, report.js   the style and the filters of the page
 
 ``page`` gets the results from :mod:`subscriber.scenario.run_session` and their verdicts from

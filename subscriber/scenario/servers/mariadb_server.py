@@ -5,8 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final
 
 from sqlalchemy import create_engine, make_url, text
 from sqlalchemy.exc import SQLAlchemyError
@@ -14,6 +13,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from subscriber.errors import TargetUnavailable
 from subscriber.scenario.servers.installations import MariaDBInstallation, find_mariadb
 from subscriber.scenario.servers.processes import GuardedProcesses, free_port
+from subscriber.scenario.servers.server import Server
 
 START_SECONDS: Final = 90.0
 """Seconds that a server may take to start."""
@@ -24,7 +24,7 @@ MARIADB_SETTINGS: Final = {"innodb-flush-log-at-trx-commit": "0", "innodb-buffer
 _STOP_SECONDS: Final = 20.0
 
 
-class MariaDB:
+class MariaDB(Server):
     """A MariaDB server that can be connected to.
 
     Args:
@@ -66,24 +66,6 @@ class MariaDB:
             if database == name.encode():
                 self.execute(f"XA ROLLBACK X'{gid.hex()}',X'{database.hex()}'")
         self.execute(f"DROP DATABASE IF EXISTS {_backquote(name)}")
-
-    def start(self) -> None:
-        """Do nothing: the server is running already."""
-
-    def stop(self) -> None:
-        """Stop the server if this program has started it."""
-
-    def close(self) -> None:
-        """Stop the server and remove its data if this program has started it."""
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 class MariaDBServer(MariaDB):

@@ -8,8 +8,7 @@ import subprocess
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final
 
 import psycopg
 from psycopg import sql as composed
@@ -20,6 +19,7 @@ from subscriber.digits import integer_of
 from subscriber.errors import PublisherUnavailable, UsageError
 from subscriber.scenario.servers.installations import PostgreSQLInstallation, find_postgresql, find_psql
 from subscriber.scenario.servers.processes import GuardedProcesses, SystemUser, free_port
+from subscriber.scenario.servers.server import Server
 
 REQUIRED_SETTINGS: Final[Mapping[str, str]] = {
     "wal_level": "logical",
@@ -66,7 +66,7 @@ _STOP_SECONDS: Final = 20.0
 _PORT_ATTEMPTS: Final = 5
 
 
-class PostgreSQL:
+class PostgreSQL(Server):
     """A PostgreSQL server that can be connected to.
 
     Attributes:
@@ -176,24 +176,6 @@ class PostgreSQL:
             if time.monotonic() > deadline:
                 raise PublisherUnavailable(f'replication slots of database "{database}" could not be dropped')
             time.sleep(0.05)
-
-    def start(self) -> None:
-        """Do nothing: the server is running already, or the user has to start it."""
-
-    def stop(self) -> None:
-        """Stop the server if this program has started it."""
-
-    def close(self) -> None:
-        """Stop the server and remove its data if this program has started it."""
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 class PostgreSQLServer(PostgreSQL):

@@ -30,10 +30,10 @@ import sqlalchemy as sa
 
 from subscriber.errors import ApplyError
 from subscriber.targets.loader import LoadColumn
-from subscriber.targets.postgresql.catalog import takes_many_rows
 from subscriber.targets.postgresql.column_values import column_texts
 from subscriber.targets.postgresql.loading import copying
 from subscriber.targets.postgresql.row_texts import copy_data, row_array
+from subscriber.targets.postgresql.table_rules import takes_many_rows
 from subscriber.targets.postgresql.transactions import PostgreSQLTransactions
 from subscriber.targets.roles.bulk import BulkColumn
 from subscriber.targets.roles.errors import Errors

@@ -1,6 +1,6 @@
 """Queries of a PostgreSQL target's system catalogs.
 
-They read columns, keys, indexes, row versions and sequences. The queries use only names of system
+They read columns, keys, partitions and unique indexes. The queries use only names of system
 objects, so they have the same meaning with any ``search_path``.
 """
 
@@ -13,14 +13,11 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
-from subscriber.schema.shape import SequencePosition
 from subscriber.targets.postgresql.errors import row_security_error, rule_error
 from subscriber.targets.target_table import (
     LeafRouting,
-    RowVersion,
     TableKind,
     TargetColumn,
-    TargetSequence,
     TargetTable,
     UniqueIndex,
 )
@@ -124,92 +121,6 @@ _UNIQUE_INDEXES: Final = sa.text(
     " LEFT JOIN pg_attribute a ON a.attrelid = t.oid AND a.attnum = u.attnum AND u.attnum <> 0"
     " WHERE n.nspname = :schema AND t.relname = :table AND i.indisunique AND i.indimmediate AND i.indislive"
     " GROUP BY c.oid, c.relname, i.indpred, i.indrelid, i.* ORDER BY c.oid"
-)
-_CONNECTED: Final = sa.text(
-    # The table and its partitions.
-    "WITH t (oid) AS (SELECT c.oid FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
-    "  WHERE n.nspname = :schema AND c.relname = :table), p (oid) AS (SELECT oid FROM t"
-    "  UNION SELECT r.relid FROM t CROSS JOIN pg_partition_tree(t.oid) r)"
-    " SELECT EXISTS (SELECT FROM pg_trigger g WHERE g.tgrelid IN (SELECT oid FROM p)"
-    "  AND position(g.tgenabled::text IN CAST(:firing AS text)) > 0)"
-    " OR EXISTS (SELECT FROM pg_index i WHERE i.indrelid IN (SELECT oid FROM p) AND (i.indisunique OR i.indisexclusion)"
-    "  GROUP BY i.indrelid HAVING count(*) > :keys)"
-    # Two texts that differ may be equal under such a collation, which servers from 12 on have.
-    " OR EXISTS (SELECT FROM pg_attribute a JOIN pg_collation o ON o.oid = a.attcollation"
-    "  WHERE a.attrelid IN (SELECT oid FROM t) AND to_jsonb(o) ->> 'collisdeterministic' = 'false')"
-    # What happens in a foreign table is not known.
-    " OR EXISTS (SELECT FROM pg_class c WHERE c.oid IN (SELECT oid FROM p) AND c.relkind = 'f')"
-)
-_ONE_BY_ONE: Final = sa.text(
-    # A trigger may see a table in which only some of the rows are written.
-    "SELECT EXISTS (SELECT FROM pg_trigger g"
-    "  WHERE (g.tgrelid = c.oid OR c.relkind = 'p' AND g.tgrelid IN (SELECT relid FROM pg_partition_tree(c.oid)))"
-    "  AND position(g.tgenabled::text IN CAST(:firing AS text)) > 0) AS fires,"
-    # A value of the table's row type must have a value of such a domain.
-    " EXISTS (WITH RECURSIVE d (oid) AS (SELECT a.atttypid FROM pg_attribute a"
-    "   WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped"
-    "  UNION SELECT t.typbasetype FROM d JOIN pg_type t ON t.oid = d.oid WHERE t.typbasetype <> 0)"
-    "  SELECT FROM d JOIN pg_type t ON t.oid = d.oid WHERE t.typnotnull) AS requires"
-    " FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = :schema AND c.relname = :table"
-)
-_REFUSES: Final = sa.text(
-    # Constraints other than the key and NOT NULL, which may be a constraint from 18 on.
-    "SELECT EXISTS (SELECT FROM pg_constraint k WHERE k.conrelid = c.oid AND k.contype NOT IN ('p', 'u', 'n'))"
-    # An index computes something, or limits the length of a value.
-    " OR EXISTS (SELECT FROM pg_index i WHERE i.indrelid = c.oid AND (i.indpred IS NOT NULL OR i.indexprs IS NOT NULL))"
-    " OR EXISTS (SELECT FROM pg_index i JOIN pg_class x ON x.oid = i.indexrelid JOIN pg_am m ON m.oid = x.relam"
-    "  CROSS JOIN unnest(i.indkey) AS u (attnum) JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = u.attnum"
-    "  WHERE i.indrelid = c.oid AND NOT i.indisunique AND (a.attlen < 0 OR m.amname NOT IN ('btree', 'hash', 'brin')))"
-    # A long value is stored outside of the row, which keeps a pointer of 18 bytes to it.
-    " OR EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped"
-    "  AND (a.attgenerated <> '' OR a.attlen < 0 AND a.attstorage = 'p'))"
-    " OR (SELECT sum(CASE WHEN a.attlen < 0 THEN 18 ELSE a.attlen + 8 END) FROM pg_attribute a"
-    "  WHERE a.attrelid = c.oid AND a.attnum > 0) > 7000"
-    # Each action needs its privilege. A publication may refuse to pass on UPDATE and DELETE.
-    " OR NOT (has_table_privilege(c.oid, 'INSERT') AND has_table_privilege(c.oid, 'UPDATE') AND has_table_privilege(c.oid, 'DELETE'))"
-    " OR EXISTS (SELECT FROM pg_publication)"
-    # Another encoding lacks characters, and servers before 14 lack infinite numerics.
-    " OR pg_encoding_to_char((SELECT encoding FROM pg_database WHERE datname = current_database())) <> 'UTF8'"
-    " OR CAST(current_setting('server_version_num') AS int) < 140000"
-    # A partition has its own constraints.
-    " OR c.relkind <> 'r'"
-    " FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = :schema AND c.relname = :table"
-)
-_ROW_VERSION: Final = sa.text(
-    # CASE: the function raises an error if commit times are not recorded.
-    "SELECT v.timestamp::text AS at, CASE WHEN v.roident <> 0 THEN coalesce(o.roname, '') END AS origin, n.nspname, c.relname"
-    " FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
-    " LEFT JOIN LATERAL (SELECT * FROM pg_xact_commit_timestamp_origin(CAST(:xmin AS xid))"
-    "  WHERE current_setting('track_commit_timestamp') = 'on') v ON true"
-    " LEFT JOIN pg_replication_origin o ON o.roident = v.roident WHERE c.oid = CAST(:place AS oid)"
-)
-_INDEX_OF_PARTITION: Final = sa.text(
-    "WITH RECURSIVE below (indexrelid) AS (SELECT c.oid FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
-    "  WHERE n.nspname = :schema AND c.relname = :index"
-    " UNION ALL SELECT h.inhrelid FROM pg_inherits h JOIN below b ON h.inhparent = b.indexrelid)"
-    " SELECT c.relname FROM below JOIN pg_index i USING (indexrelid) JOIN pg_class c ON c.oid = i.indexrelid"
-    " JOIN pg_class t ON t.oid = i.indrelid JOIN pg_namespace n ON n.oid = t.relnamespace"
-    " WHERE n.nspname = :leaf_schema AND t.relname = :leaf"
-)
-
-_SEQUENCE: Final = sa.text(
-    # The sequence that the column owns (serial: 'a', identity: 'i'), else the only sequence that
-    # the default's expression names.
-    "SELECT s.oid::regclass::text AS name, q.seqincrement, q.seqmin, q.seqmax FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid"
-    " JOIN pg_namespace n ON n.oid = c.relnamespace"
-    " LEFT JOIN pg_attrdef f ON f.adrelid = a.attrelid AND f.adnum = a.attnum"
-    " JOIN pg_depend d ON (d.classid = 'pg_class'::regclass AND d.refclassid = 'pg_class'::regclass"
-    "  AND d.refobjid = a.attrelid AND d.refobjsubid = a.attnum AND d.deptype IN ('a', 'i'))"
-    "  OR (d.classid = 'pg_attrdef'::regclass AND d.objid = f.oid AND d.refclassid = 'pg_class'::regclass)"
-    " JOIN pg_class s ON s.relkind = 'S' AND s.oid = CASE WHEN d.refobjid = a.attrelid THEN d.objid ELSE d.refobjid END"
-    " JOIN pg_sequence q ON q.seqrelid = s.oid WHERE n.nspname = :schema AND c.relname = :table AND a.attname = :column AND NOT a.attisdropped"
-    " ORDER BY d.refobjid = a.attrelid LIMIT 1"
-)
-
-_NAMED_SEQUENCE: Final = sa.text(
-    "SELECT s.oid::regclass::text AS name, q.seqincrement, q.seqmin, q.seqmax FROM pg_class s"
-    " JOIN pg_namespace n ON n.oid = s.relnamespace JOIN pg_sequence q ON q.seqrelid = s.oid"
-    " WHERE n.nspname = :schema AND s.relname = :name"
 )
 
 
@@ -315,39 +226,6 @@ def _column(row: Sequence[Any]) -> PostgreSQLColumn:
     )
 
 
-def is_connected(connection: sa.Connection, table: TargetTable, *, fires: str) -> bool:
-    """Whether the table or one of its partitions has a trigger that fires, a unique key or
-    exclusion constraint beside its key, or a column whose collation is not deterministic.
-
-    Args:
-        connection: the connection to use.
-        table: a table that has a key as a whole, or none.
-        fires: as in :func:`read_table`. The triggers of foreign keys are among the triggers.
-    """
-    place = {"schema": table.schema, "table": table.name, "firing": fires, "keys": int(table.key is not None)}
-    return bool(connection.execute(_CONNECTED, place).scalar_one())
-
-
-def takes_many_rows(connection: sa.Connection, table: TargetTable, *, fires: str, as_rows: bool) -> bool:
-    """Whether a statement for many rows does the same as a statement for each row.
-
-    Args:
-        connection: the connection to use.
-        table: a table, which may have partitions.
-        fires: as in :func:`read_table`.
-        as_rows: the statement gets values of the table's row type, in which only some columns are
-            not NULL.
-    """
-    place = {"schema": table.schema, "table": table.name, "firing": fires}
-    found = connection.execute(_ONE_BY_ONE, place).one()
-    return not (found.fires or (as_rows and found.requires))
-
-
-def refuses_rows(connection: sa.Connection, table: TargetTable) -> bool:
-    """See :meth:`Shapes.refuses_rows`; also true if the subscriber's role lacks a privilege."""
-    return bool(connection.execute(_REFUSES, {"schema": table.schema, "table": table.name}).scalar_one())
-
-
 def read_unique_indexes(connection: sa.Connection, table: TargetTable) -> Sequence[UniqueIndex]:
     """See :meth:`Shapes.unique_indexes`; includes expressions and predicates."""
     rows = connection.execute(_UNIQUE_INDEXES, {"schema": table.schema, "table": table.name}).all()
@@ -361,48 +239,3 @@ def read_unique_indexes(connection: sa.Connection, table: TargetTable) -> Sequen
         )
         for row in rows
     ]
-
-
-def read_row_version(
-    connection: sa.Connection, table: TargetTable, transaction: str | None, place: str | None
-) -> RowVersion:
-    """See :meth:`RowVersions.read`.
-
-    The commit time and the origin are known only with ``track_commit_timestamp``.
-
-    Args:
-        connection: the connection to use.
-        table: the row's table, or the root of its partition.
-        transaction: the ``xmin`` of the row version.
-        place: the ``tableoid`` of the row.
-    """
-    row = connection.execute(_ROW_VERSION, {"xmin": transaction, "place": place}).one()
-    leaf = (row.nspname, row.relname) if table.kind == "partitioned table" else None
-    return RowVersion(int(str(transaction)), row.at, row.origin, leaf)
-
-
-def find_index_of_partition(connection: sa.Connection, table: TargetTable, index: str, leaf: tuple[str, str]) -> str:
-    """The name of a root table's index in one of its partitions, at any level."""
-    place = {"schema": table.schema, "index": index, "leaf_schema": leaf[0], "leaf": leaf[1]}
-    return str(connection.execute(_INDEX_OF_PARTITION, place).scalar_one_or_none() or index)
-
-
-def find_sequence(connection: sa.Connection, table: TargetTable, column: str) -> TargetSequence | None:
-    """The sequence that a column owns, or from which its default takes values."""
-    place = {"schema": table.schema, "table": table.name, "column": column}
-    return _sequence(connection, connection.execute(_SEQUENCE, place).one_or_none())
-
-
-def find_named_sequence(connection: sa.Connection, schema: str, name: str) -> TargetSequence | None:
-    """The sequence with this name; None if it does not exist."""
-    return _sequence(connection, connection.execute(_NAMED_SEQUENCE, {"schema": schema, "name": name}).one_or_none())
-
-
-def _sequence(connection: sa.Connection, row: sa.Row[Any] | None) -> TargetSequence | None:
-    if row is None:
-        return None
-    # The name has the form of regclass: quoted, with its schema.
-    written = str(row.name).replace("%", "%%")
-    last, called = connection.exec_driver_sql(f"SELECT last_value, is_called FROM {written}").one()
-    position = SequencePosition(last_value=last, is_called=called, increment=row.seqincrement)
-    return TargetSequence(row.name, position, row.seqmin, row.seqmax)

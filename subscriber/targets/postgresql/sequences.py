@@ -2,18 +2,35 @@
 
 from __future__ import annotations
 
+from typing import Any, Final
+
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import REGCLASS
 
 from subscriber.schema.shape import SequencePosition
 from subscriber.targets.generic.sequences import GenericSequences
-from subscriber.targets.postgresql.catalog import (
-    find_named_sequence,
-    find_sequence,
-)
 from subscriber.targets.target_table import (
     TargetSequence,
     TargetTable,
+)
+
+_SEQUENCE: Final = sa.text(
+    # The sequence that the column owns (serial: 'a', identity: 'i'), else the only sequence that
+    # the default's expression names.
+    "SELECT s.oid::regclass::text AS name, q.seqincrement, q.seqmin, q.seqmax FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid"
+    " JOIN pg_namespace n ON n.oid = c.relnamespace"
+    " LEFT JOIN pg_attrdef f ON f.adrelid = a.attrelid AND f.adnum = a.attnum"
+    " JOIN pg_depend d ON (d.classid = 'pg_class'::regclass AND d.refclassid = 'pg_class'::regclass"
+    "  AND d.refobjid = a.attrelid AND d.refobjsubid = a.attnum AND d.deptype IN ('a', 'i'))"
+    "  OR (d.classid = 'pg_attrdef'::regclass AND d.objid = f.oid AND d.refclassid = 'pg_class'::regclass)"
+    " JOIN pg_class s ON s.relkind = 'S' AND s.oid = CASE WHEN d.refobjid = a.attrelid THEN d.objid ELSE d.refobjid END"
+    " JOIN pg_sequence q ON q.seqrelid = s.oid WHERE n.nspname = :schema AND c.relname = :table AND a.attname = :column AND NOT a.attisdropped"
+    " ORDER BY d.refobjid = a.attrelid LIMIT 1"
+)
+_NAMED_SEQUENCE: Final = sa.text(
+    "SELECT s.oid::regclass::text AS name, q.seqincrement, q.seqmin, q.seqmax FROM pg_class s"
+    " JOIN pg_namespace n ON n.oid = s.relnamespace JOIN pg_sequence q ON q.seqrelid = s.oid"
+    " WHERE n.nspname = :schema AND s.relname = :name"
 )
 
 
@@ -26,12 +43,14 @@ class PostgreSQLSequences(GenericSequences):
         The result is the sequence that the column owns, or from which its default takes values.
         """
         with self._errors.reporting():
-            return find_sequence(connection, table, column)
+            place = {"schema": table.schema, "table": table.name, "column": column}
+            return _sequence(connection, connection.execute(_SEQUENCE, place).one_or_none())
 
     def named(self, connection: sa.Connection, schema: str, name: str) -> TargetSequence | None:
         """See :meth:`Sequences.named`."""
         with self._errors.reporting():
-            return find_named_sequence(connection, schema, name)
+            found = connection.execute(_NAMED_SEQUENCE, {"schema": schema, "name": name}).one_or_none()
+            return _sequence(connection, found)
 
     def set(self, connection: sa.Connection, sequence: TargetSequence, position: SequencePosition) -> None:
         """See :meth:`Sequences.set`."""
@@ -39,3 +58,13 @@ class PostgreSQLSequences(GenericSequences):
             connection.execute(
                 sa.select(sa.func.setval(sa.cast(sequence.name, REGCLASS), position.last_value, position.is_called))
             )
+
+
+def _sequence(connection: sa.Connection, row: sa.Row[Any] | None) -> TargetSequence | None:
+    if row is None:
+        return None
+    # The name has the form of regclass: quoted, with its schema.
+    written = str(row.name).replace("%", "%%")
+    last, called = connection.exec_driver_sql(f"SELECT last_value, is_called FROM {written}").one()
+    position = SequencePosition(last_value=last, is_called=called, increment=row.seqincrement)
+    return TargetSequence(row.name, position, row.seqmin, row.seqmax)

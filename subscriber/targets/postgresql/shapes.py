@@ -7,13 +7,8 @@ from collections.abc import Sequence
 import sqlalchemy as sa
 
 from subscriber.targets.generic.shapes import GenericShapes
-from subscriber.targets.postgresql.catalog import (
-    PostgreSQLTable,
-    is_connected,
-    read_table,
-    read_unique_indexes,
-    refuses_rows,
-)
+from subscriber.targets.postgresql.catalog import PostgreSQLTable, read_table, read_unique_indexes
+from subscriber.targets.postgresql.table_rules import is_connected, refuses_rows
 from subscriber.targets.postgresql.transactions import PostgreSQLTransactions
 from subscriber.targets.roles.errors import Errors
 from subscriber.targets.target_table import (

@@ -29,23 +29,25 @@ from subscriber.types.datetimes.calendar import (
     civil,
     day_number,
     month_length,
-    rint,
+)
+from subscriber.types.datetimes.field_numbers import (
+    GREATEST_INT,
+    BadFormat,
+    field_overflow,
+    fraction,
+    integer,
+    julian_of_new_year,
+    microseconds,
+    unchecked_integer,
+    wrapped,
+    zone_offset,
 )
 from subscriber.types.datetimes.parts import Guess, Part, parts_of
 from subscriber.types.datetimes.timezones import TimeZone, abbreviated, unknown_zone, zone_named
 from subscriber.types.datetimes.words import WORDS, Has, Word
 
 _MOST_DATE_FIELDS: Final = 25
-_GREATEST_INT: Final = 2**31 - 1
-_GREATEST_ZONE_HOUR: Final = 15
-_NUMBER: Final = re.compile(r"[ \t\n\v\f\r]*[-+]?[0-9]+")
 _DATE_PIECE: Final = re.compile(r"[^0-9a-z]*(?:([0-9]+)|([a-z]+))[\s\S]?")
-
-
-class BadFormat(Exception):
-    """The text is not a date or time. The error is 22007, and its message contains the type's
-    name.
-    """
 
 
 class Moment(NamedTuple):
@@ -92,11 +94,6 @@ def _parts(text: str, room: int) -> list[Part]:
     return parts
 
 
-def field_overflow() -> DataException:
-    """The error for a field that is out of range (22008)."""
-    return DataException("date/time field value out of range", sqlstate="22008")
-
-
 def _date_order() -> DataException:
     return DataException(
         "date/time field value out of range",
@@ -110,75 +107,6 @@ def _of_the_clock(what: str) -> NotSupportedError:
         f"{what} depends on the time at which it is read, and is not supported",
         hint="Write the date, such as 2024-02-29.",
     )
-
-
-def _integer(text: str) -> tuple[int, str]:
-    """The number at the beginning of a text, and the rest of the text (``strtoint``).
-
-    The number is 0 if there are no digits.
-
-    Raises:
-        OverflowError: the number does not fit C's int.
-    """
-    match = _NUMBER.match(text)
-    if match is None:
-        return 0, text
-    digits = match[0].strip(" \t\n\v\f\r")
-    # A number with more digits than an int has need not be converted.
-    value = int(digits) if len(digits.lstrip("+-0")) < 12 else _GREATEST_INT + 1
-    if not -_GREATEST_INT - 1 <= value <= _GREATEST_INT:
-        raise OverflowError
-    return value, text[match.end() :]
-
-
-def _unchecked_integer(digits: str) -> int:
-    """The number of a text (``atoi``). As in glibc, it is read as a long and reduced to an int."""
-    value = int(digits) if len(digits.lstrip("0")) < 20 else 2**63
-    return _wrapped(min(value, 2**63 - 1))
-
-
-def _wrapped(value: int) -> int:
-    return (value + 2**31) % 2**32 - 2**31
-
-
-def _fraction(text: str) -> float:
-    """The fraction of a text that begins with a point (``ParseFraction``)."""
-    if text == ".":
-        return 0.0
-    if not all("0" <= digit <= "9" for digit in text[1:]):
-        raise BadFormat
-    return float(text)
-
-
-def _microseconds(text: str) -> int:
-    return int(rint(_fraction(text) * SECOND))
-
-
-def _zone_offset(text: str) -> int:
-    """The offset of a time zone in seconds west of Greenwich (``DecodeTimezone``)."""
-    if text[:1] not in {"+", "-"}:
-        raise BadFormat
-    try:
-        hours, rest = _integer(text[1:])
-        minutes = seconds = 0
-        if rest.startswith(":"):
-            minutes, rest = _integer(rest[1:])
-            if rest.startswith(":"):
-                seconds, rest = _integer(rest[1:])
-        elif not rest and len(text) > 3:
-            hours, minutes = divmod(hours, 100)
-    except OverflowError:
-        raise _displacement() from None
-    if not 0 <= hours <= _GREATEST_ZONE_HOUR or not 0 <= minutes < 60 or not 0 <= seconds < 60:
-        raise _displacement()
-    if rest:
-        raise BadFormat
-    east = hours * 3600 + minutes * 60 + seconds
-    return east if text[0] == "-" else -east
-
-
-def _displacement() -> DataException:
-    return DataException("time zone displacement out of range", sqlstate="22009")
 
 
 class _Decoder:
@@ -261,7 +189,7 @@ class _Decoder:
             elif self._year <= 0:
                 raise field_overflow()
         if self._has & Has.DAY_OF_YEAR:
-            julian = _wrapped(_julian_of_new_year(self._year) + self._day_of_year - 1)
+            julian = wrapped(julian_of_new_year(self._year) + self._day_of_year - 1)
             self._year, self._month, self._day = civil((julian + 32_044) % 2**32 - 32_044 - JULIAN_DAY)
         if self._has & Has.MONTH and not 1 <= self._month <= 12:
             raise _date_order()
@@ -328,7 +256,7 @@ class _Decoder:
                     raise field_overflow()
                 return Has.TIME
             case Guess.ZONE:
-                self._zone = _zone_offset(part.text)
+                self._zone = zone_offset(part.text)
                 return Has.ZONE
             case Guess.NUMBER:
                 return self._number(place, part.text)
@@ -346,7 +274,7 @@ class _Decoder:
             self._label = None
             day, rest = self._julian_number(text)
             self._set_julian(day)
-            self._zone = _zone_offset(rest)
+            self._zone = zone_offset(rest)
             return Has.DATE | Has.TIME | Has.ZONE
         if self._label is None and not self._has_all(Has.MONTH | Has.DAY):
             return self._date(text)
@@ -370,7 +298,7 @@ class _Decoder:
         digits, minus, zone = text.partition("-")
         if not minus:
             raise BadFormat
-        self._zone = _zone_offset(minus + zone)
+        self._zone = zone_offset(minus + zone)
         return self._run_together(digits, has, place) | Has.ZONE
 
     def _named_zone(self, text: str) -> Has:
@@ -381,7 +309,7 @@ class _Decoder:
 
     def _julian_number(self, text: str) -> tuple[int, str]:
         try:
-            return _integer(text)
+            return integer(text)
         except OverflowError:
             raise field_overflow() from None
 
@@ -420,7 +348,7 @@ class _Decoder:
             self._set_julian(value)
             if not rest:
                 return Has.DATE
-            microseconds = int(_fraction(rest) * DAY)
+            microseconds = int(fraction(rest) * DAY)
             self._hour, microseconds = divmod(microseconds, HOUR)
             self._minute, microseconds = divmod(microseconds, MINUTE)
             self._second, self._fraction = divmod(microseconds, SECOND)
@@ -537,7 +465,7 @@ class _Decoder:
         (``DecodeNumber``).
         """
         try:
-            value, rest = _integer(text)
+            value, rest = integer(text)
         except OverflowError:
             raise field_overflow() from None
         if rest == text:
@@ -545,7 +473,7 @@ class _Decoder:
         if rest.startswith("."):
             if len(text) - len(rest) > 2:
                 return self._run_together(text, has | Has.DATE)
-            self._fraction = _microseconds(rest)
+            self._fraction = microseconds(rest)
         elif rest:
             raise BadFormat
         if len(text) == 3 and has & Has.DATE == Has.YEAR and 1 <= value <= 366:
@@ -588,10 +516,10 @@ class _Decoder:
             raise BadFormat
         digits, point, decimals = text.partition(".")
         if point:
-            self._fraction = _microseconds(point + decimals)
+            self._fraction = microseconds(point + decimals)
         elif has & Has.DATE != Has.DATE and len(digits) >= 6:
             self._year, self._month, self._day = (
-                _unchecked_integer(digits[:-4]),
+                unchecked_integer(digits[:-4]),
                 int(digits[-4:-2]),
                 int(digits[-2:]),
             )
@@ -615,37 +543,22 @@ class _Decoder:
             raise field_overflow()
         hour, second, fraction = int(hours), 0, 0
         try:
-            minute, rest = _integer(rest)
+            minute, rest = integer(rest)
             if rest.startswith("."):
-                fraction = _microseconds(rest)
-                if hour > _GREATEST_INT:
+                fraction = microseconds(rest)
+                if hour > GREATEST_INT:
                     raise OverflowError
                 hour, minute, second = 0, hour, minute
             elif rest.startswith(":"):
-                second, rest = _integer(rest[1:])
+                second, rest = integer(rest[1:])
                 if rest.startswith("."):
-                    fraction = _microseconds(rest)
+                    fraction = microseconds(rest)
                 elif rest:
                     raise BadFormat
             elif rest:
                 raise BadFormat
         except OverflowError:
             raise field_overflow() from None
-        if minute > 59 or minute < 0 or not 0 <= second <= 60 or hour > _GREATEST_INT:
+        if minute > 59 or minute < 0 or not 0 <= second <= 60 or hour > GREATEST_INT:
             raise field_overflow()
         self._hour, self._minute, self._second, self._fraction = hour, minute, second, fraction
-
-
-def _julian_of_new_year(year: int) -> int:
-    """The Julian day of January 1 in 32-bit arithmetic (``date2j``).
-
-    If the year is too large, the result overflows and is the number of some other day.
-    """
-    year = _wrapped(year + 4799)
-    century = _quotient(year, 100)
-    days = year * 365 - 32_167 + _quotient(year, 4) - century + _quotient(century, 4)
-    return _wrapped(days + 7834 * 14 // 256 + 1)
-
-
-def _quotient(value: int, divisor: int) -> int:
-    return value // divisor if value >= 0 else -(-value // divisor)

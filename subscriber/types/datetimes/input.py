@@ -22,7 +22,8 @@ from subscriber.types.datetimes.calendar import (
     out_of_range,
     valid_timestamp,
 )
-from subscriber.types.datetimes.decoding import BadFormat, Moment, decode_datetime, decode_time
+from subscriber.types.datetimes.decoding import Moment, decode_datetime, decode_time
+from subscriber.types.datetimes.field_numbers import BadFormat
 from subscriber.types.datetimes.values import TimeTZ, scaled_time, scaled_timestamp, scaled_timetz
 from subscriber.types.form import invalid_syntax
 

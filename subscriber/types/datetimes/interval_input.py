@@ -4,7 +4,7 @@
 
     text ──fields──▶ numbers, words, clocks ──_from_fields──▶ value      DecodeInterval: read from the right, so that a unit is known
       │                       (ParseDateTime)                            before its number: 1 year -2 days +03:04:05 ago
-      └── if the format is invalid ─────_Iso──▶ value                    DecodeISO8601Interval: P1Y2M3DT4H5M6S, P0001-02-03T04:05:06
+      └── if the format is invalid ─── iso_interval ──▶ value            DecodeISO8601Interval: P1Y2M3DT4H5M6S, P0001-02-03T04:05:06
 
 Each step fails as in the server. After an invalid format the next step is tried; after a field that
 is too large it is not.
@@ -12,28 +12,30 @@ is too large it is not.
 
 from __future__ import annotations
 
-import math
 import re
-import sys
-from dataclasses import dataclass
 from typing import Final
 
 from subscriber.digits import integer_of
 from subscriber.errors import DataException
-from subscriber.types.datetimes.calendar import DAY, HOUR, MINUTE, SECOND, rint
+from subscriber.types.datetimes.calendar import HOUR, MINUTE, SECOND, rint
+from subscriber.types.datetimes.interval_sum import (
+    COUNTED_UNITS,
+    INT32,
+    INT64,
+    BadIntervalError,
+    IntervalSum,
+    interval_overflow,
+)
 from subscriber.types.datetimes.intervals import (
     FIELDS,
     INFINITY,
     MINUS_INFINITY,
     Interval,
-    finite,
     least_field,
     scaled,
 )
+from subscriber.types.datetimes.iso_interval import iso_interval
 from subscriber.types.datetimes.parts import Guess, Part, parts_of
-
-_INT32: Final = (-(2**31), 2**31 - 1)
-_INT64: Final = (-(2**63), 2**63 - 1)
 
 _ROOM: Final = 255
 """The server's buffer size in characters (twice ``MAXDATELEN``, less one)."""
@@ -70,102 +72,13 @@ _IGNORED: Final = frozenset({"at", "on"})
 _CLOCK: Final = frozenset({"hour", "minute", "second", "millisecond", "microsecond"})
 _FRACTIONS: Final = frozenset({"second", "millisecond", "microsecond"})
 _EVERYTHING: Final = _CLOCK | {"year", "month", "day"}
-_SCALES: Final = {"microsecond": 1, "millisecond": 1000, "second": SECOND, "minute": MINUTE, "hour": HOUR}
-_YEARS: Final = {"year": 1, "decade": 10, "century": 100, "millennium": 1000}
 _MINUTE_TO_SECOND: Final = FIELDS["minute"] | FIELDS["second"]
 
 _INTEGER: Final = re.compile(r"[-+]?[0-9]+")
-_ISO_NUMBER: Final = re.compile(
-    r"-?(?P<hexadecimal>0x(?:[0-9a-f]+\.?[0-9a-f]*|\.[0-9a-f]+))(?:p[-+]?[0-9]+)?"
-    r"|-?(?P<decimal>[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[-+]?[0-9]+)?"
-    r"|-(?:inf(?:inity)?|nan)",
-    re.IGNORECASE,
-)
-_ISO_DATE: Final = {"Y": "year", "M": "month", "W": "week", "D": "day"}
-_ISO_TIME: Final = {"H": "hour", "M": "minute", "S": "second"}
-_ISO_LIMIT: Final = 1e15
-_LEAST_NORMAL: Final = sys.float_info.min
-_NOT_ZERO: Final = re.compile("[1-9a-fA-F]")
-
-
-class _BadFormatError(Exception):
-    """The text is not an interval in this notation."""
 
 
 def _invalid() -> DataException:
     return DataException("invalid input syntax for type interval", sqlstate="22007")
-
-
-def _overflow() -> DataException:
-    return DataException("interval field value out of range", sqlstate="22015")
-
-
-@dataclass(slots=True)
-class _Sum:
-    """The parts of the interval that have been read so far."""
-
-    years: int = 0
-    months: int = 0
-    days: int = 0
-    microseconds: int = 0
-
-    def add(self, unit: str, whole: int, fraction: float) -> None:
-        """Add a number of a unit. Its fraction is added to smaller units."""
-        if unit in _SCALES:
-            self._add_microseconds(whole * _SCALES[unit])
-            self._add_fraction(fraction, _SCALES[unit])
-        elif unit == "day":
-            self._add_days(whole, 1)
-            self._add_fraction(fraction, DAY)
-        elif unit == "week":
-            self._add_days(whole, 7)
-            self._add_fraction_of_days(fraction, 7)
-        elif unit == "month":
-            self.months = _in_int32(self.months + _in_int32(whole))
-            self._add_fraction_of_days(fraction, 30)
-        else:
-            self.years = _in_int32(self.years + _in_int32(_in_int32(whole) * _YEARS[unit]))
-            self.months = _in_int32(self.months + int(rint(fraction * _YEARS[unit] * 12)))
-
-    def _add_microseconds(self, count: int) -> None:
-        if not _INT64[0] <= count <= _INT64[1] or not _INT64[0] <= self.microseconds + count <= _INT64[1]:
-            raise _overflow()
-        self.microseconds += count
-
-    def _add_fraction(self, fraction: float, unit: int) -> None:
-        """Add the fraction of a unit in microseconds; half a microsecond is dropped, a larger
-        fraction rounds up.
-        """
-        scaled = fraction * unit
-        whole = int(scaled)
-        left = scaled - whole
-        self._add_microseconds(whole + (left > 0.5) - (left < -0.5))
-
-    def _add_days(self, count: int, unit: int) -> None:
-        self.days = _in_int32(self.days + _in_int32(_in_int32(count) * unit))
-
-    def _add_fraction_of_days(self, fraction: float, unit: int) -> None:
-        scaled = fraction * unit
-        whole = int(scaled)
-        self.days = _in_int32(self.days + whole)
-        self._add_fraction(scaled - whole, DAY)
-
-    def negate(self) -> None:
-        """Negate all parts, because of the word ``ago``."""
-        if _INT32[0] in (self.years, self.months, self.days) or self.microseconds == _INT64[0]:
-            raise _overflow()
-        self.years, self.months = -self.years, -self.months
-        self.days, self.microseconds = -self.days, -self.microseconds
-
-    def value(self) -> Interval:
-        """The interval with all parts that have been read."""
-        return finite(self.years * 12 + self.months, self.days, self.microseconds)
-
-
-def _in_int32(value: int) -> int:
-    if not _INT32[0] <= value <= _INT32[1]:
-        raise _overflow()
-    return value
 
 
 def interval_in(text: str, modifier: int) -> Interval:
@@ -176,10 +89,10 @@ def interval_in(text: str, modifier: int) -> Interval:
     """
     try:
         value = _from_fields(_fields(text), modifier)
-    except _BadFormatError:
+    except BadIntervalError:
         try:
-            value = _Iso(text).value()
-        except _BadFormatError:
+            value = iso_interval(text)
+        except BadIntervalError:
             raise _invalid() from None
     return scaled(value, modifier)
 
@@ -187,13 +100,13 @@ def interval_in(text: str, modifier: int) -> Interval:
 def _fields(text: str) -> list[Part]:
     fields = parts_of(text, _ROOM)
     if fields is None:
-        raise _BadFormatError
+        raise BadIntervalError
     return fields
 
 
 def _from_fields(fields: list[Part], modifier: int) -> Interval:
     """The interval of these fields (``DecodeInterval``)."""
-    total, seen = _Sum(), frozenset[str]()
+    total, seen = IntervalSum(), frozenset[str]()
     unit: str | None = None
     infinity: Interval | None = None
     unit_waits = is_ago = False
@@ -208,14 +121,14 @@ def _from_fields(fields: list[Part], modifier: int) -> Interval:
         elif guess in {Guess.NUMBER, Guess.ZONE, Guess.DATE}:
             whole, fraction, is_months = _number(word)
             unit = "month" if is_months else unit or least_field(modifier)
-            if unit not in _SCALES | _YEARS and unit not in {"day", "week", "month"}:
-                raise _BadFormatError
+            if unit not in COUNTED_UNITS:
+                raise BadIntervalError
             total.add(unit, whole, fraction)
             names = _FRACTIONS if unit == "second" and fraction else frozenset({unit})
             unit, unit_waits = ("day" if unit == "hour" else unit), False
         else:
             if unit_waits:
-                raise _BadFormatError
+                raise BadIntervalError
             word = word[:_TOKEN_SIZE]
             if word in _IGNORED:
                 unit = None
@@ -228,23 +141,15 @@ def _from_fields(fields: list[Part], modifier: int) -> Interval:
                 infinity, unit = (MINUS_INFINITY if word[0] == "-" else INFINITY), word
                 names = _EVERYTHING
             else:
-                raise _BadFormatError
+                raise BadIntervalError
         if names & seen:
-            raise _BadFormatError
+            raise BadIntervalError
         seen |= names
     if not seen or unit_waits:
-        raise _BadFormatError
+        raise BadIntervalError
     if is_ago:
         total.negate()
     return total.value() if infinity is None else infinity
-
-
-def _c_double(text: str) -> float:
-    """Convert a decimal or hexadecimal number; a number that is too large becomes infinity."""
-    try:
-        return float.fromhex(text) if "x" in text.lower() else float(text)
-    except OverflowError:
-        return math.inf
 
 
 def _integer(text: str, limits: tuple[int, int]) -> tuple[int, str]:
@@ -257,14 +162,14 @@ def _integer(text: str, limits: tuple[int, int]) -> tuple[int, str]:
         return 0, text
     number = integer_of(match[0])
     if not limits[0] <= number <= limits[1]:
-        raise _overflow()
+        raise interval_overflow()
     return number, text[match.end() :]
 
 
 def _fraction(text: str) -> float:
     """The fraction of a text: a point and digits, or only a point (``ParseFraction``)."""
     if not set(text[1:]) <= set("0123456789"):
-        raise _BadFormatError
+        raise BadIntervalError
     return float(text) if text[1:] else 0.0
 
 
@@ -272,21 +177,21 @@ def _number(word: str) -> tuple[int, float, bool]:
     """The integer part and the fraction of a number, and whether it has the format
     ``years-months``.
     """
-    whole, rest = _integer(word, _INT64)
+    whole, rest = _integer(word, INT64)
     if rest.startswith("-"):
-        months, rest = _integer(rest[1:], _INT32)
+        months, rest = _integer(rest[1:], INT32)
         if not 0 <= months < 12:
-            raise _overflow()
+            raise interval_overflow()
         if rest:
-            raise _BadFormatError
+            raise BadIntervalError
         whole = whole * 12 + (-months if word[0] == "-" else months)
-        if not _INT64[0] <= whole <= _INT64[1]:
-            raise _overflow()
+        if not INT64[0] <= whole <= INT64[1]:
+            raise interval_overflow()
         return whole, 0.0, True
     if not rest:
         return whole, 0.0, False
     if rest[0] != ".":
-        raise _BadFormatError
+        raise BadIntervalError
     fraction = _fraction(rest)
     return whole, -fraction if word[0] == "-" else fraction, False
 
@@ -297,7 +202,7 @@ def _is_signed_clock(word: str, modifier: int) -> bool:
     """
     try:
         return ":" in word[1:] and _clock(word[1:], modifier) >= 0
-    except (_BadFormatError, DataException):
+    except (BadIntervalError, DataException):
         return False
 
 
@@ -306,138 +211,26 @@ def _clock(word: str, modifier: int) -> int:
 
     For an ``interval minute to second``, the first format is read as ``mm:ss``.
     """
-    first, rest = _integer(word, _INT64)
+    first, rest = _integer(word, INT64)
     if not rest.startswith(":"):
-        raise _BadFormatError
-    second, rest = _integer(rest[1:], _INT32)
+        raise BadIntervalError
+    second, rest = _integer(rest[1:], INT32)
     hours, minutes, seconds, fraction = first, second, 0, 0.0
     if rest.startswith(":"):
-        seconds, rest = _integer(rest[1:], _INT32)
+        seconds, rest = _integer(rest[1:], INT32)
         if rest and rest[0] != ".":
-            raise _BadFormatError
+            raise BadIntervalError
         fraction = _fraction(rest) if rest else 0.0
     elif rest.startswith("."):
         fraction = _fraction(rest)
         hours, minutes, seconds = 0, first, second
     elif rest:
-        raise _BadFormatError
+        raise BadIntervalError
     elif modifier >= 0 and (modifier >> 16) & 0x7FFF == _MINUTE_TO_SECOND:
         hours, minutes, seconds = 0, first, second
     if hours < 0 or not 0 <= minutes <= 59 or not 0 <= seconds <= 60:
-        raise _overflow()
+        raise interval_overflow()
     microseconds = hours * HOUR + minutes * MINUTE + seconds * SECOND + int(rint(fraction * SECOND))
-    if microseconds > _INT64[1]:
-        raise _overflow()
+    if microseconds > INT64[1]:
+        raise interval_overflow()
     return microseconds
-
-
-class _Iso:
-    """The ISO 8601 formats (``DecodeISO8601Interval``): the format with designators, and the
-    alternative format, which has none.
-    """
-
-    def __init__(self, text: str) -> None:
-        if len(text) < 2 or text[0] != "P":
-            raise _BadFormatError
-        self._text = text
-        self._place = 1
-        self._total = _Sum()
-
-    def value(self) -> Interval:
-        """The interval of the whole text."""
-        in_date, has_field = True, False
-        while self._place < len(self._text):
-            if self._accept("T"):
-                in_date, has_field = False, False
-                continue
-            start = self._place
-            whole, fraction = self._number()
-            unit = self._text[self._place : self._place + 1]
-            if unit in (_ISO_DATE if in_date else _ISO_TIME):
-                self._place += 1
-                self._total.add((_ISO_DATE if in_date else _ISO_TIME)[unit], whole, fraction)
-                has_field = True
-            elif unit not in (("", "T", "-") if in_date else ("", ":")) or (has_field and unit in {"-", ":"}):
-                raise _BadFormatError
-            elif in_date:
-                self._date(start, whole, fraction, has_field)
-                in_date = False
-            else:
-                self._time(start, whole, fraction, has_field)
-                break
-        return self._total.value()
-
-    def _date(self, start: int, whole: int, fraction: float, has_field: bool) -> None:
-        """Read as much of ``YYYYMMDD`` or ``YYYY-MM-DD`` as there is."""
-        if self._at_end_of_part() and self._width(start) == 8 and not has_field:
-            sign = -1 if whole < 0 else 1
-            years, rest = divmod(abs(whole), 10000)
-            self._total.add("year", sign * years, 0.0)
-            self._total.add("month", sign * (rest // 100), 0.0)
-            self._total.add("day", sign * (rest % 100), fraction)
-        elif has_field:
-            raise _BadFormatError
-        else:
-            self._total.add("year", whole, fraction)
-            for unit in ("month", "day"):
-                if self._at_end_of_part():
-                    break
-                if not self._accept("-"):
-                    raise _BadFormatError
-                self._total.add(unit, *self._number())
-        if not self._at_end_of_part():
-            raise _BadFormatError
-        self._accept("T")
-
-    def _time(self, start: int, whole: int, fraction: float, has_field: bool) -> None:
-        """Read as much of ``HHMMSS`` or ``HH:MM:SS`` as there is."""
-        if self._place == len(self._text) and self._width(start) == 6 and not has_field:
-            sign = -1 if whole < 0 else 1
-            hours, rest = divmod(abs(whole), 10000)
-            self._total.add("hour", sign * hours, 0.0)
-            self._total.add("minute", sign * (rest // 100), 0.0)
-            self._total.add("second", sign * (rest % 100), 0.0)
-            self._total.add("microsecond", 0, fraction)
-            return
-        if has_field:
-            raise _BadFormatError
-        self._total.add("hour", whole, fraction)
-        for unit in ("minute", "second"):
-            if self._place == len(self._text):
-                return
-            if not self._accept(":"):
-                raise _BadFormatError
-            self._total.add(unit, *self._number())
-        if self._place < len(self._text):
-            raise _BadFormatError
-
-    def _number(self) -> tuple[int, float]:
-        """The integer part and the fraction of a number that C's strtod reads
-        (``ParseISO8601Number``).
-        """
-        match = _ISO_NUMBER.match(self._text, self._place)
-        if match is None:
-            raise _BadFormatError
-        self._place = match.end()
-        digits = match["hexadecimal"] or match["decimal"]
-        value = _c_double(match[0]) if digits else math.inf
-        # C reports a range error for a number that is too small, as for a number that is too large.
-        if digits and (math.isinf(value) or (abs(value) < _LEAST_NORMAL and _NOT_ZERO.search(digits))):
-            raise _BadFormatError
-        if not abs(value) <= _ISO_LIMIT:
-            raise _overflow()
-        return int(value), value - int(value)
-
-    def _accept(self, mark: str) -> bool:
-        if not self._text.startswith(mark, self._place):
-            return False
-        self._place += 1
-        return True
-
-    def _at_end_of_part(self) -> bool:
-        return self._place == len(self._text) or self._text[self._place] == "T"
-
-    def _width(self, start: int) -> int:
-        """The number of digits at the beginning of a number."""
-        start += self._text.startswith("-", start)
-        return len(self._text[start:]) - len(self._text[start:].lstrip("0123456789"))

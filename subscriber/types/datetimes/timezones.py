@@ -23,7 +23,9 @@ from typing import Final
 
 from subscriber.errors import DataException, NotSupportedError
 from subscriber.types.datetimes.calendar import SECOND, UNIX_EPOCH
-from subscriber.types.datetimes.timezone_data import Kind, Zone, zone_of_file, zone_of_specification
+from subscriber.types.datetimes.posix_zone import zone_of_specification
+from subscriber.types.datetimes.timezone_data import Kind, Zone
+from subscriber.types.datetimes.zone_file import zone_of_file
 
 _DAY_SECONDS: Final = 86_400
 _EPOCH: Final = UNIX_EPOCH * _DAY_SECONDS

@@ -3,40 +3,27 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
-from dataclasses import replace
 from itertools import count
-from typing import Any
 
 import pytest
 import sqlalchemy as sa
 
-from subscriber.apply import change_writer
-from subscriber.apply.change_writer import ROWS_AT_A_TIME, ChangeWriter, StatementCache
-from subscriber.apply.conflict import SearchKey
+from subscriber.apply.change_writer import ChangeWriter
 from subscriber.apply.exact import ExactApplier
-from subscriber.apply.regroup import OrderMatters
-from subscriber.apply.walk import Run, steps
+from subscriber.apply.row_parts import ROWS_AT_A_TIME
 from subscriber.catalog import CATALOG, OriginProgress
 from subscriber.errors import (
     ConflictError,
     Stopped,
-    SubscriberError,
     TargetRelationError,
-    TargetUnavailable,
 )
 from subscriber.lsn import LSN
 from subscriber.protocol import messages as m
-from subscriber.protocol.changes import Frame
-from subscriber.targets import Target, TargetTable
-from subscriber.targets.generic.errors import GenericErrors
 from subscriber.targets.generic.target import generic_target
-from subscriber.targets.loader import LoadColumn
-from subscriber.targets.roles.bulk import BulkColumn
 from tests.changes import T, U, delete, insert, update
-from tests.conflicts import AT
 from tests.failures import applied_before
 from tests.frames import frame, relation, transaction, values
+from tests.runs import runs
 
 START, END = LSN(100), LSN(1000)
 pytestmark = pytest.mark.usefixtures("tables")
@@ -235,56 +222,15 @@ def test_a_bad_value_stops_only_its_own_transaction(run):
     assert "in transaction 9," in str(raised.value.context)
 
 
-# The writer itself --------------------------------------------------------------------------------
-
-
-def writer(target: Target, connection: sa.Connection, statements: StatementCache, **options: Any) -> ChangeWriter:
-    return ChangeWriter(target, connection, statements, **options)
-
-
-def runs(made: Frame) -> list[Run]:
-    return [step for step in steps(made) if isinstance(step, Run)]
-
-
-def test_a_statement_is_compiled_once_for_each_shape_of_change(target):
-    statements: StatementCache = {}
-    changes: list[m.Message] = [
-        insert("1", "x", None),
-        insert("2", "y", None),
-        delete("1", None, None),
-        delete("2", None, None),
-    ]
-    for _ in range(2):
-        made = frame([T], changes)
-        with target.begin() as connection:
-            using = writer(target, connection, statements)
-            using.open_frame(made)
-            assert [list(using.write(run)) for run in runs(made)] == [[], []]
-    assert [statement.sql.split()[0] for statement in statements.values()] == ["INSERT", "DELETE"]
-
-
 def test_a_part_of_a_group_is_written_alone(target, rows):
     """The changes of another table come between."""
     made = frame([T, U], [insert("1", "x", None), insert("1", "u", into=2), insert("2", "y", None)])
     first, *_ = runs(made)
     with target.begin() as connection:
-        using = writer(target, connection, {})
+        using = ChangeWriter(target, connection, {})
         using.open_frame(made)
         using.write(first)
     assert [row["a"] for row in rows()] == [1]
-
-
-def test_missing_rows_are_counted_together_without_values_and_one_by_one_with_values(target):
-    made = frame([T], [delete("1", None, None), delete("2", None, None)])
-    (run,) = runs(made)
-    found = {}
-    for shows_values in (False, True):
-        with target.begin() as connection:
-            using = writer(target, connection, {}, show_values=shows_values)
-            using.open_frame(made)
-            found[shows_values] = [(conflict.search, number) for conflict, number in using.write(run, AT)]
-    assert found[False] == [(SearchKey(("a",)), 2)]
-    assert found[True] == [(SearchKey(("a",), ("1",)), 1), (SearchKey(("a",), ("2",)), 1)]
 
 
 def test_a_batch_that_must_end_ends_between_two_parts_of_its_rows(target, rows):
@@ -297,177 +243,11 @@ def test_a_batch_that_must_end_ends_between_two_parts_of_its_rows(target, rows):
 
     made = frame([T], [insert(str(number), "x", None) for number in range(3 * ROWS_AT_A_TIME)])
     with pytest.raises(Stopped), target.begin() as connection:
-        using = writer(target, connection, {}, check=check)
+        using = ChangeWriter(target, connection, {}, check=check)
         using.open_frame(made)
         using.write(runs(made)[0])
     assert next(checks) == 3, "one check for the frame, and one before each part"
     assert rows() == []
-
-
-class RecordedBulk:
-    """A bulk writer that only records what it is asked to write."""
-
-    def __init__(self, least: int | None) -> None:
-        self.least = least
-        self.written: list[tuple[object, ...]] = []
-
-    def least_rows(self, connection: sa.Connection, table: TargetTable, key: Sequence[LoadColumn]) -> int | None:
-        return self.least
-
-    def insert(self, connection: sa.Connection, table: TargetTable, written: Sequence[BulkColumn]) -> int:
-        self.written.append(("insert", as_lists(written)))
-        return len(written[0].values)
-
-    def update(
-        self, connection: sa.Connection, table: TargetTable, key: Sequence[BulkColumn], written: Sequence[BulkColumn]
-    ) -> int:
-        self.written.append(("update", as_lists(key), as_lists(written)))
-        return len(key[0].values)
-
-    def delete(self, connection: sa.Connection, table: TargetTable, key: Sequence[BulkColumn]) -> int:
-        self.written.append(("delete", as_lists(key)))
-        return len(key[0].values) - 1
-
-
-def as_lists(columns: Sequence[BulkColumn]) -> dict[str, list[Any]]:
-    return {one.column.name: one.values.to_pylist() for one in columns}
-
-
-def written_together(target: Target, bulk: RecordedBulk, *changes: m.Message, check: Callable[[], object]) -> bool:
-    target.bulk = bulk
-    with target.begin() as connection:
-        using = writer(target, connection, {}, check=check)
-        made = frame([T], changes)
-        using.open_frame(made)
-        return using.write_together(made.groups[0])
-
-
-@pytest.mark.parametrize(
-    ("change", "expected", "all_found"),
-    [
-        (lambda key: insert(key, m.UNCHANGED, "c"), ("insert", {"a": [1, 2], "b": [None] * 2, "c": ["c"] * 2}), True),
-        (lambda key: update((key, m.UNCHANGED, None)), ("update", {"a": [1, 2]}, {"c": [None] * 2}), True),
-        (lambda key: delete(key, None, None), ("delete", {"a": [1, 2]}), False),
-    ],
-    ids=["insert", "update", "delete"],
-)
-def test_many_rows_are_written_in_bulk_in_parts(target, monkeypatch, change, expected, all_found):
-    """absence_is_typed, C6, C9, C18; bounded_memory: a check before each part"""
-    monkeypatch.setattr(change_writer, "LEAST_IN_BULK", 3)
-    monkeypatch.setattr(change_writer, "BULK_ROWS_AT_A_TIME", 2)
-    checks, bulk = count(), RecordedBulk(3)
-    changes = [change(key) for key in ("1", "2", "3")]
-    assert written_together(target, bulk, *changes, check=lambda: next(checks)) is all_found
-    assert bulk.written[0] == expected
-    assert len(bulk.written) == 2
-    assert next(checks) == 3, "one check for the frame, and one before each part"
-
-
-@pytest.mark.parametrize(("least_asked", "least"), [(4, 1), (1, 4), (1, None)])
-def test_few_rows_are_written_by_single_statements(target, rows, monkeypatch, least_asked, least):
-    monkeypatch.setattr(change_writer, "LEAST_IN_BULK", least_asked)
-    bulk = RecordedBulk(least)
-    assert written_together(target, bulk, *(insert(key, "x", None) for key in ("1", "2", "3")), check=lambda: None)
-    assert bulk.written == []
-    assert [row["a"] for row in rows()] == [1, 2, 3]
-
-
-class RefusingBulk(RecordedBulk):
-    """A bulk writer that inserts a row and then raises an error."""
-
-    def __init__(self, error: SubscriberError) -> None:
-        super().__init__(1)
-        self.error = error
-
-    def insert(self, connection: sa.Connection, table: TargetTable, written: Sequence[BulkColumn]) -> int:
-        super().insert(connection, table, written)
-        connection.execute(sa.insert(table.clause()).values(a=77))
-        raise self.error
-
-
-def written_in_order(
-    target: Target, bulk: RecordedBulk, *changes: m.Message, of: m.Relation, attempt: bool = False
-) -> None:
-    target.bulk = bulk
-    with target.begin() as connection:
-        using = writer(target, connection, {}, check=lambda: None)
-        made = frame([of], changes)
-        using.open_frame(made)
-        if attempt:
-            using.attempt()
-        for run in runs(made):
-            using.write(run)
-
-
-MANY = [insert(str(key), "x", "y") for key in range(change_writer.LEAST_IN_BULK)]
-SHARED = relation("public.same", {"a": "int4", "b": "text", "c": "text"}, ["a"])
-"""A relation of which the target's table has no other columns."""
-
-
-@pytest.fixture
-def same(execute) -> None:
-    execute("CREATE TABLE same (a INTEGER PRIMARY KEY, b TEXT, c TEXT)")
-
-
-@pytest.mark.usefixtures("same")
-def test_a_long_run_of_inserts_is_written_in_bulk(target):
-    bulk = RecordedBulk(1)
-    written_in_order(target, bulk, *MANY, of=SHARED)
-    columns = {"a": [*range(len(MANY))], "b": ["x"] * len(MANY), "c": ["y"] * len(MANY)}
-    assert bulk.written == [("insert", columns)]
-
-
-@pytest.mark.usefixtures("same")
-@pytest.mark.parametrize("changes", [MANY[1:], [update((str(key), "x", "y")) for key in range(len(MANY))]])
-def test_other_runs_are_written_by_single_statements(target, changes):
-    bulk = RecordedBulk(1)
-    written_in_order(target, bulk, *changes, of=SHARED)
-    assert bulk.written == []
-
-
-def test_rows_of_a_table_with_own_columns_are_inserted_one_by_one(target, rows):
-    """A default may read the rows before it."""
-    bulk = RecordedBulk(1)
-    written_in_order(target, bulk, *MANY, of=T)
-    assert bulk.written == []
-    assert len(rows()) == len(MANY)
-
-
-@pytest.mark.usefixtures("same")
-def test_rows_that_cannot_be_inserted_in_bulk_are_inserted_one_by_one(target, rows):
-    """C35: what the bulk write has done is undone"""
-    bulk = RefusingBulk(ConflictError("refused", sqlstate="23505"))
-    written_in_order(target, bulk, *MANY, of=SHARED)
-    assert len(bulk.written) == 1
-    assert [row["a"] for row in rows("same")] == [*range(len(MANY))]
-
-
-@pytest.mark.usefixtures("same")
-@pytest.mark.parametrize("error", [TargetUnavailable("gone"), Stopped("stopped")])
-def test_an_error_that_is_not_of_a_row_ends_the_batch(target, rows, error):
-    with pytest.raises(type(error)):
-        written_in_order(target, RefusingBulk(error), *MANY, of=SHARED)
-    assert rows("same") == []
-
-
-@pytest.mark.usefixtures("same")
-def test_without_savepoints_rows_are_inserted_one_by_one(target, rows, monkeypatch):
-    target.capabilities = replace(target.capabilities, savepoints=False)
-    bulk = RecordedBulk(1)
-    written_in_order(target, bulk, *MANY, of=SHARED)
-    assert bulk.written == []
-    assert len(rows("same")) == len(MANY)
-
-
-@pytest.mark.usefixtures("same")
-def test_an_attempt_needs_no_savepoint_for_a_long_run_of_inserts(target, rows, monkeypatch):
-    target.capabilities = replace(target.capabilities, savepoints=False)
-    bulk = RecordedBulk(1)
-    written_in_order(target, bulk, *MANY, of=SHARED, attempt=True)
-    assert len(bulk.written) == 1
-    with pytest.raises(OrderMatters):
-        written_in_order(target, RefusingBulk(ConflictError("refused")), *MANY, of=SHARED, attempt=True)
-    assert rows("same") == []
 
 
 def test_rows_of_other_origins_are_left_to_the_publishers_order(target, rows, execute):
@@ -479,107 +259,12 @@ def test_rows_of_other_origins_are_left_to_the_publishers_order(target, rows, ex
 
     target.origins = Origins()
     execute("INSERT INTO t (a, b) VALUES (1, 'own'), (2, 'theirs')")
-    assert written_together(target, RecordedBulk(None), update(("1", "new", None)), check=lambda: None)
-    assert not written_together(target, RecordedBulk(None), update(("2", "new", None)), check=lambda: None)
+    written = []
+    for key in ("1", "2"):
+        made = frame([T], [update((key, "new", None))])
+        with target.begin() as connection:
+            using = ChangeWriter(target, connection, {})
+            using.open_frame(made)
+            written.append(using.write_together(made.groups[0]))
+    assert written == [True, False]
     assert [row["b"] for row in rows()] == ["new", "theirs"]
-
-
-# Changes that wait --------------------------------------------------------------------------------
-
-
-class RecordedPipeline:
-    """A pipeline that executes its statements one by one."""
-
-    def __init__(self) -> None:
-        self.sent: list[list[str]] = []
-
-    def execute(self, connection: sa.Connection, statements: Sequence[tuple[str, Sequence[Any]]]) -> Sequence[int]:
-        self.sent.append([sql.split()[0] for sql, _ in statements])
-        with GenericErrors("the target").reporting():
-            return [connection.exec_driver_sql(sql, tuple(row)).rowcount for sql, row in statements]
-
-
-@pytest.fixture
-def pipeline(target) -> RecordedPipeline:
-    target.pipeline = RecordedPipeline()
-    found: RecordedPipeline = target.pipeline
-    return found
-
-
-def write_later(target: Target, *changes: m.Message, flushes: bool = True) -> None:
-    with target.begin() as connection:
-        using = writer(target, connection, {}, check=lambda: None)
-        made = frame([T, U], changes)
-        using.open_frame(made)
-        using.attempt()
-        for run in runs(made):
-            assert using.write(run) == ()
-        if flushes:
-            using.flush()
-            using.flush()
-
-
-def test_changes_wait_and_are_sent_together(target, pipeline, rows):
-    write_later(target, insert("1", "x", None), update(("1", "y", m.UNCHANGED)), insert("2", "x", None), delete("2"))
-    assert pipeline.sent == [["INSERT", "UPDATE", "INSERT", "DELETE"]]
-    assert [(row["a"], row["b"]) for row in rows()] == [(1, "y")]
-
-
-@pytest.mark.parametrize("change", [update(("7", "x", None)), delete("7")])
-def test_a_missing_row_is_found_before_the_frame_ends(target, pipeline, rows, change):
-    """C18: the exact path then records the conflict"""
-    with pytest.raises(OrderMatters):
-        write_later(target, insert("1", "x", None), change, insert("2", "x", None))
-    assert rows() == []
-
-
-def test_changes_that_wait_are_executed_before_an_error_is_raised(target, pipeline, execute):
-    """C37: an error of an earlier change comes first"""
-    execute("DROP TABLE u")
-    with pytest.raises(TargetRelationError):
-        write_later(target, insert("1", "x", None), insert("1", "x", into=2))
-    assert pipeline.sent == [["INSERT"]]
-    with pytest.raises(OrderMatters):
-        write_later(target, delete("7"), insert("1", "x", into=2))
-
-
-def test_a_change_that_fails_is_left_to_the_exact_path(target, pipeline, rows):
-    with pytest.raises(OrderMatters):
-        write_later(target, insert("1", "x", None), insert("1", "x", None))
-    assert rows() == []
-
-
-def test_an_error_that_is_not_of_a_change_is_raised(target, pipeline):
-    pipeline.execute = lambda *_: (_ for _ in ()).throw(TargetUnavailable("gone"))
-    with pytest.raises(TargetUnavailable):
-        write_later(target, insert("1", "x", None))
-
-
-def test_changes_do_not_wait_where_origins_are_compared(target, pipeline, rows):
-    """C19"""
-
-    class Origins:
-        def others(self, connection: sa.Connection) -> sa.ColumnElement[bool]:
-            return sa.false()
-
-    target.origins = Origins()
-    write_later(target, insert("1", "x", None), flushes=False)
-    assert (pipeline.sent, len(rows())) == ([], 1)
-
-
-def test_changes_that_a_trigger_may_suppress_do_not_wait(target, pipeline, rows, monkeypatch):
-    """A row that exists would look like one that is missing."""
-    monkeypatch.setattr(target.writing, "may_suppress", lambda _: True)
-    write_later(target, insert("1", "x", None), flushes=False)
-    assert (pipeline.sent, len(rows())) == ([], 1)
-
-
-def test_changes_that_wait_are_executed_before_a_truncate(target, pipeline, rows):
-    with target.begin() as connection:
-        using = writer(target, connection, {}, check=lambda: None)
-        made = frame([T], [insert("1", "x", None)])
-        using.open_frame(made)
-        using.attempt()
-        using.write(runs(made)[0])
-        using.truncate([T], restart_identity=False)
-    assert (pipeline.sent, rows()) == ([["INSERT"]], [])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from subscriber.apply.conflict import ChangePlace, Conflict, ViolatedKey
-from subscriber.apply.failure import ApplyFailure, as_conflict, violation, with_failure
+from subscriber.apply.failure import ApplyFailure, as_conflict, failing_at, placed, violation, with_failure
 from subscriber.catalog import ConflictKind
 from subscriber.errors import ConflictError, SubscriberError, TargetRelationError, TargetUnavailable
 from subscriber.lsn import LSN
@@ -70,3 +70,25 @@ def test_a_conflict_has_postgresqls_message_and_names_its_key():
 def test_the_targets_detail_stays_where_nothing_else_is_known():
     error = as_conflict(ConflictError("UNIQUE constraint failed", detail="Key (a) already exists."), CONFLICT)
     assert error.detail == "Key (a) already exists."
+
+
+def test_an_error_gets_its_place_in_the_stream():
+    """C37"""
+    error = placed(ConflictError("refused", column="a"), "pg_1", "I", 731, LSN(192), relation="public.t")
+    assert error.lsn == 192
+    assert str(error.context) == (
+        'processing remote data for replication origin "pg_1" during message type "INSERT" for replication target'
+        ' relation "public.t" column "a" in transaction 731, finished at 0/C0'
+    )
+
+
+def test_the_errors_of_a_block_get_its_place():
+    with pytest.raises(ConflictError) as raised, failing_at("pg_1", "P", 9, LSN(192)):
+        raise ConflictError("refused")
+    assert 'during message type "PREPARE" in transaction 9' in str(raised.value.context)
+    assert raised.value.__cause__ is None
+
+
+def test_a_transient_error_gets_no_place():
+    error = TargetUnavailable("away")
+    assert placed(error, "pg_1", "I", 731, LSN(192)) is error

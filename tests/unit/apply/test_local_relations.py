@@ -1,11 +1,11 @@
-from __future__ import annotations
+"""A relation is found with its table's columns, once in a batch."""
 
-from dataclasses import replace
+from __future__ import annotations
 
 import pytest
 
 from subscriber.apply.local_relations import RelationMap
-from subscriber.errors import ColumnsToAdd, TargetRelationError
+from subscriber.errors import TargetRelationError
 from subscriber.schema.relation_names import parse_names
 from tests.frames import relation
 
@@ -34,27 +34,6 @@ def test_columns_match_by_name_whatever_their_order(execute, open_relation):
     assert [column.name for column in open_relation(relation("public.t", AB)).columns] == ["a", "b"]
 
 
-def test_a_missing_table_is_named(open_relation):
-    """C3"""
-    error = refused(open_relation, relation("public.t", AB))
-    assert error.message == 'logical replication target relation "public.t" does not exist'
-    assert error.sqlstate == "55000"
-
-
-def test_a_table_of_another_spelling_is_another_table(execute, open_relation):
-    """C1: names are compared exactly, although SQLite ignores case."""
-    execute('CREATE TABLE "T" (a INT, b TEXT)')
-    assert "does not exist" in refused(open_relation, relation("public.t", AB)).message
-
-
-def test_a_view_cannot_be_a_target(execute, open_relation):
-    """C3"""
-    execute("CREATE VIEW t AS SELECT 1 AS a, '' AS b")
-    error = refused(open_relation, relation("public.t", AB))
-    assert error.message == 'cannot use relation "public.t" as logical replication target'
-    assert error.detail == "This operation is not supported for views."
-
-
 def test_one_missing_column_is_named(execute, open_relation):
     """C3"""
     execute("CREATE TABLE t (a INT)")
@@ -67,18 +46,6 @@ def test_missing_columns_are_named_in_remote_order_before_generated_ones(execute
     execute("CREATE TABLE t (b TEXT, g INT GENERATED ALWAYS AS (1))")
     message = refused(open_relation, relation("public.t", {"z": "int4", "g": "int4", "b": "text", "a": "int4"})).message
     assert message == 'logical replication target relation "public.t" is missing replicated columns: "z", "a"'
-
-
-def test_missing_columns_are_named_with_both_shapes_and_what_to_run(execute, open_relation):
-    """C3: the message is PostgreSQL's, the hint is not. SQLite has no place for b beside B."""
-    execute('CREATE TABLE "s.t" (a INTEGER, "B" TEXT)')
-    error = refused(open_relation, relation("s.t", {"a": "int4", "b": "text", "m": "text", "n": "numeric"}))
-    assert error.detail == ("The publisher has (a integer, b text, m text, n numeric), the target (a INTEGER, B TEXT).")
-    assert error.hint == (
-        'Use ALTER TABLE main."s.t" ADD COLUMN m TEXT; ALTER TABLE main."s.t" ADD COLUMN n NUMERIC_TEXT in the target,'
-        ' or ALTER SUBSCRIPTION ... SET (schema_changes = \'add_columns\'). SQLite treats "b" and "B" as the same name, and'
-        ' PostgreSQL does not: rename the target\'s column to "b", or publish the table without one of them.'
-    )
 
 
 @pytest.mark.parametrize("kind", ["STORED", "VIRTUAL"])
@@ -105,24 +72,6 @@ def test_a_relation_is_looked_up_once_for_each_shape(execute, target):
         one = relations.open(relation("public.t", AB))
         assert relations.open(relation("public.t", AB)) is one
         assert relations.open(relation("public.t", {"a": "int4"})).columns != one.columns
-
-
-def test_another_schema_is_a_dotted_name_or_an_attached_database(execute, target, open_relation, tmp_path):
-    execute('CREATE TABLE "sales.t" (a INT, b TEXT)')
-    assert open_relation(relation("sales.t", AB)).table.name == "sales.t"
-    with target.engine.connect() as connection:
-        connection.exec_driver_sql("SELECT 1")
-        connection.rollback()
-        connection.connection.driver_connection.execute(f"ATTACH '{tmp_path / 'other.db'}' AS archive")
-        connection.exec_driver_sql("CREATE TABLE archive.t (a INT, b TEXT)")
-        found = RelationMap(target, connection).open(relation("archive.t", AB)).table
-        assert (found.schema, found.name) == ("archive", "t")
-        connection.rollback()
-
-
-def test_the_publishers_schema_main_is_not_the_database_itself(execute, open_relation):
-    execute("CREATE TABLE t (a INT, b TEXT)")
-    assert "does not exist" in refused(open_relation, relation("main.t", AB)).message
 
 
 # names of the target ------------------------------------------------------------------------------
@@ -161,7 +110,7 @@ def test_errors_name_the_targets_relation(execute, target, made, message):
     assert (raised.value.message, raised.value.relation) == (message, "archive.u")
 
 
-# columns that are added ---------------------------------------------------------------------------
+# changes that are ignored -------------------------------------------------------------------------
 
 
 def test_a_relation_whose_changes_are_ignored_is_looked_up_as_postgresql_does(execute, target):
@@ -184,29 +133,6 @@ def test_a_relation_whose_changes_are_ignored_gets_no_columns(execute, target):
     with target.begin() as connection:
         RelationMap(target, connection, add_columns=True).look_up(relation("public.t", AB))
     assert execute("SELECT name FROM pragma_table_info('t')") == [("a",)]
-
-
-def test_a_column_that_the_target_refuses_stops_with_the_reason(execute, target):
-    """SQLite tells names apart by more than their case; PostgreSQL does not."""
-    execute("CREATE TABLE t (a INT, B TEXT)")
-    with target.begin() as connection, pytest.raises(TargetRelationError) as raised:
-        RelationMap(target, connection, add_columns=True).open(relation("public.t", AB))
-    error = raised.value
-    assert 'missing replicated column: "b"' in error.message
-    assert str(error.detail).startswith("They could not be added: SQLite refused a statement")
-    assert "schema_changes" not in str(error.hint)
-
-
-def test_where_ddl_commits_a_table_is_altered_in_a_separate_transaction(execute, target, monkeypatch):
-    """MariaDB's way, without one: what the batch has done so far must not be committed."""
-    monkeypatch.setattr(target, "capabilities", replace(target.capabilities, transactional_ddl=False))
-    execute("CREATE TABLE t (a INT)")
-    with target.begin() as connection:
-        with pytest.raises(ColumnsToAdd) as raised:
-            RelationMap(target, connection, add_columns=True).open(relation("public.t", AB))
-        assert raised.value.shape == relation("public.t", AB)
-        local = RelationMap(target, connection, add_columns=True, alone=True).open(relation("public.t", AB))
-    assert [column.name for column in local.columns] == ["a", "b"]
 
 
 def test_a_table_of_the_catalog_cannot_be_a_target(execute, target, open_relation):

@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
+from subscriber.apply.bind import bind_rows
 from subscriber.apply.exact import ExactApplier
 from subscriber.apply.execute import DriverCursor
 from subscriber.apply.identity import row_identity
 from subscriber.apply.local_relations import RelationMap
 from subscriber.apply.search import RowSearch
-from subscriber.apply.statements import bind_rows, build_statement
+from subscriber.apply.statements import build_statement
 from subscriber.catalog import CATALOG, OriginProgress
 from subscriber.errors import ConflictError, TargetRelationError
 from subscriber.lsn import LSN

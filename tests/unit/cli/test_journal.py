@@ -7,8 +7,8 @@ import shutil
 
 import pytest
 
+from subscriber.journal.local_storage import LocalStorage
 from subscriber.journal.retention import list_consumers
-from subscriber.journal.storage import LocalStorage
 from subscriber.protocol import messages as m
 from tests.frames import relation, transaction, values
 from tests.journals import consumer, passed

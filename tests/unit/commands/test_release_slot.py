@@ -15,8 +15,8 @@ from subscriber.commands.release_slot import (
 )
 from subscriber.errors import ProgressConflict
 from subscriber.journal.control import CONTROL_FILE
+from subscriber.journal.local_storage import LocalStorage
 from subscriber.journal.retention import Consumer, list_consumers, write_consumer
-from subscriber.journal.storage import LocalStorage
 from subscriber.lsn import LSN
 from subscriber.positions.consumers import apply_consumer, sync_consumer
 from tests.streams import SYSTEM

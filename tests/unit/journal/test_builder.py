@@ -13,16 +13,16 @@ import pytest
 
 from subscriber.errors import JournalUnavailable, ProtocolError
 from subscriber.journal.builder import FINISH_KEY, RELATIONS_KEY, SEGMENT_SCHEMA, SegmentBuilder
+from subscriber.journal.local_storage import LocalStorage
 from subscriber.journal.segment import Kind
-from subscriber.journal.storage import LocalStorage
 from subscriber.lsn import LSN
 from subscriber.protocol import messages as m
 from subscriber.protocol.decode import decode
 from subscriber.protocol.encode import encode
+from tests.armed import armed
 from tests.frames import relation, transaction, values
 from tests.journals import T, insert
 from tests.streams import frame
-from tests.unit.journal.test_storage import armed
 
 U = relation("public.u", {"a": "int4", "b": "text"}, key=["a"], oid=20000)
 XID = 700

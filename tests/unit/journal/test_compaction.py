@@ -13,14 +13,15 @@ import pytest
 from subscriber import failpoints
 from subscriber.journal.compaction import LEAST_RUN, LONGEST_RUN, entries_to_merge
 from subscriber.journal.control import Control
+from subscriber.journal.local_storage import LocalStorage
 from subscriber.journal.reader import JournalReader
 from subscriber.journal.segment import Entry, Kind, Segment, journal_entries
-from subscriber.journal.storage import LocalStorage, open_storage
+from subscriber.journal.storage import open_storage
 from subscriber.journal.writer import JournalWriter
 from subscriber.lsn import LSN, MAX_LSN
+from tests.armed import armed
 from tests.frames import relation, transaction
 from tests.journals import T, consumer, insert, keys_of, passed, prepare, publish, read, segment_files, writing
-from tests.unit.journal.test_storage import armed
 
 MANY = 2 * LEAST_RUN
 

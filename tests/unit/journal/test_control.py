@@ -9,7 +9,7 @@ import pytest
 
 from subscriber.errors import JournalCorrupt, JournalGap
 from subscriber.journal.control import CONTROL_FILE, Control, check_identity, read_control, write_control
-from subscriber.journal.storage import LocalStorage
+from subscriber.journal.local_storage import LocalStorage
 from subscriber.lsn import LSN
 
 CONTROL = Control("7300", "s", begin=LSN(0x100), received=LSN(0x1_0000_0300), end=LSN(0x200), timeline=3)

@@ -16,8 +16,9 @@ import pytest
 
 from subscriber.errors import JournalUnavailable
 from subscriber.journal.control import read_control
+from subscriber.journal.local_storage import RESERVE_BYTES, RESERVE_FILE, LocalStorage
 from subscriber.journal.retention import read_consumer
-from subscriber.journal.storage import RESERVE_BYTES, RESERVE_FILE, LocalStorage, is_out_of_space
+from subscriber.journal.storage_files import is_out_of_space
 from subscriber.lsn import LSN
 from subscriber.positions.consumers import JournalConsumers
 from tests.crash.conftest import small_file_system

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from subscriber.journal.listing import Listing
+from subscriber.journal.local_storage import LocalStorage
 from subscriber.journal.segment import Kind, Segment, group_entries
-from subscriber.journal.storage import LocalStorage
 from subscriber.lsn import LSN
 
 NS = 1_000_000_000

@@ -1,8 +1,8 @@
 from __future__ import annotations
 
 from subscriber.journal.control import read_control, write_control
+from subscriber.journal.local_storage import LocalStorage
 from subscriber.journal.positions import journal_positions, watched_positions
-from subscriber.journal.storage import LocalStorage
 from subscriber.lsn import LSN
 from tests.frames import transaction
 from tests.journals import BEGIN, T, insert, publish, writing

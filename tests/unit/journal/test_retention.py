@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from subscriber.journal.local_storage import LocalStorage
 from subscriber.journal.retention import (
     ConsumerPosition,
     consumer_files,
@@ -16,7 +17,6 @@ from subscriber.journal.retention import (
     without_kept,
 )
 from subscriber.journal.segment import Entry, Kind, Segment
-from subscriber.journal.storage import LocalStorage
 from subscriber.lsn import INVALID_LSN, LSN
 from tests.journals import consumer, passed
 

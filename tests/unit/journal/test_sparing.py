@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from subscriber.journal.positions import watched_positions
+from subscriber.journal.remote_storage import RemoteStorage
 from subscriber.journal.sparing import REMOTE_SECONDS, Sparing
-from subscriber.journal.storage import RemoteStorage, open_storage
+from subscriber.journal.storage import open_storage
 from subscriber.journal.writer import JournalWriter
 from tests.frames import transaction
 from tests.journals import T, consumer, insert, passed, publish, writing

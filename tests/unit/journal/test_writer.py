@@ -13,12 +13,15 @@ import pytest
 
 from subscriber.errors import JournalGap, JournalUnavailable, ProtocolError, SlotInUse
 from subscriber.journal.control import CONTROL_FILE, read_control
+from subscriber.journal.local_storage import LocalStorage
 from subscriber.journal.reader import JournalReader
+from subscriber.journal.remote_storage import RemoteStorage
 from subscriber.journal.retention import list_consumers
 from subscriber.journal.segment import journal_entries
-from subscriber.journal.storage import LocalStorage, RemoteStorage, open_storage
+from subscriber.journal.storage import open_storage
 from subscriber.lsn import LSN
 from subscriber.protocol import messages as m
+from tests.armed import armed
 from tests.frames import transaction
 from tests.journals import (
     T,
@@ -35,7 +38,6 @@ from tests.journals import (
     three_transactions,
     writing,
 )
-from tests.unit.journal.test_storage import armed
 from tests.waits import wait_until
 
 

@@ -15,7 +15,7 @@ from pyspark.sql.streaming.datasource import ReadMaxBytes
 
 from subscriber.errors import JournalCorrupt, ProtocolError
 from subscriber.journal.control import read_control, write_control
-from subscriber.journal.storage import LocalStorage
+from subscriber.journal.local_storage import LocalStorage
 from subscriber.lsn import LSN
 from subscriber.pipeline import frame_source
 from subscriber.pipeline.frame_source import FRAME_SCHEMA, FrameSource, FrameStreamReader, as_option, encode_frames

@@ -24,8 +24,8 @@ from subscriber.errors import (
     SubscriberError,
     UnsupportedValue,
 )
+from subscriber.journal.local_storage import LocalStorage
 from subscriber.journal.reader import JournalReader
-from subscriber.journal.storage import LocalStorage
 from subscriber.lsn import LSN
 from subscriber.pipeline import frame_source
 from subscriber.pipeline import tail as tail_module
@@ -366,7 +366,7 @@ def test_a_wait_ends_when_the_batch_is_to_end(failing, target):
 
 def test_a_batch_that_is_to_end_is_rolled_back_with_the_transactions_before(applier, target, tmp_path, monkeypatch):
     """Those would be committed only where a change could not be applied; here time is short."""
-    monkeypatch.setattr("subscriber.apply.change_writer.ROWS_AT_A_TIME", 2)
+    monkeypatch.setattr("subscriber.apply.row_parts.ROWS_AT_A_TIME", 2)
 
     def read() -> Iterator[Frame]:
         yield frame([T], transaction(0x200, insert(1)))
@@ -380,8 +380,8 @@ def test_a_batch_that_is_to_end_is_rolled_back_with_the_transactions_before(appl
 
 def test_a_batch_ends_between_a_few_rows_of_one_run_too(applier, target, monkeypatch):
     """A frame has thousands of rows, and some targets take a minute for them."""
-    monkeypatch.setattr("subscriber.apply.change_writer.ROWS_AT_A_TIME", 2)
-    monkeypatch.setattr("subscriber.apply.change_writer.BULK_ROWS_AT_A_TIME", 2)
+    monkeypatch.setattr("subscriber.apply.row_parts.ROWS_AT_A_TIME", 2)
+    monkeypatch.setattr("subscriber.apply.bulk_writer.BULK_ROWS_AT_A_TIME", 2)
     checks = iter(range(100))
     check = applier.interruption.check
 
@@ -590,22 +590,27 @@ def test_a_micro_batch_of_spark_waits_for_the_bound(stream, target, bound, expec
     settles(target, ([1, 2, 3], 0x400))
 
 
+def applying(applier: ExactApplier, batch: Any, journal: Path, **options: Any) -> threading.Thread:
+    """A thread that gives the batch to a sink."""
+    sink = BatchSink(
+        applier,
+        journal.parent,
+        LSN(0x100),
+        lambda _result: None,
+        lambda _batch: batch.rows(),
+        reader_of(journal),
+        **options,
+    )
+    return threading.Thread(target=sink, args=(batch, 0), daemon=True)
+
+
 def test_what_spark_has_planned_beyond_the_bound_is_divided_at_the_bound(applier, target, tmp_path):
     """commit_order: the rest of the micro-batch follows when the bound is gone."""
     journal = tmp_path / "journal"
     three_large_transactions(journal)
     batch: Any = Batch(journal, "0/400", tmp_path)
     bound = ApplyBound(LSN(0x310))
-    sink = BatchSink(
-        applier,
-        tmp_path,
-        LSN(0x100),
-        lambda _result: None,
-        lambda _batch: batch.rows(),
-        reader_of(journal),
-        bound=bound,
-    )
-    thread = threading.Thread(target=sink, args=(batch, 0), daemon=True)
+    thread = applying(applier, batch, journal, bound=bound)
     thread.start()
     settles(target, ([1, 2], 0x300))
     assert (batch.read, batch.open) == (0, 0), "no job of Spark is open while it waits"
@@ -622,16 +627,7 @@ def test_a_run_of_transactions_is_divided_at_the_bound(applier, target, tmp_path
         publish(opened, 0x400, together)
     batch: Any = Batch(journal, "0/400", tmp_path)
     bound = ApplyBound(LSN(0x310))
-    sink = BatchSink(
-        applier,
-        tmp_path,
-        LSN(0x100),
-        lambda _result: None,
-        lambda _batch: batch.rows(),
-        reader_of(journal),
-        bound=bound,
-    )
-    thread = threading.Thread(target=sink, args=(batch, 0), daemon=True)
+    thread = applying(applier, batch, journal, bound=bound)
     thread.start()
     settles(target, ([1, 2], 0x310))
     bound.position = None
@@ -645,17 +641,7 @@ def test_a_batch_that_has_got_its_turn_asks_for_the_bound_again(applier, target,
     three_transactions(journal)
     batch: Any = Batch(journal, "0/400", tmp_path)
     bound, turn = ApplyBound(), threading.Lock()
-    sink = BatchSink(
-        applier,
-        tmp_path,
-        LSN(0x100),
-        lambda _result: None,
-        lambda _batch: batch.rows(),
-        reader_of(journal),
-        turn=turn,
-        bound=bound,
-    )
-    thread = threading.Thread(target=sink, args=(batch, 0), daemon=True)
+    thread = applying(applier, batch, journal, turn=turn, bound=bound)
     with turn:
         thread.start()
         time.sleep(0.1)

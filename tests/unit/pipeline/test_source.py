@@ -9,9 +9,10 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes
 
 from subscriber.errors import JournalGap
-from subscriber.journal.reader import ROW_SCHEMA, Finish, Reading, read_finish
+from subscriber.journal.local_storage import LocalStorage
+from subscriber.journal.message_rows import ROW_SCHEMA, Finish, read_finish
+from subscriber.journal.reader import Reading
 from subscriber.journal.segment import Kind, Segment, journal_entries
-from subscriber.journal.storage import LocalStorage
 from subscriber.lsn import LSN
 from subscriber.pipeline import source
 from subscriber.pipeline.source import PgoutputSource, PgoutputStreamReader, group_readings

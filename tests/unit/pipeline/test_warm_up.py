@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from subscriber.journal.local_storage import LocalStorage
 from subscriber.journal.reader import JournalReader
-from subscriber.journal.storage import LocalStorage
 from subscriber.lsn import LSN
 from subscriber.pipeline import warm_up as module
 from subscriber.pipeline.spark import Spark

@@ -9,8 +9,9 @@ import pytest
 from subscriber.catalog import Subscription
 from subscriber.catalog.subscription_options import SubscriptionOptions
 from subscriber.errors import JournalUnavailable
+from subscriber.journal.local_storage import LocalStorage
 from subscriber.journal.retention import Consumer, list_consumers, read_consumer
-from subscriber.journal.storage import LocalStorage, open_storage
+from subscriber.journal.storage import open_storage
 from subscriber.lsn import INVALID_LSN, LSN
 from subscriber.positions.consumers import (
     JournalConsumers,

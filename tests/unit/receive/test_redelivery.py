@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from subscriber.journal.local_storage import LocalStorage
 from subscriber.journal.reader import JournalReader
-from subscriber.journal.storage import LocalStorage
 from subscriber.lsn import LSN
 from subscriber.protocol import messages as m
 from subscriber.receive.walreceiver import WalReceiver

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from subscriber.errors import BinaryFormNotRead, ProtocolError, PublisherUnavailable
-from subscriber.journal.reader import JournalReader, read_finish, read_rows
+from subscriber.journal.local_storage import LocalStorage
+from subscriber.journal.message_rows import read_finish, read_rows
+from subscriber.journal.reader import JournalReader
 from subscriber.journal.segment import Kind, journal_entries
-from subscriber.journal.storage import LocalStorage
 from subscriber.lsn import INVALID_LSN, LSN, MAX_LSN
 from subscriber.protocol import messages as m
 from subscriber.protocol.decode import decode

@@ -10,8 +10,8 @@ import pytest
 from subscriber import catalog
 from subscriber.catalog import ReleasedSlot
 from subscriber.journal.control import CONTROL_FILE
+from subscriber.journal.local_storage import LocalStorage
 from subscriber.journal.retention import Consumer, list_consumers, write_consumer
-from subscriber.journal.storage import LocalStorage
 from subscriber.lsn import LSN
 from subscriber.runtime.consumer_collection import ConsumerCollection
 from subscriber.settings import Settings

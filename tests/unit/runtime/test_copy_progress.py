@@ -9,7 +9,7 @@ import pytest
 
 from subscriber.catalog import RelationState, SubscriptionRelation
 from subscriber.errors import JournalUnavailable
-from subscriber.journal.storage import LocalStorage
+from subscriber.journal.local_storage import LocalStorage
 from subscriber.pipeline.copy import CopyProgress
 from subscriber.runtime.copy_progress import Copies, copies_file, read_copies
 

@@ -9,8 +9,8 @@ import pytest
 
 from subscriber.catalog import RelationState
 from subscriber.errors import TargetUnavailable
+from subscriber.journal.local_storage import LocalStorage
 from subscriber.journal.retention import read_consumer
-from subscriber.journal.storage import LocalStorage
 from subscriber.lsn import INVALID_LSN, LSN
 from subscriber.positions.consumers import JournalConsumers, sync_consumer
 from subscriber.runtime.kept_journal import KeptJournal

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
-
 import pytest
 
 from subscriber import catalog
-from subscriber.journal.reader import oldest_commit
-from subscriber.journal.storage import LocalStorage
 from subscriber.lsn import INVALID_LSN, LSN
 from subscriber.publisher.publisher import Slot
 from subscriber.runtime import read_status
@@ -16,7 +12,7 @@ from subscriber.runtime.read_status import _lag, subscription_statuses
 from subscriber.runtime.subscription_status import SubscriptionStatus
 from subscriber.settings import Settings
 from tests.frames import transaction
-from tests.journals import T, commit_prepared, insert, prepare, publish, rollback_prepared, writing
+from tests.journals import T, insert, publish, writing
 from tests.subscriptions import create_subscription
 
 
@@ -33,26 +29,6 @@ def test_a_lag_behind_a_publisher_that_is_away_or_was_restored_is_not_known():
 def test_the_lag_of_a_slot_that_no_run_has_taken_over_is_not_known():
     """It used to be the publisher's whole WAL since it was made."""
     assert _lag(LSN(100), INVALID_LSN, INVALID_LSN, waiting=False) is None
-
-
-def test_the_oldest_commit_after_a_position_is_found_whatever_its_entry(tmp_path):
-    """A run of transactions of which one is applied, a prepared one that waits, one that was rolled
-    back, one that was committed
-    """
-    with writing(tmp_path) as journal:
-        first = transaction(0x200, T, insert(1), timestamp=5)
-        publish(journal, 0x300, [*first, *transaction(0x300, insert(2), timestamp=6)])
-        publish(journal, 0x380, prepare(0x380, T, insert(3), xid=7), kind="p", xid=7)
-        publish(journal, 0x390, prepare(0x390, T, insert(4), xid=8, gid="h"), kind="p", xid=8)
-        publish(journal, 0x3A0, rollback_prepared(0x3A0, xid=8, gid="h"), kind="r", xid=8)
-        publish(journal, 0x400, commit_prepared(0x400, xid=7), kind="k", xid=7)
-    storage = LocalStorage(tmp_path)
-
-    def after(lsn: int) -> int | None:
-        found = oldest_commit(storage, LSN(lsn))
-        return None if found is None else (found - datetime(2000, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
-
-    assert [after(lsn) for lsn in (0x100, 0x200, 0x300, 0x380, 0x400)] == [5, 6, 9, 9, None]
 
 
 @pytest.fixture

@@ -9,9 +9,8 @@ import pytest
 
 from subscriber.errors import PublisherUnavailable
 from subscriber.runtime.receiver_handle import ReceiverProcess
-from subscriber.runtime.receiver_process import Assignment
 from subscriber.runtime.spare_receiver import SpareReceiver
-from tests.subscriptions import NOWHERE
+from tests.assignments import assignment_to_nowhere
 from tests.waits import PATIENCE, wait_until
 
 
@@ -23,21 +22,7 @@ def told() -> threading.Event:
 
 @pytest.fixture
 def receiver(tmp_path, told) -> Iterator[ReceiverProcess]:
-    assignment = Assignment(
-        subscription="s",
-        conninfo=NOWHERE,
-        slot="s",
-        publications=("p",),
-        streaming="off",
-        two_phase=False,
-        binary=False,
-        origin="any",
-        system_identifier="1",
-        journal=str(tmp_path / "journal"),
-        applied_lsn=1,
-        messages=False,
-    )
-    process = ReceiverProcess(assignment, SpareReceiver().take(), told.set)
+    process = ReceiverProcess(assignment_to_nowhere(tmp_path), SpareReceiver().take(), told.set)
     yield process
     process.stop()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from subscriber.runtime.receiver_process import Assignment
+from tests.assignments import assignment_to_nowhere
 
 
 def process() -> subprocess.Popen[str]:
@@ -23,26 +23,12 @@ def test_a_receiver_whose_supervisor_was_killed_ends_without_a_traceback(tmp_pat
     """A soak test found it: a receiver that reported its state just then left a traceback in
     the log.
     """
-    assignment = Assignment(
-        subscription="s",
-        conninfo="host=127.0.0.1 port=1 dbname=nowhere",
-        slot="s",
-        publications=("p",),
-        streaming="off",
-        two_phase=False,
-        binary=False,
-        origin="any",
-        system_identifier="1",
-        journal=str(tmp_path / "journal"),
-        applied_lsn=1,
-        messages=False,
-    )
     receiver = process()
     assert receiver.stdout is not None
     assert receiver.stdin is not None
     assert receiver.stderr is not None
     receiver.stdout.close()
-    receiver.stdin.write(assignment.to_json() + "\n")
+    receiver.stdin.write(assignment_to_nowhere(tmp_path).to_json() + "\n")
     receiver.stdin.close()
     with receiver.stderr as said:
         assert said.read() == ""

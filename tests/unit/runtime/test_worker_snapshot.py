@@ -11,22 +11,12 @@ from subscriber.catalog import RelationState, SubscriptionRelation, TableStates
 from subscriber.errors import ConflictError, PublisherUnavailable, TargetUnavailable
 from subscriber.lsn import LSN
 from subscriber.runtime.attempts import FailedAttempts
-from subscriber.runtime.copy_progress import CopyStatus
 from subscriber.runtime.worker_snapshot import PATIENT_FAILURES, WorkerSnapshot
+from tests.copy_statuses import COPY
 from tests.subscriptions import SUBSCRIPTION
 
 STREAMING = WorkerSnapshot(SUBSCRIPTION, receives=True, applies=True)
 CONFLICT = ConflictError("duplicate key")
-COPY = CopyStatus(
-    schema="public",
-    name="t",
-    rows=1,
-    bytes=2,
-    estimated_rows=3,
-    estimated_bytes=4,
-    rows_per_second=5.0,
-    started_at="2026-01-02T03:04:05Z",
-)
 
 
 def changed(changes: dict[str, Any]) -> WorkerSnapshot:

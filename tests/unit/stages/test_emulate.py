@@ -7,8 +7,8 @@ import pytest
 from subscriber.apply.exact import ExactApplier
 from subscriber.catalog import CATALOG, OriginProgress
 from subscriber.errors import ConflictError, JournalGap
+from subscriber.journal.local_storage import LocalStorage
 from subscriber.journal.reader import JournalReader
-from subscriber.journal.storage import LocalStorage
 from subscriber.lsn import LSN
 from subscriber.publication.definition import Publication
 from subscriber.publication.publishing import Publishing

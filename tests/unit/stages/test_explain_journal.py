@@ -8,8 +8,8 @@ from dataclasses import asdict
 import pytest
 
 from subscriber.errors import JournalGap, SubscriberError
+from subscriber.journal.local_storage import LocalStorage
 from subscriber.journal.reader import JournalReader
-from subscriber.journal.storage import LocalStorage
 from subscriber.lsn import LSN
 from subscriber.protocol import messages as m
 from subscriber.publication.definition import Publication

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from subscriber.errors import OutputPluginError
+from subscriber.journal.local_storage import LocalStorage
 from subscriber.journal.reader import JournalReader
-from subscriber.journal.storage import LocalStorage
 from subscriber.output_plugin import (
     Column,
     LogicalDecoding,

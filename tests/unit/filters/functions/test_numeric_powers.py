@@ -5,11 +5,8 @@ from __future__ import annotations
 from decimal import Decimal
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from subscriber.errors import DataException
-from subscriber.filters.functions import numeric_powers
 from subscriber.filters.functions.function_table import Context
 from subscriber.types.numeric import numeric_out
 from tests.filter_expressions import implementation
@@ -38,8 +35,6 @@ def computed(name: str, *arguments: str | int, version: int = 180000) -> str:
         ("power", ("NaN", "0"), "1"),
         ("power", ("-Infinity", "3"), "-Infinity"),
         ("power", ("-0.5", "27"), "-0.000000007450580596923828"),
-        ("width_bucket", ("5.35", "0.024", "10.06", 5), "3"),
-        ("width_bucket", ("-1", "10", "0", 5), "6"),
     ],
 )
 def test_the_digits_are_the_servers(name, arguments, expected):
@@ -60,26 +55,9 @@ def test_whole_powers_had_sixteen_decimals_before_16():
         ("power", ("-1", "0.5"), "2201F"),
         ("power", ("10", "1000000"), "22003"),
         ("exp", ("6000",), "22003"),
-        ("width_bucket", ("1", "2", "2", 5), "2201G"),
-        ("width_bucket", ("1", "2", "3", 0), "2201G"),
     ],
 )
 def test_what_has_no_result_has_the_servers_sqlstate(name, arguments, sqlstate):
     with pytest.raises(DataException) as caught:
         computed(name, *arguments)
     assert caught.value.sqlstate == sqlstate
-
-
-@given(
-    left=st.integers(-(10**80), 10**80),
-    right=st.integers(-(10**80), 10**80),
-    scales=st.tuples(st.integers(0, 90), st.integers(0, 90), st.integers(0, 60)),
-)
-def test_a_product_that_is_cut_differs_from_the_exact_one_by_a_unit_at_most(left, right, scales):
-    """And has the scale that was asked for."""
-    one, other = numeric_powers._Number(left, scales[0]), numeric_powers._Number(right, scales[1])
-    product = numeric_powers._product(one, other, scales[2])
-    exact = left * right
-    shift = scales[0] + scales[1] - scales[2]
-    assert product.scale == scales[2]
-    assert abs(product.units * 10 ** max(shift, 0) - exact * 10 ** max(-shift, 0)) <= 10 ** max(shift, 0)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from subscriber.errors import DataException, NotSupportedError
 from subscriber.types import form_of
-from subscriber.types.datetimes.timezone_data import zone_of_specification
+from subscriber.types.datetimes.posix_zone import zone_of_specification
 from subscriber.types.datetimes.timezones import time_zone
 from tests.filter_expressions import implementation
 

@@ -15,10 +15,10 @@ from subscriber.catalog import RelationState, Subscription, SubscriptionRelation
 from subscriber.errors import PublisherUnavailable
 from subscriber.lsn import LSN
 from subscriber.runtime.attempts import FailedAttempts
-from subscriber.runtime.copy_progress import CopyStatus
 from subscriber.runtime.worker_snapshot import WorkerSnapshot
 from subscriber.scenario.nodes.engine import Engine, _Wait
 from subscriber.settings import Settings
+from tests.copy_statuses import COPY
 from tests.subscriptions import SUBSCRIPTION
 
 READY = SubscriptionRelation("public", "t", RelationState.READY, None)
@@ -37,16 +37,6 @@ STREAMING = WorkerSnapshot(
 """A worker that has done all there is to do."""
 BEHIND = replace(STREAMING, applied=LSN(50))
 FAILED = PublisherUnavailable("no connection")
-COPY = CopyStatus(
-    schema="public",
-    name="t",
-    rows=1,
-    bytes=2,
-    estimated_rows=3,
-    estimated_bytes=4,
-    rows_per_second=5.0,
-    started_at="2026-01-02T03:04:05Z",
-)
 
 
 class Publisher:

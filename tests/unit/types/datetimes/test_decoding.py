@@ -8,7 +8,8 @@ import pytest
 
 from subscriber.errors import DataException, NotSupportedError
 from subscriber.types.datetimes.calendar import HOUR, MINUTE, SECOND, day_number
-from subscriber.types.datetimes.decoding import BadFormat, Moment, decode_datetime, decode_time
+from subscriber.types.datetimes.decoding import Moment, decode_datetime, decode_time
+from subscriber.types.datetimes.field_numbers import BadFormat
 
 ROOM = 153
 
