@@ -10,6 +10,11 @@ from subscriber.verify.row_digests import Choice
 EVERY = np.arange(4)
 
 
+def numbers(batch, choice, buckets):
+    """The numbers in the first column of the rows of some buckets."""
+    return [int(canonical[0] or "") for canonical, _ in batch.rows_of(choice, buckets)]
+
+
 class Texts:
     """Makes texts of numbers, and remembers the columns of which it made them."""
 
@@ -38,19 +43,20 @@ def test_rows_have_their_texts_before_and_after_they_were_made_canonical(texts, 
 def test_only_the_rows_of_the_chosen_buckets_are_returned(texts):
     choice = Choice(4)
     batch = RowBatch(100, [list(range(100)), [0] * 100], texts, (0,))
-    found = [int(canonical[0]) for bucket in EVERY for canonical, _ in batch.rows_of(choice, np.array([bucket]))]
+    found = [number for bucket in EVERY for number in numbers(batch, choice, np.array([bucket]))]
     assert sorted(found) == list(range(100))
     assert {batch.keys.shape, batch.hashes.shape} == {(2, 100)}
     buckets = choice.bucket(batch.keys)
-    assert [int(row[0][0]) for row in batch.rows_of(choice, np.array([1]))] == np.flatnonzero(buckets == 1).tolist()
+    assert numbers(batch, choice, np.array([1])) == np.flatnonzero(buckets == 1).tolist()
 
 
 def test_a_sample_returns_only_the_rows_that_it_looks_at(texts):
     choice = Choice(4, 0.5)
     batch = RowBatch(100, [list(range(100))], texts, (0,))
     looked_at = choice.looked_at(batch.keys)
+    assert looked_at is not None
     assert 0 < looked_at.sum() < 100
-    assert [int(row[0][0]) for row in batch.rows_of(choice, EVERY)] == np.flatnonzero(looked_at).tolist()
+    assert numbers(batch, choice, EVERY) == np.flatnonzero(looked_at).tolist()
 
 
 def test_looking_for_rows_makes_texts_of_the_key_and_of_the_rows_that_are_found(texts):
