@@ -21,9 +21,10 @@ The run then hands the file over:
   connection may open another one: it may need it to finish.
 - When no connection is left, it closes the file, and leaves it closed until nobody waits, at most
   for :data:`CLOSED_SECONDS`.
-- If a transaction lasts longer than :data:`DRAIN_SECONDS`, the others go on. The file is handed
-  over after that transaction has ended: to hold up the others for an hour would not help anybody.
-  The same limit ends a deadlock of threads that wait for each other.
+- If a transaction lasts longer than :data:`DRAIN_SECONDS`, the others go on: to hold up the others
+  for an hour would not help anybody. The same limit ends a deadlock of threads that wait for each
+  other. The hand-over begins at the moment when that transaction ends, so a thread that copies one
+  large table after the other cannot begin the next one before.
 - Between two hand-overs the run has the file for :data:`OWN_SECONDS`, so that a process that asks
   all the time does not stop it.
 
@@ -103,7 +104,7 @@ class KeptOpen:
         self._since = self._used = self._closed_until = self._own_until = 0.0
         self._opening = 0
         self._threads: dict[int, int] = {}
-        self._too_long: frozenset[int] = frozenset()
+        self._too_long: set[int] = set()
         self._pauses = False
         self._hands_over = False
 
@@ -127,6 +128,8 @@ class KeptOpen:
                 self._changed.notify_all()
             thread.join()
             with self._changed:
+                self._hands_over = False
+                self._changed.notify_all()
                 self._close()
 
     def opening(self) -> None:
@@ -167,6 +170,10 @@ class KeptOpen:
         """Note that a connection is about to be closed."""
         with self._changed:
             self._threads.pop(id(connection), None)
+            if id(connection) in self._too_long:
+                # A later connection may get the same number.
+                self._too_long.discard(id(connection))
+                self._hands_over = self._hands_over or (not self._too_long and self._is_asked())
             if self._keeps:
                 self._before_close(connection, closes_file=self._keeper is None and not self._threads)
             self._used = self._clock()
@@ -176,9 +183,11 @@ class KeptOpen:
     def _close_in_time(self) -> None:
         with self._changed:
             while self._keeps:
-                if self._keeper is None and not self._threads:
+                if self._hands_over:
+                    self._hand_over()
+                elif self._keeper is None and not self._threads:
                     self._changed.wait()
-                elif self._clock() >= self._own_until and self._may_drain() and self._somebody_waits():
+                elif self._clock() >= self._own_until and self._is_asked():
                     self._hand_over()
                 elif self._keeper is None:
                     self._changed.wait(LOOK_SECONDS)
@@ -197,9 +206,11 @@ class KeptOpen:
 
     # The hand-over --------------------------------------------------------------------------------
 
-    def _may_drain(self) -> bool:
-        """Whether no transaction is open that was too long for the last hand-over."""
-        return self._too_long.isdisjoint(self._threads)
+    def _is_asked(self) -> bool:
+        """Whether another process waits, and no transaction is open that was too long for the last
+        hand-over.
+        """
+        return self._keeps and not self._too_long and self._somebody_waits()
 
     def _hand_over(self) -> None:
         """Close the file as soon as no transaction is in progress, and keep it closed for those who
@@ -210,7 +221,7 @@ class KeptOpen:
             deadline = self._clock() + DRAIN_SECONDS
             while self._keeps and (self._threads or self._opening) and self._clock() < deadline:
                 self._changed.wait(LOOK_SECONDS)
-            self._too_long = frozenset(self._threads)
+            self._too_long = set(self._threads)
             if self._threads or self._opening:
                 return
             self._close()

@@ -187,6 +187,52 @@ def test_a_transaction_that_lasts_too_long_does_not_hold_up_the_others(scene, mo
     wait_until(lambda: Connection.open == 0)
 
 
+def test_the_file_is_handed_over_before_another_long_transaction_begins(scene, monkeypatch):
+    """A run that copies one large table after the other would have no moment between two copies."""
+    monkeypatch.setattr(keep_open, "DRAIN_SECONDS", 0.1)
+    monkeypatch.setattr(keep_open, "OWN_SECONDS", 3600.0)
+    connection = scene.open()
+    scene.waits.set()
+    wait_until(lambda: scene.kept._too_long)
+    scene.kept.closed(connection)
+    thread = scene.opens_in_a_thread()
+    time.sleep(3 * keep_open.LOOK_SECONDS)
+    assert (thread.is_alive(), Connection.open) == (True, 0)
+    scene.waits.clear()
+    thread.join(PATIENCE)
+    assert not thread.is_alive()
+
+
+def test_a_connection_with_the_number_of_an_earlier_one_was_not_too_long(scene, monkeypatch):
+    """Python gives the memory of a connection that was closed to the next one."""
+    monkeypatch.setattr(keep_open, "DRAIN_SECONDS", 0.1)
+    monkeypatch.setattr(keep_open, "OWN_SECONDS", 0.0)
+    connection = scene.open()
+    scene.waits.set()
+    wait_until(lambda: scene.kept._too_long)
+    scene.waits.clear()
+    scene.kept.closed(connection)
+    monkeypatch.setattr(keep_open, "DRAIN_SECONDS", 3600.0)
+    scene.kept.opening()
+    scene.kept.opened(connection, Connection)
+    scene.waits.set()
+    wait_until(lambda: scene.kept._hands_over)
+    scene.kept.closed(connection)
+    wait_until(lambda: Connection.open == 0)
+
+
+def test_a_run_that_ends_during_a_hand_over_lets_others_open_the_file(monkeypatch):
+    monkeypatch.setattr(keep_open, "DRAIN_SECONDS", 0.1)
+    scene = Scene()
+    with scene.kept.keeping():
+        connection = scene.open()
+        scene.waits.set()
+        wait_until(lambda: scene.kept._too_long)
+        scene.kept.closed(connection)
+    scene.opens_in_a_thread().join(PATIENCE)
+    assert scene.kept._hands_over is False
+
+
 def test_the_file_is_not_left_closed_for_ever(scene, monkeypatch):
     """A process may be stopped while it waits."""
     monkeypatch.setattr(keep_open, "CLOSED_SECONDS", 0.1)
