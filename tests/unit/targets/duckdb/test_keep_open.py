@@ -382,3 +382,38 @@ def test_another_process_gets_the_file_soon_although_several_threads_write_all_t
             seen = [row[0] for row in connection.exec_driver_sql("SELECT a FROM seen ORDER BY rowid")]
         assert len(set(seen)) > 10, "the run writes between two hand-overs"
     assert not Path(f"{file}.waiting").exists()
+
+
+@pytest.mark.slow
+def test_another_process_gets_the_file_between_long_transactions(writing, monkeypatch):
+    """A run copies one large table after the other, and applies small batches beside that."""
+    monkeypatch.setattr(keep_open, "DRAIN_SECONDS", 0.2)
+    file, opened = writing
+    ending = threading.Event()
+
+    def write_all_the_time(target: Target, seconds: float) -> None:
+        while not ending.is_set():
+            with target.begin() as connection:
+                connection.exec_driver_sql("INSERT INTO t VALUES (1)")
+                time.sleep(seconds)
+
+    with opened() as target, target.running():
+        write(target)
+        with target.begin() as connection:
+            connection.exec_driver_sql("CREATE TABLE seen (a INT)")
+        threads = [
+            threading.Thread(target=write_all_the_time, args=(target, seconds), daemon=True) for seconds in (1.0, 0.02)
+        ]
+        for thread in threads:
+            thread.start()
+        try:
+            command = [sys.executable, "-c", OTHER.replace("range(20)", "range(6)"), str(file)]
+            other = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+        finally:
+            ending.set()
+            for thread in threads:
+                thread.join(PATIENCE)
+    assert other.returncode == 0, other.stderr
+    waits = [float(line) for line in other.stdout.splitlines()]
+    assert len(waits) == 6
+    assert max(waits) < 5.0, waits
