@@ -119,6 +119,16 @@ class Scene:
         thread.start()
         return thread
 
+    def two_long_transactions(self) -> tuple[object, object]:
+        """The connections of this thread and of another one, which are too long for a hand-over."""
+        opened = [self.open()]
+        other = threading.Thread(target=lambda: opened.append(self.open()), daemon=True)
+        other.start()
+        other.join(PATIENCE)
+        self.waits.set()
+        wait_until(lambda: len(self.kept._too_long) == 2)
+        return opened[0], opened[1]
+
 
 @pytest.fixture
 def scene(monkeypatch) -> Iterator[Scene]:
@@ -201,6 +211,40 @@ def test_the_file_is_handed_over_before_another_long_transaction_begins(scene, m
     scene.waits.clear()
     thread.join(PATIENCE)
     assert not thread.is_alive()
+
+
+def test_a_thread_with_a_long_transaction_begins_no_other_before_the_hand_over(scene, monkeypatch):
+    """Two threads whose long transactions overlap would leave no moment for others."""
+    monkeypatch.setattr(keep_open, "DRAIN_SECONDS", 0.1)
+    ours, theirs = scene.two_long_transactions()
+    scene.opens_in_a_thread().join(PATIENCE)  # a short transaction is not held up
+    scene.kept.closed(ours)
+    threading.Timer(0.2, scene.kept.closed, (theirs,)).start()
+    threading.Timer(0.6, scene.waits.clear).start()
+    began = time.monotonic()
+    scene.kept.closed(scene.open())
+    assert time.monotonic() - began > 0.4, "the other process had the file before"
+
+
+def test_a_thread_is_not_held_back_when_nobody_waits_any_more(scene, monkeypatch):
+    monkeypatch.setattr(keep_open, "DRAIN_SECONDS", 0.1)
+    ours, theirs = scene.two_long_transactions()
+    scene.kept.closed(ours)
+    threading.Timer(0.2, scene.waits.clear).start()
+    scene.kept.closed(scene.open())
+    assert scene.kept._held == {}
+    scene.kept.closed(theirs)
+
+
+def test_a_thread_is_not_held_back_for_ever(scene, monkeypatch):
+    """The other transaction may wait for something that this thread has to do."""
+    monkeypatch.setattr(keep_open, "DRAIN_SECONDS", 0.1)
+    monkeypatch.setattr(keep_open, "HOLD_SECONDS", 0.2)
+    ours, theirs = scene.two_long_transactions()
+    scene.kept.closed(ours)
+    scene.kept.closed(scene.open())
+    assert scene.waits.is_set()
+    scene.kept.closed(theirs)
 
 
 def test_a_connection_with_the_number_of_an_earlier_one_was_not_too_long(scene, monkeypatch):
@@ -386,7 +430,9 @@ def test_another_process_gets_the_file_soon_although_several_threads_write_all_t
 
 @pytest.mark.slow
 def test_another_process_gets_the_file_between_long_transactions(writing, monkeypatch):
-    """A run copies one large table after the other, and applies small batches beside that."""
+    """Two threads copy one large table after the other, and small batches are applied beside that.
+    One of the copies is always in progress, unless the run holds the next one back.
+    """
     monkeypatch.setattr(keep_open, "DRAIN_SECONDS", 0.2)
     file, opened = writing
     ending = threading.Event()
@@ -402,7 +448,8 @@ def test_another_process_gets_the_file_between_long_transactions(writing, monkey
         with target.begin() as connection:
             connection.exec_driver_sql("CREATE TABLE seen (a INT)")
         threads = [
-            threading.Thread(target=write_all_the_time, args=(target, seconds), daemon=True) for seconds in (1.0, 0.02)
+            threading.Thread(target=write_all_the_time, args=(target, seconds), daemon=True)
+            for seconds in (1.0, 1.0, 0.02)
         ]
         for thread in threads:
             thread.start()
