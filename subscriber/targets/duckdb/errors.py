@@ -23,6 +23,7 @@ from subscriber.targets.run_lock import is_locked
 _CONSTRAINTS: Final = (
     ("Duplicate key", "23505", "duplicate key value violates unique constraint"),
     ("PRIMARY KEY or UNIQUE constraint", "23505", "duplicate key value violates unique constraint"),
+    ("Data contains duplicates", "23505", "could not create unique index, because rows have the same key"),
     ("NOT NULL constraint failed", "23502", "null value violates not-null constraint"),
     ("Violates foreign key constraint", "23503", "change violates foreign key constraint"),
     ("CHECK constraint failed", "23514", "new row violates check constraint"),

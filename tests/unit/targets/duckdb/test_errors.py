@@ -97,6 +97,7 @@ def test_names_that_differ_by_case_alone_are_said_to_be_taken(target):
     ("name", "text", "kind", "sqlstate"),
     [
         ("ConstraintException", 'Duplicate key "a: secret" violates primary key constraint', ConflictError, "23505"),
+        ("ConstraintException", "Data contains duplicates on indexed column(s)", ConflictError, "23505"),
         ("ConstraintException", "NOT NULL constraint failed: t.a", ConflictError, "23502"),
         ("ConstraintException", "another constraint, secret", ConflictError, "23000"),
         ("ConversionException", "Could not convert string 'secret' to INT32", UnsupportedValue, "22000"),
