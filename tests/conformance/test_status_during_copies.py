@@ -1,5 +1,5 @@
-"""``subscriber status`` answers whenever it is asked, while ``subscriber run`` copies large tables of
-several subscriptions into one DuckDB file, and applies changes to others.
+"""``subscriber status`` answers whenever it is asked, while ``subscriber run`` copies large tables
+of several subscriptions into one DuckDB file, and applies changes to others.
 """
 
 from __future__ import annotations
