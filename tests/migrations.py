@@ -98,20 +98,19 @@ class Migration:
         self._wait(passed, f"the target to have all up to {mark:X}")
 
     def _wait(self, condition: Callable[[dict[str, Any]], bool], what: str) -> None:
-        """Wait until the status is as wanted. An error that is tried again may occur meanwhile, and
-        a busy run may leave no time for a command to open DuckDB's file.
+        """Wait until the status is as wanted. An error that is tried again may occur meanwhile, but
+        ``status`` itself must never fail.
         """
         deadline = time.monotonic() + 2 * PATIENCE
         while True:
             answer = self._called("status", "--json")
-            if answer.returncode == 0:
-                found = {one["name"]: one for one in json.loads(answer.stdout)}[SUBSCRIPTION]
-                if condition(found):
-                    return
+            assert answer.returncode == 0, answer.stderr
+            found = {one["name"]: one for one in json.loads(answer.stdout)}[SUBSCRIPTION]
+            if condition(found):
+                return
             shown = f"{answer.stdout[:2000]}{answer.stderr}\n{self.runner.said()[-3000:]}"
             assert time.monotonic() < deadline, f"waited for {what}\n{shown}"
-            # Each look takes DuckDB's file away from the run.
-            time.sleep(3 if self.kind == "duckdb" else 0.2)
+            time.sleep(1 if self.kind == "duckdb" else 0.2)  # each look takes the file away from the run
 
     @contextmanager
     def target(self) -> Iterator[Target]:

@@ -53,12 +53,14 @@ class Collisions:
         remote_row: the row that the change would have written.
         leaf: schema and name of the partition that contains the first conflicting row; None where
             the table has no partitions.
+        hint: what to do if the target refuses the change although no row conflicts with it.
     """
 
     violated: tuple[ViolatedKey, ...]
     search: SearchKey | None = None
     remote_row: RowText | None = None
     leaf: tuple[str, str] | None = None
+    hint: str | None = None
 
 
 def sent_texts(batch: pa.RecordBatch | None) -> dict[str, str | None]:

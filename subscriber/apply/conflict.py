@@ -123,6 +123,7 @@ class Conflict:
         remote_row: the publisher's row; None where values are not to be shown and for DELETE.
         local_row: the row that another origin has written (``…_origin_differs``).
         version: which transaction has written ``local_row``.
+        hint: what to do if a key is refused although no row has it.
     """
 
     kind: ConflictKind
@@ -133,6 +134,7 @@ class Conflict:
     remote_row: RowText | None = None
     local_row: RowText | None = None
     version: RowVersion | None = None
+    hint: str | None = None
 
 
 # Messages -----------------------------------------------------------------------------------------

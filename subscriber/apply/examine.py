@@ -34,10 +34,10 @@ class ExaminedError(Exception):
 
 
 def refined(conflict: Conflict, collisions: Collisions | None) -> Conflict | None:
-    """The conflict with the keys that were found; None where no key was found. With more than one
-    key its kind changes (rule C22).
+    """The conflict with the keys that were found; None where no key was found, and nothing else is
+    known. With more than one key its kind changes (rule C22).
     """
-    if collisions is None or not collisions.violated:
+    if collisions is None or not (collisions.violated or collisions.hint):
         return None
     return replace(
         conflict,
@@ -46,6 +46,7 @@ def refined(conflict: Conflict, collisions: Collisions | None) -> Conflict | Non
         violated=collisions.violated,
         search=collisions.search,
         remote_row=collisions.remote_row,
+        hint=collisions.hint,
     )
 
 
@@ -77,11 +78,17 @@ class ConflictExaminer(ChangeWriter):
         if self._target.capabilities.savepoints:
             number = self._first_failure(run, place)
             return None if number is None else self._look_at(run, number)
+        table = self._relations.open(self._group(run.group).relation).table
+        # The transaction cannot be queried any more when it has refused a change.
+        hint = self._target.shapes.refused_key_hint(self._connection, table)
         for number in range(run.start, run.stop):
             found = self._look_at(run, number)
             if found.violated:
                 return found
-            super().write(Run(run.group, number, number + 1), place)
+            try:
+                super().write(Run(run.group, number, number + 1), place)
+            except ConflictError:
+                return replace(found, hint=hint)
         return None
 
     def _first_failure(self, run: Run, place: ChangePlace) -> int | None:

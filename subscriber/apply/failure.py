@@ -73,7 +73,8 @@ def as_conflict(error: SubscriberError, conflict: Conflict) -> SubscriberError:
     with what is known in DETAIL.
     """
     detail = describe(conflict) or error.detail
-    worded = error.replace(message=headline(conflict.kind, conflict.relation), detail=detail)
+    message = headline(conflict.kind, conflict.relation)
+    worded = error.replace(message=message, detail=detail, hint=conflict.hint or error.hint)
     return with_failure(worded, conflict=conflict)
 
 

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import replace
-from typing import Any, Final
+from dataclasses import dataclass, replace
+from typing import Any, Final, Self
 
 from subscriber import catalog
 from subscriber.catalog import Subscription
@@ -46,28 +46,43 @@ def subscription_statuses(target: Target, settings: Settings) -> list[Subscripti
     """
     with target.reporting():
         catalog.ensure_catalog(target.engine)
+    # The target is released before journals and publishers are asked, which may take seconds: a
+    # connection to DuckDB's file locks it for all other processes.
     with target.reporting(), target.engine.connect() as connection:
         identifier = catalog.target_identifier(connection)
         runner = _runner(target, connection)
         holds = catalog.read_holds(connection)
-        return [
-            replace(
-                _status(
-                    subscription,
-                    settings,
-                    identifier,
-                    applied=subscription.progress.read(connection),
-                    tables=catalog.relations_of(connection, subscription.subid),
-                    statistics=catalog.statistics_of(connection, subscription.subid),
-                    runner=runner,
-                    schema_changes=tuple(catalog.schema_changes_of(connection, subscription.subid)),
-                    replaced_values=tuple(catalog.replaced_counts(connection, subscription.subid)),
-                    cutover=_cutover(read_cutover(connection, subscription.subid)),
-                ),
-                hold=_hold(holds.get(subscription.subid)),
-            )
-            for subscription in catalog.list_subscriptions(connection)
-        ]
+        stored = [_Stored.read(connection, subscription) for subscription in catalog.list_subscriptions(connection)]
+    return [
+        replace(_status(one, settings, identifier, runner), hold=_hold(holds.get(one.subscription.subid)))
+        for one in stored
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Stored:
+    """What the catalog has of a subscription."""
+
+    subscription: Subscription
+    applied: LSN
+    tables: list[catalog.SubscriptionRelation]
+    statistics: dict[str, Any]
+    schema_changes: tuple[catalog.SchemaChange, ...]
+    replaced_values: tuple[catalog.ReplacedCount, ...]
+    cutover: CutoverStatus | None
+
+    @classmethod
+    def read(cls, connection: Connection, subscription: Subscription) -> Self:
+        subid = subscription.subid
+        return cls(
+            subscription,
+            applied=subscription.progress.read(connection),
+            tables=catalog.relations_of(connection, subid),
+            statistics=catalog.statistics_of(connection, subid),
+            schema_changes=tuple(catalog.schema_changes_of(connection, subid)),
+            replaced_values=tuple(catalog.replaced_counts(connection, subid)),
+            cutover=_cutover(read_cutover(connection, subid)),
+        )
 
 
 def runner_status(target: Target) -> RunnerStatus | None:
@@ -96,19 +111,10 @@ def _runner(target: Target, connection: Connection) -> RunnerStatus | None:
     )
 
 
-def _status(  # noqa: PLR0913 - one argument for each source
-    subscription: Subscription,
-    settings: Settings,
-    target_identifier: str,
-    *,
-    applied: LSN,
-    tables: list[catalog.SubscriptionRelation],
-    statistics: dict[str, Any],
-    runner: RunnerStatus | None,
-    schema_changes: tuple[catalog.SchemaChange, ...],
-    replaced_values: tuple[catalog.ReplacedCount, ...],
-    cutover: CutoverStatus | None,
+def _status(
+    stored: _Stored, settings: Settings, target_identifier: str, runner: RunnerStatus | None
 ) -> SubscriptionStatus:
+    subscription, applied, statistics = stored.subscription, stored.applied, stored.statistics
     # The publisher is read first: if nothing is behind, the journal then has at least the same
     # position.
     publisher_lsn, slot = _publisher_positions(subscription)
@@ -117,7 +123,7 @@ def _status(  # noqa: PLR0913 - one argument for each source
     if slot is not None and slot.active_pid is not None:
         received, last_entry = _when_received(subscription, settings, publisher_lsn)
     waiting = last_entry is not None and last_entry > applied
-    states = [relation.state.value for relation in tables]
+    states = [relation.state.value for relation in stored.tables]
     copies = {(copy.schema, copy.name): copy for copy in _copies(subscription, settings, target_identifier)}
     known = max(received or INVALID_LSN, applied)
     if publisher_lsn is not None and known > publisher_lsn:
@@ -137,7 +143,7 @@ def _status(  # noqa: PLR0913 - one argument for each source
         lag_bytes=_lag(publisher_lsn, known, applied, waiting=waiting),
         lag_seconds=_lag_seconds(subscription, settings, applied, asked_for, received, waiting=waiting),
         tables={state: states.count(state) for state in sorted(set(states))},
-        relations=tuple(_relation(relation, copies) for relation in tables),
+        relations=tuple(_relation(relation, copies) for relation in stored.tables),
         conflicts={
             name.removeprefix("confl_"): number
             for name, number in statistics.items()
@@ -146,15 +152,15 @@ def _status(  # noqa: PLR0913 - one argument for each source
         apply_errors=statistics.get("apply_error_count", 0),
         last_error=statistics.get("last_error"),
         last_error_at=statistics.get("last_error_at"),
-        schema_changes=schema_changes,
-        replaced_values=replaced_values,
+        schema_changes=stored.schema_changes,
+        replaced_values=stored.replaced_values,
         history_diverged=publisher_lsn is not None and known > publisher_lsn,
         sync_errors=statistics.get("sync_error_count", 0),
         last_error_resolved_at=statistics.get("last_error_resolved_at"),
         slot=None if slot is None else _slot(slot, publisher_lsn),
         slot_missing=publisher_lsn is not None and slot is None and subscription.slot_name is not None,
         runner=runner,
-        cutover=cutover,
+        cutover=stored.cutover,
     )
 
 

@@ -32,6 +32,7 @@ from typing import Any, Final
 import duckdb
 
 from subscriber.targets.duckdb.checkpoints import THRESHOLD
+from subscriber.targets.duckdb.errors import is_busy
 from subscriber.targets.duckdb.waiting_file import said_to_wait
 from subscriber.targets.file_locks import holders
 from subscriber.waiting import watched
@@ -77,7 +78,7 @@ def open_file(path: str, connect: Callable[[], Any], patience: float = BUSY_TIME
             try:
                 connection = _attempt(path, connect)
             except duckdb.Error as error:
-                if not _is_busy(error) or time.monotonic() > deadline:
+                if not is_busy(type(error).__name__, str(error)) or time.monotonic() > deadline:
                     raise
                 if not has_said_so:
                     waiting.enter_context(said_to_wait(path))
@@ -125,12 +126,3 @@ def _headers(path: str) -> bytes | None:
             return file.read(_HEADERS)
     except OSError:
         return None
-
-
-def _is_busy(error: Exception) -> bool:
-    """Whether the file is open in another process.
-
-    Another thread of this process that is closing the file counts too.
-    """
-    kind = type(error).__name__
-    return kind == "ResourceInUseException" or (kind == "IOException" and "lock" in str(error))

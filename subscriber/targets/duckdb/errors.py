@@ -15,12 +15,15 @@ from subscriber.errors import (
     TargetUnavailable,
     UnsupportedValue,
 )
+from subscriber.targets.file_locks import holders
 from subscriber.targets.generic.errors import GenericErrors
 from subscriber.targets.place import hint_at, obstacle
+from subscriber.targets.run_lock import is_locked
 
 _CONSTRAINTS: Final = (
     ("Duplicate key", "23505", "duplicate key value violates unique constraint"),
     ("PRIMARY KEY or UNIQUE constraint", "23505", "duplicate key value violates unique constraint"),
+    ("Data contains duplicates", "23505", "could not create unique index, because rows have the same key"),
     ("NOT NULL constraint failed", "23502", "null value violates not-null constraint"),
     ("Violates foreign key constraint", "23503", "change violates foreign key constraint"),
     ("CHECK constraint failed", "23514", "new row violates check constraint"),
@@ -85,6 +88,9 @@ def _translate(kind: str, text: str, database: str) -> SubscriberError:
                 f"{database} is not a DuckDB database",
                 hint="Name another file in the target URL; this file has not been changed.",
             )
+        processes = holders(database) if is_busy(kind, text) else []
+        if processes:
+            return _in_use(database, processes)
         found = obstacle(database) if kind == "IOException" else None
         return TargetUnavailable(
             f"the DuckDB database {database} is not available ({kind})",
@@ -102,3 +108,30 @@ def _translate(kind: str, text: str, database: str) -> SubscriberError:
         # contains only names; the other lines quote the statement.
         return TargetError(text.partition("\n")[0].removeprefix("Catalog Error: "), hint=f"The database is {database}.")
     return TargetError(f"DuckDB refused a statement ({kind})", hint=f"The database is {database}.")
+
+
+def is_busy(kind: str, text: str) -> bool:
+    """Whether an exception means that the file is open in another process, or that another thread
+    of this process is just closing it.
+
+    Args:
+        kind: the name of the exception's class.
+        text: its text.
+    """
+    return kind == "ResourceInUseException" or (kind == "IOException" and "lock" in text)
+
+
+def _in_use(database: str, processes: Sequence[str]) -> TargetUnavailable:
+    """The error for a file that other processes have open, with what ends that."""
+    if is_locked(database):
+        hint = (
+            "`subscriber run` has it open for a batch or the copy of a table, and closes it for others when that transaction"
+            " has ended: `subscriber status` shows which it is, and the same command then works."
+        )
+    else:
+        hint = "Close it there, or end that process. A run tries the change again."
+    return TargetUnavailable(
+        f"the DuckDB database {database} is in use by another process",
+        detail=f"It is open in {', '.join(processes)}.",
+        hint=hint,
+    )

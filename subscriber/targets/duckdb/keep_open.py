@@ -21,9 +21,12 @@ The run then hands the file over:
   connection may open another one: it may need it to finish.
 - When no connection is left, it closes the file, and leaves it closed until nobody waits, at most
   for :data:`CLOSED_SECONDS`.
-- If a transaction lasts longer than :data:`DRAIN_SECONDS`, the others go on. The file is handed
-  over after that transaction has ended: to hold up the others for an hour would not help anybody.
-  The same limit ends a deadlock of threads that wait for each other.
+- If a transaction lasts longer than :data:`DRAIN_SECONDS`, the others go on: to hold up the others
+  for an hour would not help anybody. The same limit ends a deadlock of threads that wait for each
+  other.
+- A thread whose transaction was too long does not begin another one before the hand-over, for at
+  most :data:`HOLD_SECONDS`. Each thread can delay a hand-over by one long transaction only, so the
+  file is handed over although several threads copy one large table after the other.
 - Between two hand-overs the run has the file for :data:`OWN_SECONDS`, so that a process that asks
   all the time does not stop it.
 
@@ -54,6 +57,10 @@ LOOK_SECONDS: Final = 0.05
 """How often it is checked whether somebody waits, while the file is open."""
 DRAIN_SECONDS: Final = 5.0
 """How long transactions may be held up until those in progress have ended."""
+HOLD_SECONDS: Final = 15.0
+"""How long a thread with a long transaction waits for the hand-over before it begins the next one;
+longer than a process waits that asks for the file.
+"""
 CLOSED_SECONDS: Final = 2.0
 """How long the file stays closed for those who wait."""
 OWN_SECONDS: Final = 0.25
@@ -103,7 +110,8 @@ class KeptOpen:
         self._since = self._used = self._closed_until = self._own_until = 0.0
         self._opening = 0
         self._threads: dict[int, int] = {}
-        self._too_long: frozenset[int] = frozenset()
+        self._too_long: set[int] = set()
+        self._held: dict[int, float] = {}
         self._pauses = False
         self._hands_over = False
 
@@ -127,6 +135,8 @@ class KeptOpen:
                 self._changed.notify_all()
             thread.join()
             with self._changed:
+                self._hands_over = False
+                self._changed.notify_all()
                 self._close()
 
     def opening(self) -> None:
@@ -134,8 +144,9 @@ class KeptOpen:
         :meth:`opened` or :meth:`not_opened` must follow.
         """
         with self._changed:
-            while self._hands_over and threading.get_ident() not in self._threads.values():
-                self._changed.wait()
+            thread = threading.get_ident()
+            while (self._hands_over or self._is_held(thread)) and thread not in self._threads.values():
+                self._changed.wait(LOOK_SECONDS)
             self._opening += 1
             pause = self._closed_until - self._clock() if not self._threads else 0.0
         if pause > 0:
@@ -166,7 +177,13 @@ class KeptOpen:
     def closed(self, connection: Any) -> None:
         """Note that a connection is about to be closed."""
         with self._changed:
-            self._threads.pop(id(connection), None)
+            thread = self._threads.pop(id(connection), None)
+            if id(connection) in self._too_long:
+                # A later connection may get the same number.
+                self._too_long.discard(id(connection))
+                if thread is not None:
+                    self._held[thread] = self._clock() + HOLD_SECONDS
+                self._hands_over = self._hands_over or (not self._too_long and self._is_asked())
             if self._keeps:
                 self._before_close(connection, closes_file=self._keeper is None and not self._threads)
             self._used = self._clock()
@@ -176,9 +193,11 @@ class KeptOpen:
     def _close_in_time(self) -> None:
         with self._changed:
             while self._keeps:
-                if self._keeper is None and not self._threads:
+                if self._hands_over:
+                    self._hand_over()
+                elif self._keeper is None and not self._threads:
                     self._changed.wait()
-                elif self._clock() >= self._own_until and self._may_drain() and self._somebody_waits():
+                elif self._clock() >= self._own_until and self._is_asked():
                     self._hand_over()
                 elif self._keeper is None:
                     self._changed.wait(LOOK_SECONDS)
@@ -197,9 +216,23 @@ class KeptOpen:
 
     # The hand-over --------------------------------------------------------------------------------
 
-    def _may_drain(self) -> bool:
-        """Whether no transaction is open that was too long for the last hand-over."""
-        return self._too_long.isdisjoint(self._threads)
+    def _is_held(self, thread: int) -> bool:
+        """Whether a thread has to wait for the hand-over, because its last transaction was too long
+        for the one before.
+        """
+        until = self._held.get(thread)
+        if until is None:
+            return False
+        if self._keeps and self._clock() < until and self._somebody_waits():
+            return True
+        del self._held[thread]
+        return False
+
+    def _is_asked(self) -> bool:
+        """Whether another process waits, and no transaction is open that was too long for the last
+        hand-over.
+        """
+        return self._keeps and not self._too_long and self._somebody_waits()
 
     def _hand_over(self) -> None:
         """Close the file as soon as no transaction is in progress, and keep it closed for those who
@@ -210,9 +243,10 @@ class KeptOpen:
             deadline = self._clock() + DRAIN_SECONDS
             while self._keeps and (self._threads or self._opening) and self._clock() < deadline:
                 self._changed.wait(LOOK_SECONDS)
-            self._too_long = frozenset(self._threads)
+            self._too_long = set(self._threads)
             if self._threads or self._opening:
                 return
+            self._held.clear()
             self._close()
             until = self._clock() + CLOSED_SECONDS
             while self._keeps and self._clock() < until and self._somebody_waits():

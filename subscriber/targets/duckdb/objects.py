@@ -2,15 +2,31 @@
 
 DuckDB adds indexes, defaults and comments to a table that exists, but no CHECK constraint, foreign
 key or generated column.
+
+An index must be created while no other transaction of the process is open. DuckDB (2.0) fills it
+with the keys of all rows that any open transaction can still see::
+
+    other transaction   BEGIN; SELECT …                                         COMMIT
+    writer                              DELETE FROM t WHERE b = 10
+    index                                                CREATE UNIQUE INDEX … ON t (b)
+    writer                                                                              INSERT … 10: "Duplicate key"
+
+The key of the deleted row stays in the index, also after a checkpoint, until the index is dropped.
+It is refused although no row has it. Therefore :meth:`DuckDBObjects.building` waits until its
+connection is the only one, before its transaction begins. Other processes cannot have the file open
+at that time. *Rejected:* to look for such keys afterwards, since no query returns them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Final
 
 import sqlalchemy as sa
 
+from subscriber.errors import TargetUnavailable
 from subscriber.targets.duckdb import values as duckdb_values
 from subscriber.targets.generic.objects import GenericObjects
 from subscriber.targets.roles.errors import Errors
@@ -40,6 +56,10 @@ _CONSTRAINTS: Final = sa.text(
 _INDEXES: Final = sa.text(f"SELECT index_name, expressions, is_unique FROM duckdb_indexes() WHERE {_PLACE}")
 _COLUMNS: Final = sa.text(f"SELECT column_name, column_default, comment FROM duckdb_columns() WHERE {_PLACE}")
 _COMMENT: Final = sa.text(f"SELECT comment FROM duckdb_tables() WHERE {_PLACE}")
+_CONNECTIONS: Final = "SELECT count FROM duckdb_connection_count()"
+_ALONE_SECONDS: Final = 10.0
+"""How long to wait until other transactions of this process have ended."""
+_ALONE_PAUSE: Final = 0.02
 _DATE, _TIMESTAMP, _TIMESTAMPTZ, _UUID = 1082, 1114, 1184, 2950
 _NOW: Final = {
     ("now()", _TIMESTAMPTZ): "now()",
@@ -92,6 +112,26 @@ class DuckDBObjects(GenericObjects):
             comment=comment,
             column_comments={column.column_name: column.comment for column in columns if column.comment},
         )
+
+    @contextmanager
+    def building(self) -> Iterator[sa.Connection]:
+        """See :meth:`Objects.building`; no other transaction of this process is open.
+
+        Raises:
+            TargetUnavailable: 55006, other connections of this process stay open.
+        """
+        with self._errors.reporting(), self._engine.connect() as connection:
+            deadline = time.monotonic() + _ALONE_SECONDS
+            while _connections(connection) > 1:
+                if time.monotonic() > deadline:
+                    raise TargetUnavailable(
+                        "DuckDB cannot create an index safely while another connection of this process is open",
+                        sqlstate="55006",
+                        hint="Run `subscriber schema apply` as a program of its own.",
+                    )
+                time.sleep(_ALONE_PAUSE)
+            with connection.begin():
+                yield connection
 
     def is_text(self, column: TargetColumn) -> bool:
         """See :meth:`GenericObjects.is_text`."""
@@ -152,3 +192,10 @@ class DuckDBObjects(GenericObjects):
             case NewGenerated():
                 raise CannotBuild("DuckDB cannot add a generated column to a table that exists")
         raise self.refusal(change)
+
+
+def _connections(connection: sa.Connection) -> int:
+    """The number of connections that this process has to the database, this one included."""
+    number: int = connection.exec_driver_sql(_CONNECTIONS).scalar_one()
+    connection.rollback()  # the transaction of the index must see what was committed meanwhile
+    return number

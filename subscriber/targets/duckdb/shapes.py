@@ -39,6 +39,10 @@ _UNIQUE_INDEXES: Final = sa.text(
     "SELECT index_name, expressions FROM duckdb_indexes() WHERE database_name = current_database()"
     " AND schema_name = :schema AND table_name = :table AND is_unique ORDER BY index_oid"
 )
+_INDEX_SQL: Final = sa.text(
+    "SELECT index_name, sql FROM duckdb_indexes() WHERE database_name = current_database()"
+    " AND schema_name = :schema AND table_name = :table AND is_unique ORDER BY index_oid"
+)
 _CONNECTED: Final = sa.text(
     # Foreign keys of the table and to it, and unique keys beside the primary key.
     "SELECT EXISTS (SELECT 1 FROM duckdb_constraints() WHERE database_name = current_database() AND schema_name = :schema"
@@ -112,6 +116,23 @@ class DuckDBShapes(GenericShapes):
             if names.issuperset(keys):
                 found.append(UniqueIndex(name, keys))
         return found
+
+    def refused_key_hint(self, connection: sa.Connection, table: TargetTable) -> str | None:
+        """See :meth:`Shapes.refused_key_hint`; the reason is in
+        :mod:`subscriber.targets.duckdb.objects`.
+        """
+        place = {"schema": table.schema, "table": table.name}
+        quote = connection.dialect.identifier_preparer.quote
+        built = [
+            f"DROP INDEX {quote(table.schema or 'main')}.{quote(name)}; {sql}"
+            for name, sql in connection.execute(_INDEX_SQL, place)
+        ]
+        if not built:
+            return None
+        return (
+            "If no row has the key, a unique index has kept it from a row that was deleted, as DuckDB's indexes do that were"
+            f" created while another transaction was open. Create the index again: {' '.join(built)}"
+        )
 
 
 def _schema(schema: str) -> str:

@@ -91,6 +91,11 @@ class GenericShapes:
         # In MySQL, unique constraints are also reported as indexes.
         return list({name: UniqueIndex(name, tuple(columns)) for name, columns in found if columns}.values())
 
+    def refused_key_hint(self, connection: sa.Connection, table: TargetTable) -> str | None:
+        """See :meth:`Shapes.refused_key_hint`."""
+        del connection, table
+        return None
+
 
 def _is_partial(index: Mapping[str, Any]) -> bool:
     return any(

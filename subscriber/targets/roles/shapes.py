@@ -49,3 +49,9 @@ class Shapes(Protocol):
         The primary key is first; the others follow in the order of their creation.
         """
         ...
+
+    def refused_key_hint(self, connection: sa.Connection, table: TargetTable) -> str | None:
+        """What the user can do if ``table`` refuses a key although none of its rows has it; None if
+        that cannot happen.
+        """
+        ...

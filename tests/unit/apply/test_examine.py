@@ -11,11 +11,11 @@ from subscriber.apply.collisions import Collisions
 from subscriber.apply.conflict import Conflict, SearchKey, ViolatedKey
 from subscriber.apply.exact import ExactApplier
 from subscriber.apply.examine import refined
-from subscriber.catalog import ConflictKind
+from subscriber.catalog import CATALOG, ConflictKind, OriginProgress
 from subscriber.errors import ConflictError
 from subscriber.lsn import LSN
 from subscriber.protocol import messages as m
-from subscriber.targets import Target
+from subscriber.targets import Target, open_target
 from tests.changes import insert, update
 from tests.conflicts import AT, T
 from tests.failures import conflict_kind, conflict_of
@@ -111,6 +111,44 @@ def test_an_error_that_is_no_conflict_is_not_examined(target, execute):
     with pytest.raises(ConflictError, match="not-null"):
         apply_batch(applier, read, START, END)
     assert len(reads) == 1
+
+
+def test_an_index_that_refuses_a_key_without_a_row_is_named_with_what_creates_it_again(tmp_path):
+    """DuckDB keeps the key of a deleted row in an index that was created beside a transaction."""
+    with open_target(f"duckdb:///{tmp_path / 't.duckdb'}") as target:
+        with target.begin() as connection:
+            CATALOG.create_all(connection)
+            OriginProgress(1).create(connection, START)
+            connection.exec_driver_sql("CREATE TABLE t (a INTEGER PRIMARY KEY, b VARCHAR, c INTEGER)")
+            connection.exec_driver_sql("INSERT INTO t VALUES (1, 'x', 7)")
+        with target.engine.connect() as reader:
+            reader.exec_driver_sql("SELECT * FROM t")
+            with target.begin() as connection:
+                connection.exec_driver_sql("DELETE FROM t")
+            with target.begin() as connection:
+                connection.exec_driver_sql("CREATE UNIQUE INDEX t_c ON t (c)")
+        applier = ExactApplier(target, subscription="sub", subid=1)
+
+        def apply():
+            apply_batch(
+                applier,
+                lambda: [frame([T], transaction(200, insert("2", "x", "3"), insert("1", "y", "7")))],
+                START,
+                END,
+            )
+
+        with pytest.raises(ConflictError) as raised:
+            apply()
+        assert conflict_kind(raised.value) == "insert_exists"
+        _, _, statements = str(raised.value.hint).partition("again: ")
+        assert statements == 'DROP INDEX "main"."t_c"; CREATE UNIQUE INDEX t_c ON t(c);'
+        for statement in statements.rstrip(";").split("; "):
+            with target.begin() as connection:
+                connection.exec_driver_sql(statement)
+        apply()
+        with target.begin() as connection:
+            found = connection.exec_driver_sql("SELECT a, c FROM t ORDER BY a").all()
+        assert [tuple(row) for row in found] == [(1, 7), (2, 3)]
 
 
 # The result ---------------------------------------------------------------------------------------

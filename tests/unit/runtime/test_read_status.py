@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+import sqlalchemy as sa
 
 from subscriber import catalog
 from subscriber.lsn import INVALID_LSN, LSN
@@ -69,6 +70,18 @@ def slot_of(active_pid: int | None = None) -> Slot:
         restart_lsn=LSN(0x180),
         wal_status="reserved",
     )
+
+
+def test_the_target_is_released_before_the_publisher_is_asked(seen, target, monkeypatch):
+    """A connection to DuckDB's file keeps `subscriber run` and all other processes out."""
+    connected: list[object] = []
+    sa.event.listen(target.engine, "checkout", lambda connection, *_: connected.append(connection))
+    sa.event.listen(target.engine, "checkin", lambda connection, *_: connected.remove(connection))
+    asked: list[int] = []
+    redacted = read_status.redact_conninfo
+    monkeypatch.setattr(read_status, "redact_conninfo", lambda text: (asked.append(len(connected)), redacted(text))[1])
+    seen(0x200, 0x300, slot_of())
+    assert asked == [0]
 
 
 def test_the_lag_in_seconds_is_the_age_of_the_oldest_commit_that_is_not_applied(seen):

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import traceback
+from contextlib import nullcontext
 
+import duckdb
 import pytest
 
 from subscriber.errors import ConflictError, TargetError, TargetUnavailable, UnsupportedValue
 from subscriber.targets import open_target
 from subscriber.targets.duckdb.errors import DuckDBErrors
+from subscriber.targets.run_lock import FileRunLock
 from tests.frames import relation, transaction
 from tests.unit.targets.tables import execute, insert, rows
 
@@ -92,6 +97,7 @@ def test_names_that_differ_by_case_alone_are_said_to_be_taken(target):
     ("name", "text", "kind", "sqlstate"),
     [
         ("ConstraintException", 'Duplicate key "a: secret" violates primary key constraint', ConflictError, "23505"),
+        ("ConstraintException", "Data contains duplicates on indexed column(s)", ConflictError, "23505"),
         ("ConstraintException", "NOT NULL constraint failed: t.a", ConflictError, "23502"),
         ("ConstraintException", "another constraint, secret", ConflictError, "23000"),
         ("ConversionException", "Could not convert string 'secret' to INT32", UnsupportedValue, "22000"),
@@ -119,3 +125,24 @@ def test_what_does_not_exist_is_named_by_the_first_line(tmp_path):
     raised = type("CatalogException", (Exception,), {})(text)
     error = DuckDBErrors(str(tmp_path / "t.duckdb")).translate_driver(raised)
     assert error.message == "Table with name missing does not exist!"
+
+
+OPEN = "import duckdb, sys; c = duckdb.connect(sys.argv[1]); print('open', flush=True); sys.stdin.read()"
+
+
+@pytest.mark.parametrize("runs", [False, True], ids=["another program", "subscriber run"])
+def test_a_file_that_is_in_use_names_the_process_and_what_ends_that(tmp_path, runs):
+    file = str(tmp_path / "t.duckdb")
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen([sys.executable, "-c", OPEN, file], text=True, **pipes) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == "open\n"
+        with FileRunLock(file).hold() if runs else nullcontext(), pytest.raises(duckdb.IOException) as refused:
+            duckdb.connect(file)
+        with FileRunLock(file).hold() if runs else nullcontext():
+            error = DuckDBErrors(file).translate_driver(refused.value)
+        other.communicate("")
+    assert (type(error), error.transient) == (TargetUnavailable, True)
+    assert "in use" in error.message
+    assert f"process {other.pid} " in str(error.detail)
+    assert ("`subscriber status` shows" in str(error.hint)) is runs

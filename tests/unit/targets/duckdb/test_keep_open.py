@@ -119,6 +119,16 @@ class Scene:
         thread.start()
         return thread
 
+    def two_long_transactions(self) -> tuple[object, object]:
+        """The connections of this thread and of another one, which are too long for a hand-over."""
+        opened = [self.open()]
+        other = threading.Thread(target=lambda: opened.append(self.open()), daemon=True)
+        other.start()
+        other.join(PATIENCE)
+        self.waits.set()
+        wait_until(lambda: len(self.kept._too_long) == 2)
+        return opened[0], opened[1]
+
 
 @pytest.fixture
 def scene(monkeypatch) -> Iterator[Scene]:
@@ -185,6 +195,86 @@ def test_a_transaction_that_lasts_too_long_does_not_hold_up_the_others(scene, mo
     assert Connection.open == 1, "the file is not closed under the transaction"
     scene.kept.closed(connection)
     wait_until(lambda: Connection.open == 0)
+
+
+def test_the_file_is_handed_over_before_another_long_transaction_begins(scene, monkeypatch):
+    """A run that copies one large table after the other would have no moment between two copies."""
+    monkeypatch.setattr(keep_open, "DRAIN_SECONDS", 0.1)
+    monkeypatch.setattr(keep_open, "OWN_SECONDS", 3600.0)
+    connection = scene.open()
+    scene.waits.set()
+    wait_until(lambda: scene.kept._too_long)
+    scene.kept.closed(connection)
+    thread = scene.opens_in_a_thread()
+    time.sleep(3 * keep_open.LOOK_SECONDS)
+    assert (thread.is_alive(), Connection.open) == (True, 0)
+    scene.waits.clear()
+    thread.join(PATIENCE)
+    assert not thread.is_alive()
+
+
+def test_a_thread_with_a_long_transaction_begins_no_other_before_the_hand_over(scene, monkeypatch):
+    """Two threads whose long transactions overlap would leave no moment for others."""
+    monkeypatch.setattr(keep_open, "DRAIN_SECONDS", 0.1)
+    ours, theirs = scene.two_long_transactions()
+    scene.opens_in_a_thread().join(PATIENCE)  # a short transaction is not held up
+    scene.kept.closed(ours)
+    threading.Timer(0.2, scene.kept.closed, (theirs,)).start()
+    threading.Timer(0.6, scene.waits.clear).start()
+    began = time.monotonic()
+    scene.kept.closed(scene.open())
+    assert time.monotonic() - began > 0.4, "the other process had the file before"
+
+
+def test_a_thread_is_not_held_back_when_nobody_waits_any_more(scene, monkeypatch):
+    monkeypatch.setattr(keep_open, "DRAIN_SECONDS", 0.1)
+    ours, theirs = scene.two_long_transactions()
+    scene.kept.closed(ours)
+    threading.Timer(0.2, scene.waits.clear).start()
+    scene.kept.closed(scene.open())
+    assert scene.kept._held == {}
+    scene.kept.closed(theirs)
+
+
+def test_a_thread_is_not_held_back_for_ever(scene, monkeypatch):
+    """The other transaction may wait for something that this thread has to do."""
+    monkeypatch.setattr(keep_open, "DRAIN_SECONDS", 0.1)
+    monkeypatch.setattr(keep_open, "HOLD_SECONDS", 0.2)
+    ours, theirs = scene.two_long_transactions()
+    scene.kept.closed(ours)
+    scene.kept.closed(scene.open())
+    assert scene.waits.is_set()
+    scene.kept.closed(theirs)
+
+
+def test_a_connection_with_the_number_of_an_earlier_one_was_not_too_long(scene, monkeypatch):
+    """Python gives the memory of a connection that was closed to the next one."""
+    monkeypatch.setattr(keep_open, "DRAIN_SECONDS", 0.1)
+    monkeypatch.setattr(keep_open, "OWN_SECONDS", 0.0)
+    connection = scene.open()
+    scene.waits.set()
+    wait_until(lambda: scene.kept._too_long)
+    scene.waits.clear()
+    scene.kept.closed(connection)
+    monkeypatch.setattr(keep_open, "DRAIN_SECONDS", 3600.0)
+    scene.kept.opening()
+    scene.kept.opened(connection, Connection)
+    scene.waits.set()
+    wait_until(lambda: scene.kept._hands_over)
+    scene.kept.closed(connection)
+    wait_until(lambda: Connection.open == 0)
+
+
+def test_a_run_that_ends_during_a_hand_over_lets_others_open_the_file(monkeypatch):
+    monkeypatch.setattr(keep_open, "DRAIN_SECONDS", 0.1)
+    scene = Scene()
+    with scene.kept.keeping():
+        connection = scene.open()
+        scene.waits.set()
+        wait_until(lambda: scene.kept._too_long)
+        scene.kept.closed(connection)
+    scene.opens_in_a_thread().join(PATIENCE)
+    assert scene.kept._hands_over is False
 
 
 def test_the_file_is_not_left_closed_for_ever(scene, monkeypatch):
@@ -336,3 +426,41 @@ def test_another_process_gets_the_file_soon_although_several_threads_write_all_t
             seen = [row[0] for row in connection.exec_driver_sql("SELECT a FROM seen ORDER BY rowid")]
         assert len(set(seen)) > 10, "the run writes between two hand-overs"
     assert not Path(f"{file}.waiting").exists()
+
+
+@pytest.mark.slow
+def test_another_process_gets_the_file_between_long_transactions(writing, monkeypatch):
+    """Two threads copy one large table after the other, and small batches are applied beside that.
+    One of the copies is always in progress, unless the run holds the next one back.
+    """
+    monkeypatch.setattr(keep_open, "DRAIN_SECONDS", 0.2)
+    file, opened = writing
+    ending = threading.Event()
+
+    def write_all_the_time(target: Target, seconds: float) -> None:
+        while not ending.is_set():
+            with target.begin() as connection:
+                connection.exec_driver_sql("INSERT INTO t VALUES (1)")
+                time.sleep(seconds)
+
+    with opened() as target, target.running():
+        write(target)
+        with target.begin() as connection:
+            connection.exec_driver_sql("CREATE TABLE seen (a INT)")
+        threads = [
+            threading.Thread(target=write_all_the_time, args=(target, seconds), daemon=True)
+            for seconds in (1.0, 1.0, 0.02)
+        ]
+        for thread in threads:
+            thread.start()
+        try:
+            command = [sys.executable, "-c", OTHER.replace("range(20)", "range(6)"), str(file)]
+            other = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+        finally:
+            ending.set()
+            for thread in threads:
+                thread.join(PATIENCE)
+    assert other.returncode == 0, other.stderr
+    waits = [float(line) for line in other.stdout.splitlines()]
+    assert len(waits) == 6
+    assert max(waits) < 5.0, waits

@@ -78,3 +78,17 @@ def test_the_primary_key_comes_before_the_other_unique_indexes(target):
         found = target.shapes.unique_indexes(connection, reflected(target, "t"))
     assert [index.keys for index in found] == [("a",), ("b", "a"), ("c",)]
     assert found[2] == UniqueIndex("i", ("c",))
+
+
+def test_a_key_that_no_row_has_is_refused_until_its_index_is_created_again(target):
+    """The hint names the statements, for names that must be quoted, too."""
+    execute(target, 'CREATE TABLE "t t" (a INT PRIMARY KEY, b INT)')
+    with target.engine.connect() as connection:
+        assert target.shapes.refused_key_hint(connection, reflected(target, "t t")) is None
+    execute(target, 'CREATE UNIQUE INDEX "i i" ON "t t" (b)', 'CREATE INDEX other ON "t t" (b)')
+    with target.engine.connect() as connection:
+        hint = target.shapes.refused_key_hint(connection, reflected(target, "t t"))
+    _, _, statements = hint.partition("again: ")
+    assert statements == 'DROP INDEX "main"."i i"; CREATE UNIQUE INDEX "i i" ON "t t"(b);'
+    for statement in statements.rstrip(";").split("; "):
+        execute(target, statement)
