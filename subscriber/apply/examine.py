@@ -78,7 +78,7 @@ class ConflictExaminer(ChangeWriter):
         if self._target.capabilities.savepoints:
             number = self._first_failure(run, place)
             return None if number is None else self._look_at(run, number)
-        table = self._relations.open(self._group(run.group).relation).table
+        table = self._relations.open(self._groups.group(run.group).relation).table
         # The transaction cannot be queried any more when it has refused a change.
         hint = self._target.shapes.refused_key_hint(self._connection, table)
         for number in range(run.start, run.stop):

@@ -11,7 +11,7 @@ from subscriber.publisher.publisher import Slot
 from subscriber.runtime import read_status
 from subscriber.runtime.read_status import _lag, subscription_statuses
 from subscriber.runtime.subscription_status import SubscriptionStatus
-from subscriber.settings import Settings
+from subscriber.settings import Settings, redact_conninfo
 from tests.frames import transaction
 from tests.journals import T, insert, publish, writing
 from tests.subscriptions import create_subscription
@@ -78,8 +78,12 @@ def test_the_target_is_released_before_the_publisher_is_asked(seen, target, monk
     sa.event.listen(target.engine, "checkout", lambda connection, *_: connected.append(connection))
     sa.event.listen(target.engine, "checkin", lambda connection, *_: connected.remove(connection))
     asked: list[int] = []
-    redacted = read_status.redact_conninfo
-    monkeypatch.setattr(read_status, "redact_conninfo", lambda text: (asked.append(len(connected)), redacted(text))[1])
+
+    def redacted(conninfo: str) -> str:
+        asked.append(len(connected))
+        return redact_conninfo(conninfo)
+
+    monkeypatch.setattr(read_status, "redact_conninfo", redacted)
     seen(0x200, 0x300, slot_of())
     assert asked == [0]
 

@@ -133,8 +133,8 @@ OPEN = "import duckdb, sys; c = duckdb.connect(sys.argv[1]); print('open', flush
 @pytest.mark.parametrize("runs", [False, True], ids=["another program", "subscriber run"])
 def test_a_file_that_is_in_use_names_the_process_and_what_ends_that(tmp_path, runs):
     file = str(tmp_path / "t.duckdb")
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-    with subprocess.Popen([sys.executable, "-c", OPEN, file], text=True, **pipes) as other:
+    command = [sys.executable, "-c", OPEN, file]
+    with subprocess.Popen(command, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
         assert other.stdout is not None
         assert other.stdout.readline() == "open\n"
         with FileRunLock(file).hold() if runs else nullcontext(), pytest.raises(duckdb.IOException) as refused:
