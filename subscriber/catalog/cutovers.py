@@ -3,9 +3,11 @@
 ::
 
     no row ──claim──▶ running ──▶ switched ──▶ no row, because --finish drops the subscription
-                         └────────────┴──▶ abandoned ──claim──▶ running …
+       ▲                 │└───────────┴──▶ abandoned ──claim──▶ running …
+       └─ left without ──┘
+          any effect
 
-The row outlives the command: an interrupted cutover is found again by it. A command works on the
+The row outlives the command, unless that has changed nothing: an interrupted cutover is found again by it. A command works on the
 row only while it is its *holder*. Another command that comes meanwhile is refused (55P03). A holder
 that has ended without giving the row back loses it: on the same machine its process no longer
 exists, on another machine its heartbeat is too old.
@@ -31,6 +33,10 @@ from subscriber.errors import UsageError
 from subscriber.lsn import LSN, format_lsn, parse_lsn
 
 CutoverState = Literal["running", "switched", "abandoned"]
+
+ASKED: Final = "asked"
+"""The key of the options, among the options of a row, that were given to the command, as words."""
+_PRECONDITIONS: Final = "preconditions"
 
 STALE_SECONDS: Final = 30.0
 """The age of the heartbeat of a holder on another machine from which on it is taken for dead."""
@@ -79,6 +85,14 @@ class Cutover:
             return _exists(self.process_id)
         age = datetime.now(UTC) - datetime.fromisoformat(self.heartbeat_at)
         return age.total_seconds() < STALE_SECONDS
+
+    @property
+    def has_effects(self) -> bool:
+        """Whether it has changed, or was about to change, more than its own row: a fence, a barrier in
+        the target, sequences, a way back, the subscription.
+        """
+        found = self.findings.keys() - {_PRECONDITIONS}
+        return self.state == "switched" or self.barrier is not None or bool(self.options.keys() - {ASKED} | found)
 
     @property
     def in_progress(self) -> bool:
@@ -196,8 +210,14 @@ def beat_cutover(connection: sa.Connection, cutover: Cutover) -> None:
 
 
 def leave_cutover(connection: sa.Connection, cutover: Cutover) -> None:
-    """Give the cutover back, so that another command can go on with it."""
-    connection.execute(sa.update(CUTOVER).where(_mine(cutover)).values(holder="", heartbeatat=now()))
+    """Give the cutover back, so that another command can go on with it. One that has changed nothing
+    is forgotten.
+    """
+    found = read_cutover(connection, cutover.subid)
+    if found is not None and found.state == "running" and not found.has_effects:
+        connection.execute(sa.delete(CUTOVER).where(_mine(cutover)))
+    else:
+        connection.execute(sa.update(CUTOVER).where(_mine(cutover)).values(holder="", heartbeatat=now()))
 
 
 def _mine(cutover: Cutover) -> sa.ColumnElement[bool]:

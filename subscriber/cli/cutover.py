@@ -56,6 +56,11 @@ def _seconds(_context: click.Context, _option: click.Parameter, value: str) -> f
 @click.option("--finish", is_flag=True, help="Drop the subscription and its slot after the switch.")
 @click.option("--abandon", is_flag=True, help="Restore the state before the cutover.")
 @click.option(
+    "--discard-writes",
+    is_flag=True,
+    help="With --abandon, go back although the application may have written to the target.",
+)
+@click.option(
     "--report",
     "folder",
     type=click.Path(file_okay=False, path_type=Path),
@@ -93,6 +98,8 @@ def command(
         raise click.UsageError("--terminate needs --fence.")
     if options.reverse_connection is not None and not options.reverse:
         raise click.UsageError("--reverse-connection needs --reverse.")
+    if options.discard_writes and not abandon:
+        raise click.UsageError("--discard-writes needs --abandon.")
     kind: Any = "dry run" if dry_run else "finish" if finish else "abandon" if abandon else "cutover"
     with open_target(target) as database:
         world = RealWorld(database, subscription, Settings.from_environment())

@@ -30,6 +30,7 @@ from subscriber.migration.cutover.world import PublisherState, TargetState, Veri
 from subscriber.publisher import fence, reverse_replication
 from subscriber.publisher.change_watch import open_writes
 from subscriber.publisher.publisher import Publisher, connect_publisher
+from subscriber.publisher.slot_changes import is_changed_after
 from subscriber.publisher.sql_connection import Connection
 from subscriber.settings import Settings, redact_conninfo
 from subscriber.targets import Target
@@ -113,28 +114,28 @@ class RealWorld:
 
     def verify(self) -> VerifyResult:
         """See :meth:`World.verify`."""
+        from subscriber.migration.cutover.compare_at_rest import verify_result
         from subscriber.verify.verify_subscription import verify_subscription
 
-        report = verify_subscription(self._target, self.name, self._settings)
-        differing = []
-        lines = []
-        for one in report.tables:
-            counts = {
-                "publisher_rows": one.publisher_rows,
-                "target_rows": one.target_rows,
-                "differing": one.differing,
-                "only_publisher": one.only_publisher,
-                "only_target": one.only_target,
-            }
-            lines.append({"table": one.table, **counts, "notes": list(one.notes), "error": one.error})
-            if one.error:
-                differing.append(f"{one.table}: {one.error}")
-            elif one.differences:
-                differing.append(
-                    f"{one.table}: {one.differing} differing, {one.only_publisher} only at the publisher,"
-                    f" {one.only_target} only in the target"
-                )
-        return VerifyResult(report.is_equal, report.lsn or INVALID_LSN, differing, {"tables": lines})
+        return verify_result(verify_subscription(self._target, self.name, self._settings))
+
+    def verify_at_rest(self) -> VerifyResult:
+        """See :meth:`World.verify_at_rest`."""
+        from subscriber.migration.cutover.compare_at_rest import compare_at_rest
+
+        return compare_at_rest(self._target, self.name, self._settings)
+
+    def published_after(self, lsn: LSN) -> bool:
+        """See :meth:`World.published_after`."""
+        subscription = self._subscription()
+        if self.position().last > lsn:
+            return True
+        assert subscription.slot_name is not None  # a switch keeps it
+        with self._publisher() as publisher:
+            publisher_slots.is_released(publisher, subscription.slot_name)
+            return is_changed_after(
+                publisher.connection, subscription.slot_name, subscription.streamed_publications, lsn
+            )
 
     def write(self, cutover: Cutover, *, enabled: bool | None = None) -> None:
         """See :meth:`World.write`."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from subscriber.errors import UsageError
 from subscriber.lsn import format_lsn, parse_lsn
 from subscriber.migration.cutover.steps import Step
 from subscriber.migration.cutover.work import Outcome, Refusal, Work, names_of
@@ -183,31 +182,3 @@ class Reverse(Step):
 def no_way_back(work: Work) -> str:
     """The sentence for a target that has none."""
     return f"there is no way back from {work.world.target_kind}: only a PostgreSQL target can publish what is written to it"
-
-
-def check_unwritten(work: Work) -> None:
-    """Refuse to abandon if the application has written to the target and that would be lost.
-
-    The rows of each table are counted. An UPDATE, or as many INSERTs as DELETEs, is not detected.
-    With a way back nothing is lost, so nothing is refused.
-
-    Raises:
-        UsageError: 55000, tables have more or fewer rows than when the subscription was disabled.
-    """
-    before = work.cutover.findings.get("rows")
-    if work.cutover.state != "switched" or before is None:
-        return
-    counts = work.world.count_rows()
-    changed = [
-        f'"{name}" had {before[name]:,} rows and has {counts[name]:,}'
-        for name in sorted(before)
-        if name in counts and counts[name] != before[name]
-    ]
-    if changed:
-        raise UsageError(
-            "the application has written to the target since the switch",
-            sqlstate="55000",
-            detail="; ".join(changed[:5]) + (f"; and {len(changed) - 5} more" if len(changed) > 5 else ""),
-            hint="Abandoning would leave these changes out of the old database. Carry them over and undo them in the"
-            f" target, or stay: subscriber cutover {work.name_in_shell} --finish.",
-        )

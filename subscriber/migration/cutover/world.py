@@ -102,6 +102,12 @@ class World(Protocol):
     def verify(self) -> VerifyResult:
         """Compare all tables at one LSN."""
 
+    def verify_at_rest(self) -> VerifyResult:
+        """Compare all tables while the subscription is disabled; `subscriber run` is not needed."""
+
+    def published_after(self, lsn: LSN) -> bool:
+        """Whether the publisher has published a change after a position; the subscription is disabled."""
+
     def write(self, cutover: Cutover, *, enabled: bool | None = None) -> None:
         """Store a cutover and, in the same transaction, enable or disable the subscription."""
 

@@ -53,6 +53,7 @@ class FakeWorld:
     missing: list[str] = field(default_factory=list)
     verified: VerifyResult = field(default_factory=lambda: VerifyResult(True, LSN(200), ()))
     rows: dict[str, int] = field(default_factory=lambda: {"public.t": 3})
+    published: bool = False
     way_back: bool = False
     reverse_problems: list[tuple[str, str]] = field(default_factory=list)
     brought_back: bool = False
@@ -92,6 +93,13 @@ class FakeWorld:
     def verify(self) -> VerifyResult:
         self._do("verify")
         return self.verified
+
+    def verify_at_rest(self) -> VerifyResult:
+        self._do("verify_at_rest")
+        return self.verified
+
+    def published_after(self, lsn: LSN) -> bool:
+        return self.published
 
     def write(self, cutover: Cutover, *, enabled: bool | None = None) -> None:
         if enabled is not None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from subscriber.catalog.cutovers import read_cutover
+from subscriber.catalog.cutovers import read_cutover, write_cutover
 from subscriber.errors import UsageError
 from subscriber.migration.cutover import holder
 from subscriber.migration.cutover.holder import holding, look_at
@@ -33,6 +35,8 @@ def test_two_cutovers_of_one_subscription_at_once_are_refused(target):
 
 def test_an_interrupted_command_gives_the_cutover_back(target):
     with pytest.raises(KeyboardInterrupt), holding(target, "s", 1) as first:
+        with target.begin() as connection:
+            write_cutover(connection, replace(first, options={"fence": {"database": "shop"}}), "s")
         raise KeyboardInterrupt
     kept = look_at(target, 1)
     assert kept is not None
@@ -40,6 +44,12 @@ def test_an_interrupted_command_gives_the_cutover_back(target):
     with holding(target, "s", 1) as second:
         assert second.started_at == first.started_at
         assert second.holder != first.holder
+
+
+def test_a_command_that_has_changed_nothing_leaves_no_row(target):
+    with pytest.raises(KeyboardInterrupt), holding(target, "s", 1):
+        raise KeyboardInterrupt
+    assert look_at(target, 1) is None
 
 
 def test_a_heartbeat_is_written_while_it_is_held(target, monkeypatch):

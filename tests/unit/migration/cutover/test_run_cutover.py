@@ -75,6 +75,7 @@ def test_after_an_interruption_the_same_command_goes_on(place, interruption):
     assert error is interruption
     assert report.steps[-1].status == ("failed" if isinstance(error, PublisherUnavailable) else "interrupted")
     assert any("The same command goes on" in note for note in report.notes)
+    assert any("subscriber cutover s --fence --verify --reverse" in note for note in report.notes)
     assert any("--abandon" in note for note in report.notes)
     assert any(note.startswith("The fence stays.") for note in report.notes)
     report, error = carry_out(again(work, **ALL))

@@ -6,7 +6,7 @@ import pytest
 
 from subscriber.errors import UsageError
 from subscriber.lsn import LSN
-from subscriber.migration.cutover.target_steps import Reverse, Schema, Sequences, Verify, check_unwritten
+from subscriber.migration.cutover.target_steps import Reverse, Schema, Sequences, Verify
 from subscriber.migration.cutover.world import VerifyResult
 from tests.unit.migration.cutover.fake_world import FakeWorld, a_work
 
@@ -99,23 +99,6 @@ def test_before_the_switch_nothing_is_brought_back():
     Reverse().undo(work)
     assert world.log[1:] == ["drop_reverse subscriber_reverse_1"]
     assert Reverse().undo(work) is None
-
-
-@pytest.mark.parametrize("rows", [{"public.t": 3}, {"public.u": 7}], ids=["the same", "the table is gone"])
-def test_a_target_that_nobody_has_written_to_may_be_left(rows):
-    work, world = a_work()
-    work.save(state="switched", findings={"rows": {"public.t": 3}})
-    world.rows = rows
-    check_unwritten(work)
-
-
-def test_many_tables_that_were_written_are_told_in_short():
-    work, world = a_work()
-    work.save(state="switched", findings={"rows": {f"t{number}": 0 for number in range(7)}})
-    world.rows = {f"t{number}": 1 for number in range(7)}
-    with pytest.raises(UsageError) as caught:
-        check_unwritten(work)
-    assert str(caught.value.detail).endswith("; and 2 more")
 
 
 def test_names_are_quoted_in_what_is_to_be_run():
