@@ -21,12 +21,12 @@ from subscriber.commands.count_rows import count_rows
 from subscriber.commands.dispatch import run_command
 from subscriber.commands.publisher_connection import connected
 from subscriber.commands.reached_position import ReachedPosition, reached_position
-from subscriber.commands.refresh_sequences import refresh_sequences, sequences_left_alone
+from subscriber.commands.refresh_sequences import UnsetSequence, refresh_sequences, sequences_left_alone
 from subscriber.commands.subscription_grammar import parse
 from subscriber.commands.subscription_statements import DropSubscription, SubscriptionCommand
 from subscriber.commands.wake import wake_run
 from subscriber.lsn import INVALID_LSN, LSN
-from subscriber.migration.cutover.world import PublisherState, TargetState, VerifyResult
+from subscriber.migration.cutover.world import MISSING_COLUMN, PublisherState, TargetState, VerifyResult
 from subscriber.publisher import fence, reverse_replication
 from subscriber.publisher.change_watch import open_writes
 from subscriber.publisher.publisher import Publisher, connect_publisher
@@ -99,7 +99,7 @@ class RealWorld:
         refresh_sequences(self._target, self._subscription(), self._settings, said.append)
         return said
 
-    def sequences_left_alone(self) -> list[str]:
+    def sequences_left_alone(self) -> list[UnsetSequence]:
         """See :meth:`World.sequences_left_alone`."""
         return sequences_left_alone(self._target, self._subscription())
 
@@ -108,7 +108,7 @@ class RealWorld:
         from subscriber.migration.schema.schema_difference import schema_difference
 
         difference = schema_difference(self._target, self.name, self._settings)
-        columns = tuple(one for one in difference.objects if one.kind == "missing column")
+        columns = tuple(one for one in difference.objects if one.kind == MISSING_COLUMN)
         missing = (*columns, *difference.missing("before"), *difference.missing("after"))
         return [f"{one.kind} {one.name}" for one in missing]
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from subscriber.commands.refresh_sequences import UnsetSequence
 from subscriber.lsn import format_lsn, parse_lsn
 from subscriber.migration.cutover.steps import Step
+from subscriber.migration.cutover.world import MISSING_COLUMN
 from subscriber.migration.cutover.work import Outcome, Refusal, Work, names_of
 
 _ACCEPT: Final = "or accept that with --accept-missing"
@@ -40,9 +42,13 @@ class Sequences(Step):
         return Outcome(f"{set_ones} set{more}", lines)
 
 
-def _unset(left: Sequence[str]) -> Refusal:
+def _unset(left: Sequence[UnsetSequence]) -> Refusal:
+    hints = dict.fromkeys(one.hint for one in left if one.hint is not None)
+    put_right = " ".join(hints) if hints else "Put that right."
     return Refusal(
-        "not every sequence can be set", f"Put that right and run the command again, {_ACCEPT}.", tuple(left)
+        "not every sequence can be set",
+        f"{put_right} Then run the command again, {_ACCEPT}.",
+        tuple(one.text for one in left),
     )
 
 
@@ -58,12 +64,13 @@ class Schema(Step):
         if not missing or work.options.accept_missing:
             return ()
         count = "1 object" if len(missing) == 1 else f"{len(missing)} objects"
+        columns = any(name.startswith(MISSING_COLUMN) for name in missing)
+        later = " A missing column is there after the next change of a row of its table." if columns else ""
         return [
             Refusal(
                 f"the target lacks {count} of the publisher's schema",
                 f"Run `subscriber schema apply --before {work.name_in_shell}` and `subscriber schema apply --after"
-                f" {work.name_in_shell}`, {_ACCEPT}. What `subscriber schema diff {work.name_in_shell}` calls a"
-                " missing column is there after the next change of a row of its table.",
+                f" {work.name_in_shell}`, then run the command again, {_ACCEPT}.{later}",
                 tuple(missing),
             )
         ]

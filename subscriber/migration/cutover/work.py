@@ -153,8 +153,8 @@ class Work:
 
     @property
     def command(self) -> str:
-        """The command that begins or goes on."""
-        words = self.cutover.options.get(ASKED, self.options.as_words())
+        """The command that begins or goes on: with its own options, or with those that were stored."""
+        words = self.options.as_words() or self.cutover.options.get(ASKED)
         return " ".join(word for word in ("subscriber cutover", self.name_in_shell, words) if word)
 
     @property

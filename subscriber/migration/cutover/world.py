@@ -4,14 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from subscriber.catalog import Subscription, SubscriptionRelation
 from subscriber.catalog.cutovers import Cutover
 from subscriber.commands.reached_position import ReachedPosition
+from subscriber.commands.refresh_sequences import UnsetSequence
 from subscriber.lsn import LSN
 from subscriber.publisher.fence import Fence, Session
 from subscriber.publisher.publisher import Slot
+
+
+MISSING_COLUMN: Final = "missing column"
+"""The kind of a published column that the target lacks: the beginning of its line among the missing
+objects.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +98,8 @@ class World(Protocol):
     def refresh_sequences(self) -> list[str]:
         """Set the target's sequences and counters; returns the notices and warnings."""
 
-    def sequences_left_alone(self) -> list[str]:
-        """Say which sequences of columns :meth:`refresh_sequences` would not set, and why."""
+    def sequences_left_alone(self) -> list[UnsetSequence]:
+        """The sequences of columns that :meth:`refresh_sequences` would not set."""
 
     def missing_objects(self) -> list[str]:
         """The published columns that the target lacks; and the indexes, constraints, defaults and

@@ -9,6 +9,7 @@ from typing import Any
 from subscriber.catalog import RelationState, Subscription, SubscriptionRelation
 from subscriber.catalog.cutovers import Cutover
 from subscriber.commands.reached_position import ReachedPosition
+from subscriber.commands.refresh_sequences import UnsetSequence
 from subscriber.lsn import LSN
 from subscriber.migration.cutover.run_cutover import new_cutover
 from subscriber.migration.cutover.work import CutoverOptions, Work
@@ -49,7 +50,7 @@ class FakeWorld:
     setting: str | None = None
     obstacles: list[tuple[str, str]] = field(default_factory=list)
     messages: list[str] = field(default_factory=lambda: ['NOTICE:  sequence "t_id_seq": 1 → 9'])
-    left_alone: list[str] = field(default_factory=list)
+    left_alone: list[UnsetSequence] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
     verified: VerifyResult = field(default_factory=lambda: VerifyResult(True, LSN(200), ()))
     rows: dict[str, int] = field(default_factory=lambda: {"public.t": 3})
@@ -84,7 +85,7 @@ class FakeWorld:
         self._do("sequences")
         return self.messages
 
-    def sequences_left_alone(self) -> list[str]:
+    def sequences_left_alone(self) -> list[UnsetSequence]:
         return self.left_alone
 
     def missing_objects(self) -> list[str]:
