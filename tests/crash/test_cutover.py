@@ -10,9 +10,9 @@ import signal
 import pytest
 
 from subscriber.failpoints import FAILPOINTS
-from tests.conformance.test_cutover import SHOP, Shop
 from tests.conftest import fresh_database
 from tests.crash.harness import Runner, wait_until
+from tests.cutovers import SHOP, Shop
 
 pytestmark = [pytest.mark.server, pytest.mark.spark, pytest.mark.crash, pytest.mark.slow, pytest.mark.long]
 
