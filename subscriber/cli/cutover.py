@@ -18,6 +18,7 @@ from subscriber.migration.cutover.real_world import RealWorld
 from subscriber.migration.cutover.report import as_json, write_report
 from subscriber.migration.cutover.run_cutover import CutoverReport, StepResult
 from subscriber.migration.cutover.work import CutoverOptions, Work
+from subscriber.publisher.connection import check_conninfo
 from subscriber.settings import Settings
 from subscriber.targets import open_target
 
@@ -37,6 +38,16 @@ def _seconds(_context: click.Context, _option: click.Parameter, value: str) -> f
     return float(number) * factor
 
 
+def _conninfo(_context: click.Context, _option: click.Parameter, value: str | None) -> str | None:
+    """A connection string, which is shown nowhere."""
+    try:
+        if value is not None:
+            check_conninfo(value)
+    except UsageError as error:
+        raise click.BadParameter(f"{error.message}. {error.hint}") from None
+    return value
+
+
 @click.command("cutover")
 @target_option
 @click.option(
@@ -46,6 +57,7 @@ def _seconds(_context: click.Context, _option: click.Parameter, value: str) -> f
 @click.option("--reverse", is_flag=True, help="Prepare the way back (PostgreSQL targets).")
 @click.option(
     "--reverse-connection",
+    callback=_conninfo,
     metavar="CONNINFO",
     help="How the old publisher's server reaches the target, if not by the target's URL.",
 )

@@ -178,10 +178,8 @@ class _Refresh:
             reflected = self._target.shapes.reflect(self._connection, *place)
             qualified = ".".join((*place, column))
             if reflected is None:
-                table = ".".join(place)
-                self._leave(
-                    name, f'table "{table}" does not exist in the target', f'Create table "{table}" in the target.'
-                )
+                missing = f'table "{".".join(place)}"'
+                self._leave(name, f"{missing} does not exist in the target", f"Create {missing} in the target.")
                 continue
             found = self._target.sequences.of_column(self._connection, reflected, column)
             if found is None:

@@ -19,6 +19,7 @@ from tests.cutovers import Shop, open_shop
 
 pytestmark = [pytest.mark.server, pytest.mark.spark, pytest.mark.slow]
 
+
 @pytest.fixture
 def shop(request, publisher_database, tmp_path: Path) -> Iterator[Shop]:
     with open_shop(request.param, request, publisher_database, tmp_path) as opened:

@@ -42,7 +42,9 @@ def test_each_cause_of_a_refusal_is_removed_by_what_the_hint_says(shop):
     # A sequence that cannot be read.
     answer = shop.cutover("--verify")
     assert 'sequence "orders_id_seq" was not set: the role of the subscription' in answer.stderr
-    assert f"Nothing was changed. When the cause is removed, begin again: subscriber cutover {shop.name}" in answer.stdout
+    assert (
+        f"Nothing was changed. When the cause is removed, begin again: subscriber cutover {shop.name}" in answer.stdout
+    )
     is_untouched(shop)
     (grant,) = shop.obey(answer)
     assert grant.startswith("GRANT SELECT ON SEQUENCE")
@@ -100,7 +102,9 @@ def test_abandoning_after_an_update_in_the_target_is_refused_until_it_is_undone_
     shop.publisher.execute("UPDATE customers SET name = 'later' WHERE id = 1")
     answer = shop.cutover("--abandon")
     assert answer.returncode == 1
-    assert "the publisher was written to since the switch, so it cannot be known which side has changed" in answer.stderr
+    assert (
+        "the publisher was written to since the switch, so it cannot be known which side has changed" in answer.stderr
+    )
 
     answer = shop.cutover("--abandon", "--discard-writes")
     assert answer.returncode == 0, answer.stderr

@@ -25,9 +25,9 @@ from subscriber.commands.refresh_sequences import UnsetSequence, refresh_sequenc
 from subscriber.commands.subscription_grammar import parse
 from subscriber.commands.subscription_statements import DropSubscription, SubscriptionCommand
 from subscriber.commands.wake import wake_run
-from subscriber.lsn import INVALID_LSN, LSN
+from subscriber.lsn import LSN
 from subscriber.migration.cutover.world import MISSING_COLUMN, PublisherState, TargetState, VerifyResult
-from subscriber.publisher import fence, reverse_replication
+from subscriber.publisher import fence, reverse_obstacles, reverse_replication
 from subscriber.publisher.change_watch import open_writes
 from subscriber.publisher.publisher import Publisher, connect_publisher
 from subscriber.publisher.slot_changes import is_changed_after
@@ -222,21 +222,28 @@ class RealWorld:
         """See :meth:`World.has_way_back`."""
         return self._target.cluster is not None
 
-    def reverse_obstacles(self) -> list[tuple[str, str]]:
+    def reverse_obstacles(self, conninfo: str | None) -> list[tuple[str, str]]:
         """See :meth:`World.reverse_obstacles`."""
-        subscription = self._subscription()
-        with self._publisher() as publisher:
-            found = reverse_replication.publisher_obstacles(publisher.connection)
-        if str(subscription.options.map):
-            found.append(
-                reverse_replication.Obstacle(
-                    "the subscription renames tables (map), and PostgreSQL's subscriptions have no such option",
+        names, tables = self._subscription().options.map, self._tables()
+        renamed = [".".join(one) for one in tables if names.local(*one) != one]
+        if renamed:
+            count = f'table "{renamed[0]}"' + (f" and {len(renamed) - 1} more" if len(renamed) > 1 else "")
+            return [
+                (
+                    f"the subscription renames {count} (map), and PostgreSQL's subscriptions have no such option",
                     "Run the command without --reverse.",
                 )
-            )
-        else:
-            with self._as_publisher() as target:
-                found += reverse_replication.target_obstacles(target, self._tables())
+            ]
+        with self._publisher() as publisher, self._as_publisher() as target:
+            old = publisher.connection
+            found = [
+                *reverse_obstacles.publisher_obstacles(old, tables),
+                *reverse_obstacles.target_obstacles(target, tables),
+            ]
+            # What follows needs servers and roles that are able to.
+            found = found or reverse_obstacles.column_obstacles(old, target, tables)
+            if not found:
+                found = reverse_obstacles.connection_obstacles(old, self.reverse_name(), conninfo or self._conninfo())
         return [(one.message, one.hint) for one in found]
 
     def prepare_reverse(self, name: str, conninfo: str | None) -> None:
@@ -257,8 +264,7 @@ class RealWorld:
     def came_back(self, name: str) -> bool:
         """See :meth:`World.came_back`."""
         with self._publisher() as publisher:
-            received = reverse_replication.received_back(publisher.connection, name)
-        return received is not None and received != INVALID_LSN
+            return reverse_replication.came_back(publisher.connection, name)
 
     def drop_reverse(self, name: str) -> None:
         """See :meth:`World.drop_reverse`."""

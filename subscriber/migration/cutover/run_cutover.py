@@ -165,6 +165,7 @@ def abandon(work: Work, report: CutoverReport, on_step: OnStep) -> None:
         UsageError: 55000, the application has written to the target.
         SubscriberError: a step cannot be undone; the command may be given again.
     """
+    work.goes_back = True
     undoing = False
     try:
         begun = time.monotonic()

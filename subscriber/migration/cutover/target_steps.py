@@ -8,8 +8,8 @@ from typing import Final
 from subscriber.commands.refresh_sequences import UnsetSequence
 from subscriber.lsn import format_lsn, parse_lsn
 from subscriber.migration.cutover.steps import Step
-from subscriber.migration.cutover.world import MISSING_COLUMN
 from subscriber.migration.cutover.work import Outcome, Refusal, Work, names_of
+from subscriber.migration.cutover.world import MISSING_COLUMN
 
 _ACCEPT: Final = "or accept that with --accept-missing"
 
@@ -134,7 +134,8 @@ class Reverse(Step):
         """See :meth:`Step.check`."""
         if not work.world.has_way_back() or "reverse" in work.cutover.options:
             return ()  # what was made already takes the slot that it needs
-        return [Refusal(message, hint) for message, hint in work.world.reverse_obstacles()]
+        conninfo = work.options.reverse_connection
+        return [Refusal(message, hint) for message, hint in work.world.reverse_obstacles(conninfo)]
 
     def plan(self, work: Work) -> str:
         """See :meth:`Step.plan`."""
@@ -165,18 +166,19 @@ class Reverse(Step):
         if kept is None:
             return None
         name = kept["name"]
-        if work.cutover.switched_at is not None or work.cutover.state == "switched":
+        switched = work.cutover.switched_at is not None or work.cutover.state == "switched"
+        if switched and not work.options.discard_writes:
             work.wait(
                 "bringing back what was written to the target",
                 lambda: work.world.reverse_drained(name),
-                lambda: [f'subscription "{name}" at the old publisher'],
+                lambda: [f'subscription "{name}" at the old publisher, whose server\'s log tells its errors'],
             )
         back = work.world.came_back(name)
         changed = back and work.world.leave_out_origins()
         work.world.drop_reverse(name)
         work.remember("reverse", None)
         text = f'publication, slot and subscription "{name}" are dropped'
-        if back:
+        if back and not work.options.discard_writes:
             text += "; what was written to the target is at the old publisher"
         if changed:
             text += (

@@ -107,6 +107,7 @@ class Work:
         options: the command's options.
         cutover: the row in the catalog, as it was last written.
         tell: called with what the command waits for.
+        goes_back: whether the cutover is being abandoned.
         quiet_from: a barrier after which nothing came when the writes were last watched.
         clock: the monotonic clock.
         sleep: waits for seconds.
@@ -116,6 +117,7 @@ class Work:
     options: CutoverOptions
     cutover: Cutover
     tell: Callable[[str], None] = lambda _: None
+    goes_back: bool = False
     quiet_from: LSN | None = None
     clock: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
@@ -189,13 +191,20 @@ class Work:
             self.sleep(POLL_SECONDS)
 
     def _late(self, what: str, found: list[str]) -> UsageError:
-        abandon = f"; or go back: subscriber cutover {self.name_in_shell} --abandon" if self.cutover.has_effects else ""
-        fence = ", which lifts the fence, too" if self.fence else ""
+        abandon = ""
+        if self.cutover.has_effects and not self.goes_back:
+            fence = ", which lifts the fence, too" if self.fence else ""
+            abandon = f"; or go back: subscriber cutover {self.name_in_shell} --abandon{fence}"
+        elif self.goes_back:
+            abandon = (
+                "; or give up what was written to the target: subscriber cutover"
+                f" {self.name_in_shell} --abandon --discard-writes"
+            )
         return UsageError(
             f"{what} has not ended within {self.options.timeout:g} s",
             sqlstate="57014",
             detail=f"It waits for: {'; '.join(_first(tuple(found)))}." if found else None,
-            hint=f"Put that right and run the same command again, or with a longer --timeout{abandon}{fence}.",
+            hint=f"Put that right and run the same command again, or with a longer --timeout{abandon}.",
         )
 
     def came_after(self, lsn: LSN) -> bool:

@@ -14,7 +14,6 @@ from subscriber.lsn import LSN
 from subscriber.publisher.fence import Fence, Session
 from subscriber.publisher.publisher import Slot
 
-
 MISSING_COLUMN: Final = "missing column"
 """The kind of a published column that the target lacks: the beginning of its line among the missing
 objects.
@@ -159,8 +158,11 @@ class World(Protocol):
     def has_way_back(self) -> bool:
         """Whether the target can publish its changes."""
 
-    def reverse_obstacles(self) -> list[tuple[str, str]]:
-        """Why there can be no way back, and what to do."""
+    def reverse_obstacles(self, conninfo: str | None) -> list[tuple[str, str]]:
+        """Why there can be no way back, and what to do.
+
+        ``conninfo`` is how the old publisher's server reaches the target; None for the target's URL.
+        """
 
     def prepare_reverse(self, name: str, conninfo: str | None) -> None:
         """Make publication, slot and subscription of the way back."""

@@ -166,7 +166,7 @@ class FakeWorld:
     def has_way_back(self) -> bool:
         return self.way_back
 
-    def reverse_obstacles(self) -> list[tuple[str, str]]:
+    def reverse_obstacles(self, conninfo: str | None) -> list[tuple[str, str]]:
         return self.reverse_problems
 
     def prepare_reverse(self, name: str, conninfo: str | None) -> None:

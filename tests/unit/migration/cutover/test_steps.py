@@ -97,9 +97,7 @@ def test_older_sessions_are_ended_only_if_that_is_asked():
     with pytest.raises(UsageError) as caught:
         Writes().do(work)
     assert caught.value.detail == ("It waits for: process 5, which began before the fence; --terminate would end them.")
-    assert str(caught.value.hint).endswith(
-        "or go back: subscriber cutover s --abandon, which lifts the fence, too."
-    )
+    assert str(caught.value.hint).endswith("or go back: subscriber cutover s --abandon, which lifts the fence, too.")
     assert world.log == ["fence"]
     work, world = a_work(FakeWorld(old_sessions=[[Session(5, "process 5")], []]), fence=True, terminate=True)
     Writes().do(work)

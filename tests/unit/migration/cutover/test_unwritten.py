@@ -82,9 +82,7 @@ def test_without_verify_at_the_switch_a_difference_may_be_an_old_one():
 
 
 def test_with_writes_at_the_publisher_it_is_not_known_which_side_has_changed():
-    work, _ = switched(
-        FakeWorld(verified=DIFFERENT, published=True), {"rows": {"public.t": 3}, "verify": EQUAL}
-    )
+    work, _ = switched(FakeWorld(verified=DIFFERENT, published=True), {"rows": {"public.t": 3}, "verify": EQUAL})
     assert "the publisher was written to since the switch" in refusal(work).message
 
 
