@@ -116,7 +116,8 @@ def open_shop(
             publisher.execute(model)
         with contextlib.closing(runner):
             if before:
-                runner.sql(before)
+                done = runner.call("sql", "-c", before, SUBSCRIBER_PUBLISHER=publisher.conninfo)
+                assert done.returncode == 0, done.stderr
             runner.sql(
                 f"CREATE SUBSCRIPTION {made.name} CONNECTION '{conninfo or publisher.conninfo}' PUBLICATION shop"
                 f" WITH ({options})"
