@@ -54,7 +54,7 @@ def test_the_owner_of_the_tables_goes_back_without_being_a_superuser(request, pu
         )
         stack.callback(
             publisher.execute,
-            f"SET default_transaction_read_only = off; ALTER DATABASE {publisher.name} OWNER TO {owner}",
+            f"SET TRANSACTION READ WRITE; ALTER DATABASE {publisher.name} OWNER TO {owner}",
         )
         shop = stack.enter_context(
             open_shop("postgresql", request, publisher, tmp_path, model="", conninfo=with_role(publisher, role))
@@ -176,7 +176,7 @@ def test_emulated_publications_of_an_old_publisher_are_cut_over_and_compared(kin
             assert answer.returncode == 0, answer.stdout + answer.stderr
             assert shop.in_target("SELECT count(*) FROM orders") == [(40,)]
             # What the publications do not send is no difference.
-            publisher.execute("SET default_transaction_read_only = off; INSERT INTO orders (amount) VALUES (1)")
+            publisher.execute("SET TRANSACTION READ WRITE; INSERT INTO orders (customer, amount) VALUES (1, 1)")
             back = shop.cutover("--abandon")
             assert back.returncode == 0, back.stdout + back.stderr
             answer = shop.cutover("--fence", "--verify")
