@@ -87,6 +87,11 @@ class Cutover:
         return age.total_seconds() < STALE_SECONDS
 
     @property
+    def is_mine(self) -> bool:
+        """Whether this process carries it out."""
+        return bool(self.holder) and (self.host, self.process_id) == (socket.gethostname(), os.getpid())
+
+    @property
     def has_effects(self) -> bool:
         """Whether it has changed, or was about to change, more than its own row: a fence, a barrier in
         the target, sequences, a way back, the subscription.
@@ -151,7 +156,7 @@ def claim_cutover(connection: sa.Connection, name: str, subid: int, holder: str)
     """
     found = read_cutover(connection, subid)
     if found is not None and found.is_held:
-        raise _held(name, found)
+        raise held_cutover(name, found)
     moment = now()
     mine = {"holder": holder, "host": socket.gethostname(), "processid": os.getpid(), "heartbeatat": moment}
     fresh = {
@@ -178,7 +183,7 @@ def claim_cutover(connection: sa.Connection, name: str, subid: int, holder: str)
         values = mine if found.in_progress else fresh
         unchanged = (CUTOVER.c.subid == subid) & (CUTOVER.c.holder == found.holder)
         if connection.execute(sa.update(CUTOVER).where(unchanged).values(**values)).rowcount != 1:
-            raise _held(name, read_cutover(connection, subid))
+            raise held_cutover(name, read_cutover(connection, subid))
     claimed = read_cutover(connection, subid)
     assert claimed is not None
     return claimed
@@ -201,7 +206,7 @@ def write_cutover(connection: sa.Connection, cutover: Cutover, name: str) -> Non
         "findings": json.dumps(cutover.findings),
     }
     if connection.execute(sa.update(CUTOVER).where(_mine(cutover)).values(**values)).rowcount != 1:
-        raise _held(name, read_cutover(connection, cutover.subid))
+        raise held_cutover(name, read_cutover(connection, cutover.subid))
 
 
 def beat_cutover(connection: sa.Connection, cutover: Cutover) -> None:
@@ -224,7 +229,8 @@ def _mine(cutover: Cutover) -> sa.ColumnElement[bool]:
     return (CUTOVER.c.subid == cutover.subid) & (CUTOVER.c.holder == cutover.holder)
 
 
-def _held(name: str, found: Cutover | None) -> UsageError:
+def held_cutover(name: str, found: Cutover | None) -> UsageError:
+    """The error for a cutover that another command carries out, or that is gone."""
     if found is None:
         return UsageError(
             f'the cutover of subscription "{name}" is gone',

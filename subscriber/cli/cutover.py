@@ -15,7 +15,7 @@ from subscriber.errors import SubscriberError, UsageError
 from subscriber.migration.cutover import run_cutover as cutovers
 from subscriber.migration.cutover.holder import holding, look_at
 from subscriber.migration.cutover.real_world import RealWorld
-from subscriber.migration.cutover.report import as_json, write_report
+from subscriber.migration.cutover.report import as_json, prepare_folder, write_report
 from subscriber.migration.cutover.run_cutover import CutoverReport, StepResult
 from subscriber.migration.cutover.work import CutoverOptions, Work
 from subscriber.publisher.connection import check_conninfo
@@ -106,12 +106,17 @@ def command(
     if sum((dry_run, finish, abandon)) > 1:
         raise click.UsageError("--dry-run, --finish and --abandon exclude each other.")
     options = CutoverOptions(**given)
+    if (finish or abandon) and options.words:
+        verb = "--finish" if finish else "--abandon"
+        raise click.UsageError(f"{verb} does not go with {', '.join(options.words)}.")
     if options.terminate and not options.fence:
         raise click.UsageError("--terminate needs --fence.")
     if options.reverse_connection is not None and not options.reverse:
         raise click.UsageError("--reverse-connection needs --reverse.")
     if options.discard_writes and not abandon:
         raise click.UsageError("--discard-writes needs --abandon.")
+    if folder is not None:
+        prepare_folder(folder)
     kind: Any = "dry run" if dry_run else "finish" if finish else "abandon" if abandon else "cutover"
     with open_target(target) as database:
         world = RealWorld(database, subscription, Settings.from_environment())
@@ -175,7 +180,11 @@ def _end(report: CutoverReport, show: _Show, folder: Path | None) -> None:
         for note in report.notes:
             click.echo(f"\n{note}" if note is report.notes[0] else note)
     if folder is not None:
-        page, data = write_report(report, folder)
+        try:
+            page, data = write_report(report, folder)
+        except UsageError as error:  # what was done is not undone by this
+            show.waiting(error.message)
+            return
         if not show.as_json:
             click.echo(f"\nreport: {page} and {data.name}")
 

@@ -18,7 +18,7 @@ from subscriber.publisher.connection import check_conninfo, error_of
 from subscriber.publisher.reverse_replication import TableName, read_write
 from subscriber.publisher.sql_connection import Connection
 
-_NO_PASSWORD: Final = "2F003"
+_PROHIBITED: Final = "2F003"
 _WITHOUT: Final = "Run the command without --reverse."
 OLDEST_VERSION: Final = 160000
 """The first version whose subscriptions have the option ``origin``."""
@@ -256,7 +256,7 @@ def connection_obstacles(publisher: Connection, name: str, conninfo: str) -> lis
         told = error_of(error)
         reason = told.message.partition("\n")[0].rpartition("could not connect to the publisher: ")[2]
         hint = "Give --reverse-connection, by which the old publisher's server reaches the target."
-        if error.sqlstate == _NO_PASSWORD:
+        if error.sqlstate == _PROHIBITED:
             reason = f"{reason}: {told.detail}"
             hint = (
                 "The role at the publisher is no superuser: give --reverse-connection with a password, and let the"

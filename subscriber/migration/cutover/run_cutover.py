@@ -137,6 +137,12 @@ def rehearse(work: Work, report: CutoverReport, on_step: OnStep) -> bool:
         Whether no step would refuse, as far as that shows beforehand.
     """
     report.options = work.options.as_json()
+    if work.cutover.is_held:
+        report.notes.append(f"Another command carries out the cutover now, in step {_step(work)}.")
+    if work.cutover.state == "switched":
+        report.notes += ["The subscription is switched over already.", *_ways_on(work)]
+        _end(work, report)
+        return True
     for step in STEPS:
         begun = time.monotonic()
         if not step.is_wanted(work):
@@ -317,8 +323,7 @@ def _ways_on(work: Work) -> Iterator[str]:
     elif not work.cutover.has_effects:
         yield f"Nothing was changed. When the cause is removed, begin again: {work.command}"
     else:
-        step = work.cutover.step or STEPS[0].name
-        yield f"The cutover has stopped in step {step}. The same command goes on: {work.command}"
+        yield f"The cutover has stopped in step {_step(work)}. The same command goes on: {work.command}"
         yield f"To restore the state before: {_command(work, '--abandon')}"
     if fence is not None:
         yield fence
@@ -341,6 +346,10 @@ def _end(work: Work, report: CutoverReport) -> None:
         report.state = "not begun"
     report.barrier = None if work.cutover.barrier is None else format_lsn(work.cutover.barrier)
     report.findings = dict(work.cutover.findings)
+
+
+def _step(work: Work) -> str:
+    return work.cutover.step or STEPS[0].name
 
 
 def _command(work: Work, option: str = "") -> str:

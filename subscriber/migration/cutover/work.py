@@ -51,12 +51,15 @@ class CutoverOptions:
         names = ("timeout", "verify", "reverse", "fence", "terminate", "accept_missing", "discard_writes")
         return {name: getattr(self, name) for name in names}
 
+    @property
+    def words(self) -> list[str]:
+        """The names of the options that only a cutover and its dry run have, as they are given."""
+        names = ("fence", "terminate", "verify", "reverse", "reverse_connection", "accept_missing")
+        return [f"--{name.replace('_', '-')}" for name in names if getattr(self, name)]
+
     def as_words(self) -> str:
         """The options of a cutover on the command line, without the connection string."""
-        names = ("fence", "terminate", "verify", "reverse", "accept_missing")
-        words = [f"--{name.replace('_', '-')}" for name in names if getattr(self, name)]
-        if self.reverse_connection is not None:
-            words.append("--reverse-connection …")
+        words = [f"{word} …" if word == "--reverse-connection" else word for word in self.words]
         if self.timeout != _TIMEOUT_SECONDS:
             words.append(f"--timeout {self.timeout:g}s")
         return " ".join(words)
