@@ -43,7 +43,7 @@ def test_each_cause_of_a_refusal_is_removed_by_what_the_hint_says(shop):
     answer = shop.cutover("--verify")
     assert 'sequence "orders_id_seq" was not set: the role of the subscription' in answer.stderr
     assert (
-        f"Nothing was changed. When the cause is removed, begin again: subscriber cutover {shop.name}" in answer.stdout
+        f"Nothing was changed. To begin again: subscriber cutover {shop.name}" in answer.stdout
     )
     is_untouched(shop)
     (grant,) = shop.obey(answer)

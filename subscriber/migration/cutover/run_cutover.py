@@ -321,7 +321,7 @@ def _ways_on(work: Work) -> Iterator[str]:
         )
         yield f"Until then the publisher keeps its WAL, and this goes back: {_command(work, '--abandon')}"
     elif not work.cutover.has_effects:
-        yield f"Nothing was changed. When the cause is removed, begin again: {work.command}"
+        yield f"Nothing was changed. To begin again: {work.command}"
     else:
         yield f"The cutover has stopped in step {_step(work)}. The same command goes on: {work.command}"
         yield f"To restore the state before: {_command(work, '--abandon')}"
