@@ -7,10 +7,11 @@
        └─ left without ──┘
           any effect
 
-The row outlives the command, unless that has changed nothing: an interrupted cutover is found again by it. A command works on the
-row only while it is its *holder*. Another command that comes meanwhile is refused (55P03). A holder
-that has ended without giving the row back loses it: on the same machine its process no longer
-exists, on another machine its heartbeat is too old.
+The row outlives the command, unless that has changed nothing: an interrupted cutover is found
+again by it. A command works on the row only while it is its *holder*. Another command that comes
+meanwhile is refused (55P03). A holder that has ended without giving the row back loses it: on the
+same machine its process no longer exists, or is younger than its heartbeat; on another machine its
+heartbeat is too old.
 
 *Rejected:* a lock of the database. Only servers have one that survives several transactions, and
 the row is needed anyway.
@@ -24,6 +25,7 @@ import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, Final, Literal
 
 import sqlalchemy as sa
@@ -37,6 +39,8 @@ CutoverState = Literal["running", "switched", "abandoned"]
 ASKED: Final = "asked"
 """The key of the options, among the options of a row, that were given to the command, as words."""
 _PRECONDITIONS: Final = "preconditions"
+_CLOCK_SECONDS: Final = 2.0
+"""The precision of the time at which the machine was booted, which is in whole seconds."""
 
 STALE_SECONDS: Final = 30.0
 """The age of the heartbeat of a holder on another machine from which on it is taken for dead."""
@@ -82,7 +86,7 @@ class Cutover:
         if not self.holder:
             return False
         if self.host == socket.gethostname():
-            return _exists(self.process_id)
+            return _exists(self.process_id) and not _is_younger(self.process_id, self.heartbeat_at)
         age = datetime.now(UTC) - datetime.fromisoformat(self.heartbeat_at)
         return age.total_seconds() < STALE_SECONDS
 
@@ -93,8 +97,8 @@ class Cutover:
 
     @property
     def has_effects(self) -> bool:
-        """Whether it has changed, or was about to change, more than its own row: a fence, a barrier in
-        the target, sequences, a way back, the subscription.
+        """Whether it has changed, or was about to change, more than its own row: a fence, a barrier
+        in the target, sequences, a way back, the subscription.
         """
         found = self.findings.keys() - {_PRECONDITIONS}
         return self.state == "switched" or self.barrier is not None or bool(self.options.keys() - {ASKED} | found)
@@ -215,8 +219,8 @@ def beat_cutover(connection: sa.Connection, cutover: Cutover) -> None:
 
 
 def leave_cutover(connection: sa.Connection, cutover: Cutover) -> None:
-    """Give the cutover back, so that another command can go on with it. One that has changed nothing
-    is forgotten.
+    """Give the cutover back, so that another command can go on with it. One that has changed
+    nothing is forgotten.
     """
     found = read_cutover(connection, cutover.subid)
     if found is not None and found.state == "running" and not found.has_effects:
@@ -244,6 +248,19 @@ def held_cutover(name: str, found: Cutover | None) -> UsageError:
         f" at {found.started_at}.",
         hint="Wait until it has ended. If its process was killed on another host, try again in half a minute.",
     )
+
+
+def _is_younger(process: int, moment: str) -> bool:
+    """Whether a process began after a time, so that it only has the number of one that has ended,
+    before a restart of the machine or container. False where that cannot be known.
+    """
+    try:
+        began = float(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[19])
+        booted = next(line for line in Path("/proc/stat").read_text().splitlines() if line.startswith("btime "))
+    except (OSError, StopIteration):
+        return False
+    seconds = float(booted.split()[1]) + began / os.sysconf("SC_CLK_TCK")
+    return seconds > datetime.fromisoformat(moment).timestamp() + _CLOCK_SECONDS
 
 
 def _exists(process: int) -> bool:

@@ -193,5 +193,6 @@ def _none(subscription: str) -> UsageError:
     return UsageError(
         f'no cutover of subscription "{subscription}" is in progress',
         sqlstate="55000",
+        detail="There was none, it was abandoned or finished, or it was refused before it had changed anything.",
         hint=f"Begin one: subscriber cutover {shlex.quote(subscription)}",
     )

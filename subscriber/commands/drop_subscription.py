@@ -31,8 +31,8 @@ def drop_subscription(target: Target, command: DropSubscription, settings: Setti
     """Execute DROP SUBSCRIPTION.
 
     Raises:
-        UsageError: 42704, there is no subscription of that name; 55P03, another command carries out a
-            cutover of it.
+        UsageError: 42704, there is no subscription of that name; 55P03, another command carries out
+            a cutover of it.
         PublisherError: the slot could not be dropped; the subscription is as it was before.
     """
     with target.reporting():

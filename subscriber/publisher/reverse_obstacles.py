@@ -1,4 +1,5 @@
-"""Why there can be no way back from the target to the old publisher, found before anything is changed.
+"""Why there can be no way back from the target to the old publisher, found before anything is
+changed.
 
 The last question is put to the server that has to answer it: CREATE SUBSCRIPTION is executed at the
 old publisher in a transaction that is rolled back (:func:`connection_obstacles`). So the old

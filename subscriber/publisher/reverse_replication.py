@@ -107,8 +107,8 @@ def subscribe_back(publisher: Connection, name: str, conninfo: str) -> None:
 
 
 def came_back(publisher: Connection, name: str) -> bool:
-    """Whether the old publisher has applied a transaction of the target. True also if the role may not
-    know it: only superusers see the positions of replication origins.
+    """Whether the old publisher has applied a transaction of the target. True also if the role may
+    not know it: only superusers see the positions of replication origins.
 
     Raises:
         psycopg.Error: the query failed.

@@ -42,9 +42,7 @@ def test_each_cause_of_a_refusal_is_removed_by_what_the_hint_says(shop):
     # A sequence that cannot be read.
     answer = shop.cutover("--verify")
     assert 'sequence "orders_id_seq" was not set: the role of the subscription' in answer.stderr
-    assert (
-        f"Nothing was changed. To begin again: subscriber cutover {shop.name}" in answer.stdout
-    )
+    assert f"Nothing was changed. To begin again: subscriber cutover {shop.name}" in answer.stdout
     is_untouched(shop)
     (grant,) = shop.obey(answer)
     assert grant.startswith("GRANT SELECT ON SEQUENCE")

@@ -1,5 +1,5 @@
-"""The way back for roles that are no superusers; and what cannot have one is refused before anything
-is changed.
+"""The way back for roles that are no superusers; and what cannot have one is refused before
+anything is changed.
 """
 
 from __future__ import annotations

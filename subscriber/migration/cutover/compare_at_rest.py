@@ -32,7 +32,7 @@ from subscriber.verify.verify_subscription import verify_subscription
 
 @dataclass(frozen=True, slots=True)
 class _AtRest:
-    """A disabled subscription, for verify: see :class:`~subscriber.verify.verify_subscription.Held`.
+    """A disabled subscription; see :class:`~subscriber.verify.verify_subscription.Held`.
 
     Attributes:
         lsn: the LSN of the snapshot.
@@ -61,8 +61,8 @@ class _AtRest:
 def at_rest(
     target: Target, subscription: Subscription, settings: Settings, *, seconds: float | None = None
 ) -> Iterator[_AtRest]:
-    """A snapshot of the publisher while nothing is applied. It waits for the transactions that are in
-    progress there.
+    """A snapshot of the publisher while nothing is applied. It waits for the transactions that are
+    in progress there.
 
     Raises:
         PublisherError: the publisher cannot be reached, or cannot create a slot.

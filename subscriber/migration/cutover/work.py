@@ -158,7 +158,7 @@ class Work:
 
     @property
     def command(self) -> str:
-        """The command that begins or goes on: with its own options, or with those that were stored."""
+        """The command that begins or goes on, with its own options or those that were stored."""
         words = self.options.as_words() or self.cutover.options.get(ASKED)
         return " ".join(word for word in ("subscriber cutover", self.name_in_shell, words) if word)
 

@@ -112,7 +112,9 @@ class World(Protocol):
         """Compare all tables while the subscription is disabled; `subscriber run` is not needed."""
 
     def published_after(self, lsn: LSN) -> bool:
-        """Whether the publisher has published a change after a position; the subscription is disabled."""
+        """Whether the publisher has published a change after a position, while the subscription is
+        disabled.
+        """
 
     def write(self, cutover: Cutover, *, enabled: bool | None = None) -> None:
         """Store a cutover and, in the same transaction, enable or disable the subscription."""
@@ -161,7 +163,8 @@ class World(Protocol):
     def reverse_obstacles(self, conninfo: str | None) -> list[tuple[str, str]]:
         """Why there can be no way back, and what to do.
 
-        ``conninfo`` is how the old publisher's server reaches the target; None for the target's URL.
+        ``conninfo`` is how the old publisher's server reaches the target; None for the target's
+        URL.
         """
 
     def prepare_reverse(self, name: str, conninfo: str | None) -> None:

@@ -105,6 +105,12 @@ def test_a_process_that_no_longer_exists_holds_nothing(connection):
     assert claim(connection, "b").holder == "b"
 
 
+def test_a_younger_process_of_the_same_number_holds_nothing(connection):
+    claim(connection)
+    connection.execute(sa.update(CUTOVER).values(heartbeatat="2001-01-01T00:00:00.000+00:00"))
+    assert claim(connection, "b").holder == "b"
+
+
 @pytest.mark.parametrize(("seconds", "held"), [(STALE_SECONDS - 5, True), (STALE_SECONDS + 5, False)])
 def test_a_holder_on_another_machine_is_judged_by_its_heartbeat(connection, seconds, held):
     claim(connection)
