@@ -1,4 +1,4 @@
-"""A shop that is cut over by commands: a publisher, a target, and ``subscriber run`` between them."""
+"""A shop that is cut over by commands: publisher, target, and ``subscriber run`` between them."""
 
 from __future__ import annotations
 

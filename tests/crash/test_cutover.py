@@ -83,6 +83,35 @@ def test_a_kill_at_any_step_is_gone_on_from_and_can_be_undone(shop, failpoint):
     is_restored(shop)
 
 
+@pytest.mark.parametrize("failpoint", STEPS)
+def test_control_c_at_any_step_says_the_state_and_both_ways_on(shop, failpoint):
+    answer = shop.runner.call("cutover", shop.name, *OPTIONS, SUBSCRIBER_FAILPOINTS=f"{failpoint}=interrupt")
+    assert answer.returncode == 130, answer.stdout + answer.stderr
+    assert "Traceback" not in answer.stderr
+    if failpoint in ("cutover.preconditions.before", "cutover.preconditions.after", "cutover.writes.before"):
+        assert "Nothing was changed. To begin again: subscriber cutover" in answer.stdout
+        is_restored(shop)
+        return
+    status = shop.status()["cutover"]
+    told = shop.runner.call("status").stdout
+    command = f"subscriber cutover {shop.name}"
+    assert "The fence stays. To lift it" in answer.stdout
+    if status["state"] == "switched":
+        for text in (answer.stdout, told):
+            assert f"{command} --finish" in text
+            assert f"{command} --abandon" in text
+    else:
+        asked = " ".join(sorted(OPTIONS, key=["--fence", "--verify", "--reverse", "--accept-missing"].index))
+        assert f"The same command goes on: {command} {asked}" in answer.stdout
+        assert f"to go on: {command} {asked}; to go back: {command} --abandon" in told
+    back = shop.runner.call("cutover", shop.name, "--abandon", SUBSCRIBER_FAILPOINTS="cutover.undo.after=interrupt")
+    assert back.returncode == 130, back.stdout + back.stderr
+    assert f"What is left is undone by the same command: {command} --abandon" in back.stdout
+    back = shop.cutover("--abandon")
+    assert back.returncode == 0, back.stdout + back.stderr
+    is_restored(shop)
+
+
 @pytest.mark.parametrize("failpoint", ["cutover.undo.before@2", "cutover.undo.after@1", "cutover.undo.after@2"])
 def test_a_kill_while_it_is_abandoned_is_gone_on_from(shop, failpoint):
     """any_crash"""
