@@ -25,6 +25,7 @@ from subscriber.targets import open_target
 _COLORS = {"done": "green", "undone": "green", "would do": "green", "skipped": "yellow"}
 
 
+_LONGEST_SECONDS = 30 * 86_400.0
 _UNITS = (("ms", 0.001), ("min", 60.0), ("s", 1.0), ("h", 3600.0), ("", 1.0))
 
 
@@ -35,7 +36,10 @@ def _seconds(_context: click.Context, _option: click.Parameter, value: str) -> f
     number = text.removesuffix(unit).strip()
     if not number.isascii() or not number.replace(".", "", 1).isdigit() or float(number) <= 0:
         raise click.BadParameter(f'"{value}" is not a time such as 60s, 5min or 500ms.')
-    return float(number) * factor
+    seconds = float(number) * factor
+    if seconds > _LONGEST_SECONDS:
+        raise click.BadParameter(f'"{value}" is longer than 30 days.')
+    return seconds
 
 
 def _conninfo(_context: click.Context, _option: click.Parameter, value: str | None) -> str | None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from tests.cutovers import SHOP, Shop, open_shop
@@ -96,6 +97,14 @@ def test_abandoning_after_an_update_in_the_target_is_refused_until_it_is_undone_
     assert "public.orders: 1 differing" in answer.stderr
     assert "Nothing was undone." in answer.stdout
     assert shop.status()["enabled"] is False
+
+    with psycopg.connect(shop.publisher.conninfo) as late:
+        late.execute("INSERT INTO orders (customer) VALUES (1)")
+        answer = shop.cutover("--abandon", "--timeout", "1s")
+        late.rollback()
+    assert answer.returncode == 1
+    assert "the snapshot of the publisher was not there within 1 s" in answer.stderr
+    assert "Nothing was undone." in answer.stdout
 
     shop.publisher.execute("UPDATE customers SET name = 'later' WHERE id = 1")
     answer = shop.cutover("--abandon")

@@ -15,18 +15,19 @@ snapshot, so that whatever the snapshot has is known to it.
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from subscriber import catalog
 from subscriber.catalog import Subscription
-from subscriber.errors import ApplyNotHeld
+from subscriber.errors import ApplyNotHeld, PublisherError
 from subscriber.lsn import INVALID_LSN, LSN
 from subscriber.migration.cutover.world import VerifyResult
 from subscriber.publisher.snapshot import Snapshot, exported_snapshot
 from subscriber.settings import Settings
 from subscriber.targets import Target
-from subscriber.verify.report import VerifyReport
+from subscriber.verify.report import VerifyOptions, VerifyReport
 from subscriber.verify.verify_subscription import verify_subscription
 
 
@@ -65,20 +66,44 @@ def at_rest(
     in progress there.
 
     Raises:
+        ApplyNotHeld: 57014, the time is over.
         PublisherError: the publisher cannot be reached, or cannot create a slot.
     """
-    del settings, seconds  # no run is asked for anything
-    with exported_snapshot(subscription.conninfo, subscription.name) as snapshot:
+    del settings  # no run is asked for anything
+    stop = threading.Event()
+    with contextlib.ExitStack() as stack:
+        timer = threading.Timer(threading.TIMEOUT_MAX if seconds is None else seconds, stop.set)
+        timer.daemon = True
+        timer.start()
+        try:
+            snapshot = stack.enter_context(exported_snapshot(subscription.conninfo, subscription.name, stop))
+        except PublisherError:
+            if not stop.is_set():
+                raise
+            raise ApplyNotHeld(
+                f"the snapshot of the publisher was not there within {seconds:g} s",
+                sqlstate="57014",
+                detail="It waits for the end of every transaction in progress at the publisher's server.",
+                hint="Wait for them or end them, and run the same command again, or with a longer --timeout.",
+            ) from None
+        finally:
+            timer.cancel()
         yield _AtRest(snapshot.lsn, snapshot, target, subscription.name)
 
 
-def compare_at_rest(target: Target, name: str, settings: Settings) -> VerifyResult:
+def compare_at_rest(target: Target, name: str, settings: Settings, seconds: float) -> VerifyResult:
     """Compare the tables of a disabled subscription with the publisher's.
 
+    Args:
+        target: the target.
+        name: the subscription's name.
+        settings: the size of a range.
+        seconds: the longest time until a snapshot of the publisher is there.
+
     Raises:
-        SubscriberError: a side cannot be read.
+        SubscriberError: a side cannot be read, or the time is over.
     """
-    return verify_result(verify_subscription(target, name, settings, hold=at_rest))
+    return verify_result(verify_subscription(target, name, settings, VerifyOptions(seconds=seconds), hold=at_rest))
 
 
 def verify_result(report: VerifyReport) -> VerifyResult:

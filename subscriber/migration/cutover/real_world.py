@@ -112,18 +112,20 @@ class RealWorld:
         missing = (*columns, *difference.missing("before"), *difference.missing("after"))
         return [f"{one.kind} {one.name}" for one in missing]
 
-    def verify(self) -> VerifyResult:
+    def verify(self, seconds: float) -> VerifyResult:
         """See :meth:`World.verify`."""
         from subscriber.migration.cutover.compare_at_rest import verify_result
+        from subscriber.verify.report import VerifyOptions
         from subscriber.verify.verify_subscription import verify_subscription
 
-        return verify_result(verify_subscription(self._target, self.name, self._settings))
+        options = VerifyOptions(seconds=seconds)
+        return verify_result(verify_subscription(self._target, self.name, self._settings, options))
 
-    def verify_at_rest(self) -> VerifyResult:
+    def verify_at_rest(self, seconds: float) -> VerifyResult:
         """See :meth:`World.verify_at_rest`."""
         from subscriber.migration.cutover.compare_at_rest import compare_at_rest
 
-        return compare_at_rest(self._target, self.name, self._settings)
+        return compare_at_rest(self._target, self.name, self._settings, seconds)
 
     def published_after(self, lsn: LSN) -> bool:
         """See :meth:`World.published_after`."""

@@ -108,7 +108,7 @@ class Verify(Step):
         kept = work.cutover.findings.get(self.name)
         if kept is not None and kept["is_equal"] and not work.came_after(parse_lsn(kept["lsn"])):
             return Outcome(f"equal at {kept['lsn']}, as found before; nothing came since", was_done=False)
-        result = work.world.verify()
+        result = work.world.verify(work.options.timeout)
         text = format_lsn(result.lsn)
         work.note(self.name, {"is_equal": result.is_equal, "lsn": text, "report": dict(result.report)})
         if not result.is_equal:

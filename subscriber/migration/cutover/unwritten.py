@@ -56,7 +56,7 @@ def check_unwritten(work: Work) -> Outcome | None:
         return None
     _check_counts(work)
     work.tell("all tables are compared, as `subscriber verify` does; with --discard-writes they are not")
-    result = work.world.verify_at_rest()
+    result = work.world.verify_at_rest(work.options.timeout)
     if not result.is_equal:
         raise _refusal(work, result)
     notes = [f"{table['table']}: {note}" for table in result.report.get("tables", ()) for note in table["notes"]]

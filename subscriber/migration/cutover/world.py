@@ -105,11 +105,13 @@ class World(Protocol):
         other objects that it lacks and the schema step can build.
         """
 
-    def verify(self) -> VerifyResult:
-        """Compare all tables at one LSN."""
+    def verify(self, seconds: float) -> VerifyResult:
+        """Compare all tables at one LSN, which is to be reached within some seconds."""
 
-    def verify_at_rest(self) -> VerifyResult:
-        """Compare all tables while the subscription is disabled; `subscriber run` is not needed."""
+    def verify_at_rest(self, seconds: float) -> VerifyResult:
+        """Compare all tables while the subscription is disabled; `subscriber run` is not needed. A
+        snapshot of the publisher is to be there within some seconds.
+        """
 
     def published_after(self, lsn: LSN) -> bool:
         """Whether the publisher has published a change after a position, while the subscription is

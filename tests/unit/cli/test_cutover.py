@@ -27,6 +27,7 @@ from tests.subscriptions import NOWHERE, create_subscription
         (("--reverse-connection", "host=new"), "--reverse-connection needs --reverse."),
         (("--reverse", "--reverse-connection", "hst=new"), "invalid connection string syntax"),
         (("--timeout", "soon"), '"soon" is not a time such as 60s, 5min or 500ms.'),
+        (("--timeout", "9" * 30), "is longer than 30 days."),
         (("--timeout", "0s"), '"0s" is not a time'),
         ((), "Missing argument 'SUBSCRIPTION'"),
     ],

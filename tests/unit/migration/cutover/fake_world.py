@@ -91,11 +91,11 @@ class FakeWorld:
     def missing_objects(self) -> list[str]:
         return self.missing
 
-    def verify(self) -> VerifyResult:
+    def verify(self, seconds: float) -> VerifyResult:
         self._do("verify")
         return self.verified
 
-    def verify_at_rest(self) -> VerifyResult:
+    def verify_at_rest(self, seconds: float) -> VerifyResult:
         self._do("verify_at_rest")
         return self.verified
 
