@@ -19,6 +19,7 @@ from subscriber.catalog.runner import Runner, is_alive
 from subscriber.commands import publisher_slots
 from subscriber.commands.count_rows import count_rows
 from subscriber.commands.dispatch import run_command
+from subscriber.commands.hold_heartbeat import trying
 from subscriber.commands.publisher_connection import connected
 from subscriber.commands.reached_position import ReachedPosition, reached_position
 from subscriber.commands.refresh_sequences import UnsetSequence, refresh_sequences, sequences_left_alone
@@ -141,10 +142,14 @@ class RealWorld:
 
     def write(self, cutover: Cutover, *, enabled: bool | None = None) -> None:
         """See :meth:`World.write`."""
-        with self._target.begin() as connection:
-            write_cutover(connection, cutover, self.name)
-            if enabled is not None:
-                catalog.set_enabled(connection, self.name, enabled=enabled)
+
+        def written() -> None:
+            with self._target.begin() as connection:
+                write_cutover(connection, cutover, self.name)
+                if enabled is not None:
+                    catalog.set_enabled(connection, self.name, enabled=enabled)
+
+        trying(written)  # the heartbeat writes the same row
 
     def wake(self) -> None:
         """See :meth:`World.wake`."""

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from subscriber.catalog.cutovers import read_cutover, write_cutover
-from subscriber.errors import UsageError
+from subscriber.catalog.cutovers import leave_cutover, read_cutover, write_cutover
+from subscriber.errors import ProgressConflict, TargetUnavailable, UsageError
 from subscriber.migration.cutover import holder
 from subscriber.migration.cutover.holder import holding, look_at
 from subscriber.targets import open_target
@@ -49,6 +49,22 @@ def test_an_interrupted_command_gives_the_cutover_back(target):
 def test_a_command_that_has_changed_nothing_leaves_no_row(target):
     with pytest.raises(KeyboardInterrupt), holding(target, "s", 1):
         raise KeyboardInterrupt
+    assert look_at(target, 1) is None
+
+
+@pytest.mark.parametrize("error", [TargetUnavailable("busy"), ProgressConflict("the same row", sqlstate="40001")])
+def test_a_cutover_is_given_back_although_the_target_is_busy_for_a_moment(target, monkeypatch, error):
+    errors = [error]
+
+    def leave(connection, cutover):
+        if errors:
+            raise errors.pop()
+        leave_cutover(connection, cutover)
+
+    monkeypatch.setattr(holder, "leave_cutover", leave)
+    with holding(target, "s", 1):
+        pass
+    assert errors == []
     assert look_at(target, 1) is None
 
 
