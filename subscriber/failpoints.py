@@ -8,8 +8,9 @@ child processes inherit them::
 
 This means: when this process passes ``journal.rename.before`` for the third time, it gets SIGKILL,
 unless the file ``/tmp/once`` exists. The file is created before the signal is sent, so that the
-restarted process survives. ``@N`` and the file are optional. The actions are ``kill`` (SIGKILL) and
-``enospc`` (an OSError as from a full disk). Several failpoints are separated by commas.
+restarted process survives. ``@N`` and the file are optional. The actions are ``kill`` (SIGKILL),
+``interrupt`` (SIGINT, as from Ctrl-C) and ``enospc`` (an OSError as from a full disk). Several
+failpoints are separated by commas.
 
 The list of names is closed. A wrong name in a test is therefore an error, and does not become a
 test that cannot fail.
@@ -82,8 +83,8 @@ def parse(text: str) -> dict[str, _Armed]:
         action, _, count = rest.partition("@")
         if name not in FAILPOINTS:
             raise UsageError(f'unknown failpoint "{name}"', hint=f"Known: {', '.join(sorted(FAILPOINTS))}.")
-        if action not in ("kill", "enospc"):
-            raise UsageError(f'unknown failpoint action "{action}"', hint="Use kill or enospc.")
+        if action not in ("kill", "interrupt", "enospc"):
+            raise UsageError(f'unknown failpoint action "{action}"', hint="Use kill, interrupt or enospc.")
         if count and not count.isdecimal():
             raise UsageError(f'invalid count of failpoint "{name}": "{count}"', hint="Write it as in kill@3.")
         armed[name] = _Armed(action, integer_of(count or "1"), Path(once) if once else None)
@@ -112,6 +113,9 @@ def hit(name: str) -> None:
         point.once.touch()
     if point.action == "kill":
         os.kill(os.getpid(), signal.SIGKILL)
+    if point.action == "interrupt":
+        os.kill(os.getpid(), signal.SIGINT)
+        return
     raise OSError(errno.ENOSPC, f"No space left on device (failpoint {name})")
 
 

@@ -3,12 +3,15 @@
 ::
 
     no row ──claim──▶ running ──▶ switched ──▶ no row, because --finish drops the subscription
-                         └────────────┴──▶ abandoned ──claim──▶ running …
+       ▲                 │└───────────┴──▶ abandoned ──claim──▶ running …
+       └─ left without ──┘
+          any effect
 
-The row outlives the command: an interrupted cutover is found again by it. A command works on the
-row only while it is its *holder*. Another command that comes meanwhile is refused (55P03). A holder
-that has ended without giving the row back loses it: on the same machine its process no longer
-exists, on another machine its heartbeat is too old.
+The row outlives the command, unless that has changed nothing: an interrupted cutover is found
+again by it. A command works on the row only while it is its *holder*. Another command that comes
+meanwhile is refused (55P03). A holder that has ended without giving the row back loses it: on the
+same machine its process no longer exists, or is younger than its heartbeat; on another machine its
+heartbeat is too old.
 
 *Rejected:* a lock of the database. Only servers have one that survives several transactions, and
 the row is needed anyway.
@@ -22,6 +25,7 @@ import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, Final, Literal
 
 import sqlalchemy as sa
@@ -31,6 +35,12 @@ from subscriber.errors import UsageError
 from subscriber.lsn import LSN, format_lsn, parse_lsn
 
 CutoverState = Literal["running", "switched", "abandoned"]
+
+ASKED: Final = "asked"
+"""The key of the options, among the options of a row, that were given to the command, as words."""
+_PRECONDITIONS: Final = "preconditions"
+_CLOCK_SECONDS: Final = 2.0
+"""The precision of the time at which the machine was booted, which is in whole seconds."""
 
 STALE_SECONDS: Final = 30.0
 """The age of the heartbeat of a holder on another machine from which on it is taken for dead."""
@@ -76,9 +86,22 @@ class Cutover:
         if not self.holder:
             return False
         if self.host == socket.gethostname():
-            return _exists(self.process_id)
+            return _exists(self.process_id) and not _is_younger(self.process_id, self.heartbeat_at)
         age = datetime.now(UTC) - datetime.fromisoformat(self.heartbeat_at)
         return age.total_seconds() < STALE_SECONDS
+
+    @property
+    def is_mine(self) -> bool:
+        """Whether this process carries it out."""
+        return bool(self.holder) and (self.host, self.process_id) == (socket.gethostname(), os.getpid())
+
+    @property
+    def has_effects(self) -> bool:
+        """Whether it has changed, or was about to change, more than its own row: a fence, a barrier
+        in the target, sequences, a way back, the subscription.
+        """
+        found = self.findings.keys() - {_PRECONDITIONS}
+        return self.state == "switched" or self.barrier is not None or bool(self.options.keys() - {ASKED} | found)
 
     @property
     def in_progress(self) -> bool:
@@ -137,7 +160,7 @@ def claim_cutover(connection: sa.Connection, name: str, subid: int, holder: str)
     """
     found = read_cutover(connection, subid)
     if found is not None and found.is_held:
-        raise _held(name, found)
+        raise held_cutover(name, found)
     moment = now()
     mine = {"holder": holder, "host": socket.gethostname(), "processid": os.getpid(), "heartbeatat": moment}
     fresh = {
@@ -164,7 +187,7 @@ def claim_cutover(connection: sa.Connection, name: str, subid: int, holder: str)
         values = mine if found.in_progress else fresh
         unchanged = (CUTOVER.c.subid == subid) & (CUTOVER.c.holder == found.holder)
         if connection.execute(sa.update(CUTOVER).where(unchanged).values(**values)).rowcount != 1:
-            raise _held(name, read_cutover(connection, subid))
+            raise held_cutover(name, read_cutover(connection, subid))
     claimed = read_cutover(connection, subid)
     assert claimed is not None
     return claimed
@@ -187,7 +210,7 @@ def write_cutover(connection: sa.Connection, cutover: Cutover, name: str) -> Non
         "findings": json.dumps(cutover.findings),
     }
     if connection.execute(sa.update(CUTOVER).where(_mine(cutover)).values(**values)).rowcount != 1:
-        raise _held(name, read_cutover(connection, cutover.subid))
+        raise held_cutover(name, read_cutover(connection, cutover.subid))
 
 
 def beat_cutover(connection: sa.Connection, cutover: Cutover) -> None:
@@ -196,15 +219,22 @@ def beat_cutover(connection: sa.Connection, cutover: Cutover) -> None:
 
 
 def leave_cutover(connection: sa.Connection, cutover: Cutover) -> None:
-    """Give the cutover back, so that another command can go on with it."""
-    connection.execute(sa.update(CUTOVER).where(_mine(cutover)).values(holder="", heartbeatat=now()))
+    """Give the cutover back, so that another command can go on with it. One that has changed
+    nothing is forgotten.
+    """
+    found = read_cutover(connection, cutover.subid)
+    if found is not None and found.state == "running" and not found.has_effects:
+        connection.execute(sa.delete(CUTOVER).where(_mine(cutover)))
+    else:
+        connection.execute(sa.update(CUTOVER).where(_mine(cutover)).values(holder="", heartbeatat=now()))
 
 
 def _mine(cutover: Cutover) -> sa.ColumnElement[bool]:
     return (CUTOVER.c.subid == cutover.subid) & (CUTOVER.c.holder == cutover.holder)
 
 
-def _held(name: str, found: Cutover | None) -> UsageError:
+def held_cutover(name: str, found: Cutover | None) -> UsageError:
+    """The error for a cutover that another command carries out, or that is gone."""
     if found is None:
         return UsageError(
             f'the cutover of subscription "{name}" is gone',
@@ -218,6 +248,19 @@ def _held(name: str, found: Cutover | None) -> UsageError:
         f" at {found.started_at}.",
         hint="Wait until it has ended. If its process was killed on another host, try again in half a minute.",
     )
+
+
+def _is_younger(process: int, moment: str) -> bool:
+    """Whether a process began after a time, so that it only has the number of one that has ended,
+    before a restart of the machine or container. False where that cannot be known.
+    """
+    try:
+        began = float(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[19])
+        booted = next(line for line in Path("/proc/stat").read_text().splitlines() if line.startswith("btime "))
+    except (OSError, StopIteration):
+        return False
+    seconds = float(booted.split()[1]) + began / os.sysconf("SC_CLK_TCK")
+    return seconds > datetime.fromisoformat(moment).timestamp() + _CLOCK_SECONDS
 
 
 def _exists(process: int) -> bool:

@@ -15,15 +15,17 @@ from subscriber.errors import SubscriberError, UsageError
 from subscriber.migration.cutover import run_cutover as cutovers
 from subscriber.migration.cutover.holder import holding, look_at
 from subscriber.migration.cutover.real_world import RealWorld
-from subscriber.migration.cutover.report import as_json, write_report
+from subscriber.migration.cutover.report import as_json, prepare_folder, write_report
 from subscriber.migration.cutover.run_cutover import CutoverReport, StepResult
 from subscriber.migration.cutover.work import CutoverOptions, Work
+from subscriber.publisher.connection import check_conninfo
 from subscriber.settings import Settings
 from subscriber.targets import open_target
 
 _COLORS = {"done": "green", "undone": "green", "would do": "green", "skipped": "yellow"}
 
 
+_LONGEST_SECONDS = 30 * 86_400.0
 _UNITS = (("ms", 0.001), ("min", 60.0), ("s", 1.0), ("h", 3600.0), ("", 1.0))
 
 
@@ -34,7 +36,20 @@ def _seconds(_context: click.Context, _option: click.Parameter, value: str) -> f
     number = text.removesuffix(unit).strip()
     if not number.isascii() or not number.replace(".", "", 1).isdigit() or float(number) <= 0:
         raise click.BadParameter(f'"{value}" is not a time such as 60s, 5min or 500ms.')
-    return float(number) * factor
+    seconds = float(number) * factor
+    if seconds > _LONGEST_SECONDS:
+        raise click.BadParameter(f'"{value}" is longer than 30 days.')
+    return seconds
+
+
+def _conninfo(_context: click.Context, _option: click.Parameter, value: str | None) -> str | None:
+    """A connection string, which is shown nowhere."""
+    try:
+        if value is not None:
+            check_conninfo(value)
+    except UsageError as error:
+        raise click.BadParameter(f"{error.message}. {error.hint}") from None
+    return value
 
 
 @click.command("cutover")
@@ -46,6 +61,7 @@ def _seconds(_context: click.Context, _option: click.Parameter, value: str) -> f
 @click.option("--reverse", is_flag=True, help="Prepare the way back (PostgreSQL targets).")
 @click.option(
     "--reverse-connection",
+    callback=_conninfo,
     metavar="CONNINFO",
     help="How the old publisher's server reaches the target, if not by the target's URL.",
 )
@@ -55,6 +71,11 @@ def _seconds(_context: click.Context, _option: click.Parameter, value: str) -> f
 @click.option("--dry-run", is_flag=True, help="Say what each step would do, and change nothing.")
 @click.option("--finish", is_flag=True, help="Drop the subscription and its slot after the switch.")
 @click.option("--abandon", is_flag=True, help="Restore the state before the cutover.")
+@click.option(
+    "--discard-writes",
+    is_flag=True,
+    help="With --abandon, go back although the application may have written to the target.",
+)
 @click.option(
     "--report",
     "folder",
@@ -89,10 +110,17 @@ def command(
     if sum((dry_run, finish, abandon)) > 1:
         raise click.UsageError("--dry-run, --finish and --abandon exclude each other.")
     options = CutoverOptions(**given)
+    if (finish or abandon) and options.words:
+        verb = "--finish" if finish else "--abandon"
+        raise click.UsageError(f"{verb} does not go with {', '.join(options.words)}.")
     if options.terminate and not options.fence:
         raise click.UsageError("--terminate needs --fence.")
     if options.reverse_connection is not None and not options.reverse:
         raise click.UsageError("--reverse-connection needs --reverse.")
+    if options.discard_writes and not abandon:
+        raise click.UsageError("--discard-writes needs --abandon.")
+    if folder is not None:
+        prepare_folder(folder)
     kind: Any = "dry run" if dry_run else "finish" if finish else "abandon" if abandon else "cutover"
     with open_target(target) as database:
         world = RealWorld(database, subscription, Settings.from_environment())
@@ -156,7 +184,11 @@ def _end(report: CutoverReport, show: _Show, folder: Path | None) -> None:
         for note in report.notes:
             click.echo(f"\n{note}" if note is report.notes[0] else note)
     if folder is not None:
-        page, data = write_report(report, folder)
+        try:
+            page, data = write_report(report, folder)
+        except UsageError as error:  # what was done is not undone by this
+            show.waiting(error.message)
+            return
         if not show.as_json:
             click.echo(f"\nreport: {page} and {data.name}")
 
@@ -165,5 +197,6 @@ def _none(subscription: str) -> UsageError:
     return UsageError(
         f'no cutover of subscription "{subscription}" is in progress',
         sqlstate="55000",
+        detail="There was none, it was abandoned or finished, or it was refused before it had changed anything.",
         hint=f"Begin one: subscriber cutover {shlex.quote(subscription)}",
     )

@@ -110,21 +110,19 @@ def _runner_line(runner: RunnerStatus | None) -> str:
 
 def _cutover_line(name: str, cutover: CutoverStatus) -> str:
     """A cutover in progress, and the ways on."""
+    command = f"subscriber cutover {shlex.quote(name)}"
+    step = cutover.step or "preconditions"
     if cutover.state == "switched":
-        text = (
-            f"cutover of {name}: switched over at {cutover.switched_at}, barrier {cutover.barrier_lsn}; waits for"
-            f" `subscriber cutover {shlex.quote(name)} --finish` or --abandon"
-        )
+        text = f"cutover of {name}: switched over at {cutover.switched_at}, barrier {cutover.barrier_lsn}"
+        ways = f"to stay: {command} --finish; to go back: {command} --abandon"
     else:
-        by = (
-            f"by {cutover.process}" if cutover.process else "interrupted; the same command goes on, --abandon goes back"
-        )
-        text = f"cutover of {name}: in step {cutover.step or 'preconditions'} since {cutover.started_at}, {by}"
+        text = f"cutover of {name}: in step {step} since {cutover.started_at}"
+        ways = f"interrupted; to go on: {f'{command} {cutover.options}'.rstrip()}; to go back: {command} --abandon"
     if cutover.fenced_database is not None:
         text += f'; database "{cutover.fenced_database}" of the publisher is fenced'
     if cutover.way_back is not None:
         text += f'; way back "{cutover.way_back}"'
-    return text
+    return f"{text}; carried out by {cutover.process}" if cutover.process else f"{text}; {ways}"
 
 
 def _hold_line(subscription: str, hold: HoldStatus) -> str:

@@ -13,13 +13,16 @@ from typing import Final
 from subscriber import catalog
 from subscriber.apply.prepared import forget_finished
 from subscriber.catalog import RelationState, Subscription
+from subscriber.catalog.cutovers import Cutover, find_cutover, held_cutover
 from subscriber.commands import publisher_slots
 from subscriber.commands.notices import Notify, first_names, notice, warning
 from subscriber.commands.release_slot import delete_journal, remove_journal_of, tell_dropped
 from subscriber.commands.subscription_statements import DropSubscription
 from subscriber.errors import JournalError, PublisherError, UsageError
 from subscriber.lsn import LSN
+from subscriber.publisher.fence import lifting_statement
 from subscriber.publisher.publisher import Publisher, connect_publisher
+from subscriber.publisher.reverse_replication import dropping_statements
 from subscriber.settings import Settings
 from subscriber.targets import Target
 
@@ -28,7 +31,8 @@ def drop_subscription(target: Target, command: DropSubscription, settings: Setti
     """Execute DROP SUBSCRIPTION.
 
     Raises:
-        UsageError: 42704, there is no subscription of that name.
+        UsageError: 42704, there is no subscription of that name; 55P03, another command carries out
+            a cutover of it.
         PublisherError: the slot could not be dropped; the subscription is as it was before.
     """
     with target.reporting():
@@ -40,6 +44,9 @@ def drop_subscription(target: Target, command: DropSubscription, settings: Setti
                 raise UsageError(f'subscription "{command.name}" does not exist', sqlstate="42704")
             notice(notify, f'subscription "{command.name}" does not exist, skipping')
             return
+        cutover = find_cutover(connection, subscription.subid)
+        if cutover is not None and cutover.is_held and not cutover.is_mine:
+            raise held_cutover(command.name, cutover)
         catalog.set_enabled(connection, command.name, enabled=False)  # the worker reads this and ends
     _warn_unfinished(target, subscription, notify)
     if subscription.slot_name is not None:
@@ -68,12 +75,32 @@ def drop_subscription(target: Target, command: DropSubscription, settings: Setti
         if target.origins is not None:
             target.origins.drop(connection, subscription.origin)
         left = forget_finished(target, connection, subscription.subid)
+    if cutover is not None and not cutover.is_mine:
+        _warn_of_cutover(cutover, notify)
     for transaction in left:
         # PostgreSQL leaves the prepared transaction in place, too, but does not report it.
         warning(
             notify,
             f'prepared transaction "{transaction.gid}" is left in the target',
             hint="Run COMMIT PREPARED or ROLLBACK PREPARED there: the transaction holds its locks until then.",
+        )
+
+
+def _warn_of_cutover(cutover: Cutover, notify: Notify) -> None:
+    """Say what a cutover leaves behind when its row is dropped."""
+    fence, reverse = cutover.options.get("fence"), cutover.options.get("reverse")
+    if fence is not None:
+        warning(
+            notify,
+            f'the fence around database "{fence["database"]}" of the publisher stays',
+            hint=f"To lift it, run at the publisher: {lifting_statement(fence['database'], fence['former'])}",
+        )
+    if reverse is not None:
+        old, new = dropping_statements(reverse["name"])
+        warning(
+            notify,
+            f'the way back "{reverse["name"]}" stays',
+            hint=f"To end it, run at the old publisher: {old} and then at the target: {new}",
         )
 
 

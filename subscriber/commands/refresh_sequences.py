@@ -14,6 +14,7 @@ value is used even if it is lower. A sequence that goes back is reported with a 
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -60,9 +61,21 @@ def refresh_sequences(target: Target, subscription: Subscription, settings: Sett
         _Refresh(target, connection, subscription, notify).run(sequences)
 
 
-def sequences_left_alone(target: Target, subscription: Subscription) -> list[str]:
-    """Say which sequences of columns :func:`refresh_sequences` would not set, and why. Nothing is
-    set.
+@dataclass(frozen=True, slots=True)
+class UnsetSequence:
+    """A sequence of a column that is not set.
+
+    Attributes:
+        text: the sequence, and why.
+        hint: what to do about it; None if there is nothing to say.
+    """
+
+    text: str
+    hint: str | None = None
+
+
+def sequences_left_alone(target: Target, subscription: Subscription) -> list[UnsetSequence]:
+    """The sequences of columns that :func:`refresh_sequences` would not set. Nothing is set.
 
     Raises:
         PublisherError: the publisher could not be queried.
@@ -91,7 +104,7 @@ class _Refresh:
     """The execution of one command in its transaction.
 
     Attributes:
-        left: what was said of each sequence that was not set although a column uses it.
+        left: the sequences that were not set although a column uses them.
     """
 
     def __init__(
@@ -103,11 +116,12 @@ class _Refresh:
         *,
         sets: bool = True,
     ) -> None:
-        self.left: list[str] = []
+        self.left: list[UnsetSequence] = []
         self._sets = sets
         self._target = target
         self._connection = connection
         self._names = subscription.options.map
+        self._subscription_in_shell = shlex.quote(subscription.name)
         self._notify = notify
         self._moved: dict[str, SequencePosition] = {}
 
@@ -164,14 +178,16 @@ class _Refresh:
             reflected = self._target.shapes.reflect(self._connection, *place)
             qualified = ".".join((*place, column))
             if reflected is None:
-                self._leave(name, f'table "{".".join(place)}" does not exist in the target')
+                missing = f'table "{".".join(place)}"'
+                self._leave(name, f"{missing} does not exist in the target", f"Create {missing} in the target.")
                 continue
             found = self._target.sequences.of_column(self._connection, reflected, column)
             if found is None:
                 self._leave(
                     name,
                     f'the target generates no values for column "{qualified}"',
-                    "Let the application set the column, or declare the column so that the target generates its values.",
+                    f"Let the application set the column, or declare the column so that the target generates its values:"
+                    f" `subscriber schema apply --before {self._subscription_in_shell}` does that where the target can.",
                 )
             else:
                 yield _Place(found, qualified)
@@ -182,7 +198,8 @@ class _Refresh:
     def _move(self, found: TargetSequence, position: SequencePosition, label: str, name: str) -> None:
         obstacle = found.obstacle(position)
         if obstacle is not None:
-            self._leave(name, obstacle)
+            statement = self._target.sequences.widening(found, position)
+            self._leave(name, obstacle, None if statement is None else f"Run at the target: {statement}")
             return
         sign = 1 if position.increment > 0 else -1
         moved = self._moved.get(found.name)
@@ -209,7 +226,7 @@ class _Refresh:
 
     def _leave(self, name: str, reason: str, hint: str | None = None) -> None:
         text = f'sequence "{name}" was not set: {reason}'
-        self.left.append(text)
+        self.left.append(UnsetSequence(text, hint))
         warning(self._notify, text, hint=hint)
 
     @staticmethod

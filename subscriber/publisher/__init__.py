@@ -8,7 +8,8 @@
                ──▶ shapes, schema_objects, sequences, read_attributes, replica_identity, privileges     the properties of those tables
                ──▶ catalog_tables, publication_definitions      all tables and publications, for emulated publications
                ──▶ slots, snapshot, history, blockers           replication commands, and the sessions that they wait for
-               ──▶ fence, change_watch, reverse_replication             a cutover: writes stop, and a way back
+               ──▶ fence, change_watch, slot_changes                    a cutover: writes stop, and what came since
+               ──▶ reverse_obstacles, reverse_replication               a cutover: the way back
                ──▶ copy_plan, copy_out                          a table's rows as of a snapshot (copy_out runs in Spark's tasks and in the driver)
 
 ``announced`` gives the relation messages that the stream would send for published tables.

@@ -11,6 +11,8 @@ application ever writes there, and the old database stays complete. ``origin = n
 what `subscriber run` still applies to the target, because that is marked with a replication origin.
 PostgreSQL has the option from 16 on.
 
+What prevents it is found before: see :mod:`subscriber.publisher.reverse_obstacles`.
+
 Publication, slot and subscription have one name. Every function can be repeated: what is there is
 left as it is, and what is gone is no error.
 """
@@ -20,7 +22,6 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import psycopg
@@ -32,154 +33,24 @@ from subscriber.publisher.connection import error_of
 from subscriber.publisher.fence import SETTING
 from subscriber.publisher.sql_connection import Connection
 
-OLDEST_VERSION: Final = 160000
-"""The first version whose subscriptions have the option ``origin``."""
+TableName = tuple[str, str]
+
 _RELEASE_SECONDS: Final = 10.0
 _PAUSE_SECONDS: Final = 0.1
 _RAW: Final = "pgoutput"
+_UNDEFINED_OBJECT: Final = "42704"
 
-_FACTS: Final = """
-SELECT current_setting('wal_level'),
- current_setting('max_replication_slots')::int4 - (SELECT count(*)::int4 FROM pg_replication_slots),
- current_setting('max_wal_senders')::int4 - (SELECT count(*)::int4 FROM pg_stat_replication),
- has_database_privilege(current_database(), 'CREATE'),
- (SELECT rolsuper OR rolreplication FROM pg_roles WHERE rolname = current_user),
- has_function_privilege('pg_replication_origin_create(text)', 'EXECUTE')
- AND has_function_privilege('pg_replication_origin_session_setup(text)', 'EXECUTE'), current_user::text
+_EXISTS: Final = """
+SELECT subenabled FROM pg_subscription
+WHERE subname = %s AND subdbid = (SELECT oid FROM pg_database WHERE datname = current_database())
 """
-_MISSING_TABLES: Final = """
-SELECT t.schema, t.name FROM unnest(%s::text[], %s::text[]) AS t (schema, name)
-WHERE to_regclass(quote_ident(t.schema) || '.' || quote_ident(t.name)) IS NULL ORDER BY 1, 2
-"""
-_NO_IDENTITY: Final = """
-SELECT t.schema, t.name FROM unnest(%s::text[], %s::text[]) AS t (schema, name)
- JOIN pg_class c ON c.oid = to_regclass(quote_ident(t.schema) || '.' || quote_ident(t.name))
-WHERE c.relreplident = 'n' OR c.relreplident = 'd' AND NOT EXISTS
- (SELECT FROM pg_index i WHERE i.indrelid = c.oid AND i.indisprimary) ORDER BY 1, 2
-"""
-_MAY_SUBSCRIBE: Final = """
-SELECT (SELECT rolsuper FROM pg_roles WHERE rolname = current_user) OR (pg_has_role('pg_create_subscription', 'USAGE')
- AND has_database_privilege(current_database(), 'CREATE')), current_user::text,
- current_setting('max_logical_replication_workers')::int4 - (SELECT count(*)::int4 FROM pg_subscription)
-"""
+_MAY_SEE_ORIGINS: Final = "SELECT has_table_privilege('pg_replication_origin_status', 'SELECT')"
 _RECEIVED: Final = """
-SELECT s.subenabled, o.remote_lsn::text FROM pg_subscription s
+SELECT o.remote_lsn::text FROM pg_subscription s
  LEFT JOIN pg_replication_origin r ON r.roname = 'pg_' || s.oid
  LEFT JOIN pg_replication_origin_status o ON o.local_id = r.roident
 WHERE s.subname = %s AND s.subdbid = (SELECT oid FROM pg_database WHERE datname = current_database())
 """
-
-TableName = tuple[str, str]
-
-
-@dataclass(frozen=True, slots=True)
-class Obstacle:
-    """Why there can be no way back.
-
-    Attributes:
-        message: what is missing.
-        hint: what to do.
-    """
-
-    message: str
-    hint: str
-
-
-def target_obstacles(target: Connection, tables: Sequence[TableName]) -> list[Obstacle]:
-    """Why the target cannot publish these tables to the old publisher; empty if it can.
-
-    Args:
-        target: a connection to the target.
-        tables: schema and name of the tables of the subscription.
-
-    Raises:
-        psycopg.Error: a query failed.
-    """
-    row = target.execute(_FACTS).fetchone()
-    assert row is not None
-    wal_level, slots, senders, may_create, may_replicate, may_mark, role = row
-    found = []
-    if target.info.server_version < OLDEST_VERSION:
-        found.append(_too_old("target", target.info.server_version))
-    if wal_level != "logical":
-        found.append(
-            Obstacle(
-                f'the target has wal_level = "{wal_level}", and a slot needs "logical"',
-                "Run at the target: ALTER SYSTEM SET wal_level = 'logical'; and restart it.",
-            )
-        )
-    for name, left in (("max_replication_slots", slots), ("max_wal_senders", senders)):
-        if left < 1:
-            found.append(Obstacle(f"all {name} of the target are in use", f"Raise {name} there, and restart it."))
-    if not may_create:
-        found.append(
-            Obstacle(
-                f'role "{role}" may not create a publication in the target',
-                f"Run at the target: GRANT CREATE ON DATABASE {_name(target.info.dbname)} TO {_name(role)};",
-            )
-        )
-    if not may_replicate:
-        found.append(
-            Obstacle(
-                f'role "{role}" of the target may not create a replication slot',
-                f"Run at the target, as a superuser: ALTER ROLE {_name(role)} REPLICATION;",
-            )
-        )
-    if not may_mark:
-        found.append(
-            Obstacle(
-                "applied changes are not marked with a replication origin in the target, so they would be sent back",
-                "Let `subscriber run` apply as a superuser, or grant the functions pg_replication_origin_* to its role.",
-            )
-        )
-    found += _table_obstacles(target, tables)
-    return found
-
-
-def _table_obstacles(target: Connection, tables: Sequence[TableName]) -> list[Obstacle]:
-    names = [schema for schema, _ in tables], [name for _, name in tables]
-    found = [
-        Obstacle(f'table "{schema}.{name}" does not exist in the target', "REFRESH PUBLICATION, or create it.")
-        for schema, name in target.execute(_MISSING_TABLES, names).fetchall()
-    ]
-    found += [
-        Obstacle(
-            f'table "{schema}.{name}" of the target has no replica identity: the application could not update it',
-            f"Run at the target: ALTER TABLE {_name(schema)}.{_name(name)} REPLICA IDENTITY FULL;",
-        )
-        for schema, name in target.execute(_NO_IDENTITY, names).fetchall()
-    ]
-    return found
-
-
-def publisher_obstacles(publisher: Connection) -> list[Obstacle]:
-    """Why the old publisher cannot subscribe; empty if it can.
-
-    Raises:
-        psycopg.Error: a query failed.
-    """
-    if publisher.info.server_version < OLDEST_VERSION:
-        return [_too_old("publisher", publisher.info.server_version)]
-    row = publisher.execute(_MAY_SUBSCRIBE).fetchone()
-    assert row is not None
-    may, role, workers = row
-    found = []
-    if not may:
-        found.append(
-            Obstacle(
-                f'role "{role}" may not create a subscription at the publisher',
-                f"Run at the publisher, as a superuser: GRANT pg_create_subscription TO {_name(role)};"
-                f" GRANT CREATE ON DATABASE {_name(publisher.info.dbname)} TO {_name(role)};",
-            )
-        )
-    if workers < 1:
-        found.append(
-            Obstacle(
-                "all max_logical_replication_workers of the publisher are in use",
-                "Raise max_logical_replication_workers there, and restart it.",
-            )
-        )
-    return found
 
 
 def prepare_target(target: Connection, name: str, tables: Sequence[TableName]) -> None:
@@ -206,32 +77,48 @@ def subscribe_back(publisher: Connection, name: str, conninfo: str) -> None:
         conninfo: how the old publisher's server reaches the target.
 
     Raises:
-        PublisherNotReady: the publisher refuses it; the message holds no password.
+        PublisherNotReady: the publisher refuses it, or the connection leads to a database without
+            the publication, which is not the target; the message holds no password.
     """
+    warned: list[str] = []
+
+    def warn(notice: psycopg.errors.Diagnostic) -> None:
+        if notice.sqlstate == _UNDEFINED_OBJECT:
+            warned.append(str(notice.message_primary))
+
     with _refused("the publisher"):
-        if publisher.execute(_RECEIVED, (name,)).fetchone() is not None:
+        if publisher.execute(_EXISTS, (name,)).fetchone() is not None:
             return
-        _read_write(publisher)
+        read_write(publisher)
         statement = sql.SQL(
             "CREATE SUBSCRIPTION {name} CONNECTION {conninfo} PUBLICATION {name}"
             " WITH (create_slot = false, slot_name = {slot}, copy_data = false, origin = none)"
         )
-        publisher.execute(
-            statement.format(name=sql.Identifier(name), conninfo=sql.Literal(conninfo), slot=sql.Literal(name))
-        )
+        publisher.add_notice_handler(warn)
+        with publisher.transaction():
+            publisher.execute(
+                statement.format(name=sql.Identifier(name), conninfo=sql.Literal(conninfo), slot=sql.Literal(name))
+            )
+            if warned:
+                raise PublisherNotReady(
+                    f"the connection of the way back leads from the old publisher to another database: {warned[0]}",
+                    hint="Give --reverse-connection, by which the old publisher's server reaches the target.",
+                )
 
 
-def received_back(publisher: Connection, name: str) -> LSN | None:
-    """The position up to which the old publisher has applied transactions of the target; 0/0 if
-    there was none yet, None if there is no subscription.
+def came_back(publisher: Connection, name: str) -> bool:
+    """Whether the old publisher has applied a transaction of the target. True also if the role may
+    not know it: only superusers see the positions of replication origins.
 
     Raises:
         psycopg.Error: the query failed.
     """
+    if publisher.execute(_EXISTS, (name,)).fetchone() is None:
+        return False
+    if publisher.execute(_MAY_SEE_ORIGINS).fetchone() != (True,):
+        return True
     row = publisher.execute(_RECEIVED, (name,)).fetchone()
-    if row is None:
-        return None
-    return INVALID_LSN if row[1] is None else parse_lsn(row[1])
+    return row is not None and row[0] is not None and parse_lsn(row[0]) != INVALID_LSN
 
 
 def confirmed_by_publisher(target: Connection, name: str) -> LSN | None:
@@ -251,9 +138,9 @@ def drop_subscription_back(publisher: Connection, name: str) -> None:
         PublisherNotReady: the publisher refuses it.
     """
     with _refused("the publisher"):
-        if publisher.execute(_RECEIVED, (name,)).fetchone() is None:
+        if publisher.execute(_EXISTS, (name,)).fetchone() is None:
             return
-        _read_write(publisher)
+        read_write(publisher)
         for change in ("ALTER SUBSCRIPTION {} DISABLE", "ALTER SUBSCRIPTION {} SET (slot_name = NONE)",
                        "DROP SUBSCRIPTION {}"):  # fmt: skip
             publisher.execute(sql.SQL(change).format(sql.Identifier(name)))
@@ -294,8 +181,8 @@ def _slot(target: Connection, name: str) -> tuple[Any, ...] | None:
     ).fetchone()
 
 
-def _read_write(connection: Connection) -> None:
-    """The database may be fenced."""
+def read_write(connection: Connection) -> None:
+    """Let a session write, whose database may be fenced."""
     connection.execute(sql.SQL("SET {} = off").format(sql.Identifier(SETTING)))
 
 
@@ -313,13 +200,6 @@ def _refused(where: str) -> Iterator[None]:
             sqlstate=told.sqlstate,
             hint="Put that right and run the command again, or run it without --reverse.",
         ) from None
-
-
-def _too_old(side: str, version: int) -> Obstacle:
-    return Obstacle(
-        f"the {side} is PostgreSQL {version // 10000}, and a way back needs origin = none, which PostgreSQL 16 brought",
-        "Run the command without --reverse.",
-    )
 
 
 def _name(name: str) -> str:

@@ -11,7 +11,7 @@ from typing import Any, Final, Self
 
 from subscriber import catalog
 from subscriber.catalog import Subscription
-from subscriber.catalog.cutovers import Cutover, read_cutover
+from subscriber.catalog.cutovers import ASKED, Cutover, read_cutover
 from subscriber.errors import PublisherError, SubscriberError
 from subscriber.journal.positions import journal_positions
 from subscriber.journal.storage import journal_url, open_storage
@@ -165,7 +165,7 @@ def _status(
 
 
 def _cutover(found: Cutover | None) -> CutoverStatus | None:
-    if found is None or not found.in_progress:
+    if found is None or not found.in_progress or not (found.is_held or found.has_effects):
         return None
     fence, reverse = found.options.get("fence"), found.options.get("reverse")
     return CutoverStatus(
@@ -177,6 +177,7 @@ def _cutover(found: Cutover | None) -> CutoverStatus | None:
         process=f"process {found.process_id} on host {found.host}" if found.is_held else None,
         fenced_database=None if fence is None else fence["database"],
         way_back=None if reverse is None else reverse["name"],
+        options=found.options.get(ASKED, ""),
     )
 
 

@@ -113,6 +113,7 @@ class CutoverStatus:
             interrupted, or waits for --finish.
         fenced_database: the publisher's database that it has fenced; None if there is no fence.
         way_back: the name of the way back; None if there is none.
+        options: the options of the command that began it or last went on with it.
     """
 
     state: str
@@ -123,6 +124,7 @@ class CutoverStatus:
     process: str | None
     fenced_database: str | None
     way_back: str | None
+    options: str = ""
 
 
 @dataclass(frozen=True, slots=True)

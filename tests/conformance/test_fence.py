@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 from subscriber.errors import PublisherNotReady
-from subscriber.publisher import fence, reverse_replication
+from subscriber.publisher import fence, reverse_obstacles, reverse_replication
 from subscriber.publisher.change_watch import open_writes
 from subscriber.publisher.publisher import connect_publisher
 from tests.conftest import Database
@@ -99,14 +99,14 @@ def test_what_prevents_a_way_back_is_named_with_what_to_do(database: Database):
     database.execute("CREATE TABLE t (a int); CREATE TABLE k (a int PRIMARY KEY)")
     tables = [("public", "t"), ("public", "k"), ("public", "missing")]
     with connect_publisher(database.conninfo, "s") as ours:
-        old = ours.info.server_version < reverse_replication.OLDEST_VERSION
-        messages = [one.message for one in reverse_replication.target_obstacles(ours, tables)]
+        old = ours.info.server_version < reverse_obstacles.OLDEST_VERSION
+        messages = [one.message for one in reverse_obstacles.target_obstacles(ours, tables)]
         assert messages[-2:] == [
             'table "public.missing" does not exist in the target',
             'table "public.t" of the target has no replica identity: the application could not update it',
         ]
         assert len(messages) == 2 + old
-        found = [one.message for one in reverse_replication.publisher_obstacles(ours)]
+        found = [one.message for one in reverse_obstacles.publisher_obstacles(ours, [])]
         assert found == (
             ["the publisher is PostgreSQL 15, and a way back needs origin = none, which PostgreSQL 16 brought"]
             if old
@@ -116,8 +116,8 @@ def test_what_prevents_a_way_back_is_named_with_what_to_do(database: Database):
         return
     with a_role(database, "") as role, connect_publisher(with_role(database, role), "s") as ours:
         (target, publisher) = (
-            reverse_replication.target_obstacles(ours, [("public", "k")]),
-            reverse_replication.publisher_obstacles(ours),
+            reverse_obstacles.target_obstacles(ours, [("public", "k")]),
+            reverse_obstacles.publisher_obstacles(ours, []),
         )
         assert [one.hint.partition(": ")[2] for one in target[:2]] == [
             f'GRANT CREATE ON DATABASE "{database.name}" TO "{role}";',
@@ -140,14 +140,14 @@ def test_publication_slot_and_subscription_are_made_and_dropped_as_often_as_one_
             for _ in range(2):
                 reverse_replication.prepare_target(new, "back", [("public", "t")])
                 reverse_replication.subscribe_back(old, "back", postgresql18.conninfo(target))
-            assert reverse_replication.received_back(old, "back") == 0
+            assert not reverse_replication.came_back(old, "back")
             assert reverse_replication.confirmed_by_publisher(new, "back") is not None
             with pytest.raises(PublisherNotReady, match="the target refuses the way back"):
                 reverse_replication.prepare_target(new, "other", [("public", "missing")])
             for _ in range(2):
                 reverse_replication.drop_subscription_back(old, "back")
                 reverse_replication.drop_on_target(new, "back")
-            assert reverse_replication.received_back(old, "back") is None
+            assert not reverse_replication.came_back(old, "back")
             assert reverse_replication.confirmed_by_publisher(new, "back") is None
     finally:
         postgresql18.drop_database(target)

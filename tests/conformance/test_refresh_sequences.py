@@ -100,7 +100,7 @@ def test_each_sequence_that_is_left_alone_is_told_with_the_reason(session):
         subscription = catalog.get_subscription(connection, "s")
     foretold = sequences_left_alone(session.target, subscription)
     told = about_sequences(session.run(REFRESH))
-    assert [f"WARNING:  {text}" for text in foretold] == told[:2]
+    assert [f"WARNING:  {one.text}" for one in foretold] == told[:2]
     assert (
         told[0]
         == 'WARNING:  sequence "down" was not set: it counts downwards at the publisher and upwards in the target'

@@ -10,9 +10,9 @@ import signal
 import pytest
 
 from subscriber.failpoints import FAILPOINTS
-from tests.conformance.test_cutover import SHOP, Shop
 from tests.conftest import fresh_database
 from tests.crash.harness import Runner, wait_until
+from tests.cutovers import SHOP, Shop
 
 pytestmark = [pytest.mark.server, pytest.mark.spark, pytest.mark.crash, pytest.mark.slow, pytest.mark.long]
 
@@ -78,6 +78,35 @@ def test_a_kill_at_any_step_is_gone_on_from_and_can_be_undone(shop, failpoint):
     assert on.returncode == 0, on.stdout + on.stderr
     status = shop.status()
     assert (status["enabled"], status["cutover"]["state"]) == (False, "switched")
+    back = shop.cutover("--abandon")
+    assert back.returncode == 0, back.stdout + back.stderr
+    is_restored(shop)
+
+
+@pytest.mark.parametrize("failpoint", STEPS)
+def test_control_c_at_any_step_says_the_state_and_both_ways_on(shop, failpoint):
+    answer = shop.runner.call("cutover", shop.name, *OPTIONS, SUBSCRIBER_FAILPOINTS=f"{failpoint}=interrupt")
+    assert answer.returncode == 130, answer.stdout + answer.stderr
+    assert "Traceback" not in answer.stderr
+    if failpoint in ("cutover.preconditions.before", "cutover.preconditions.after", "cutover.writes.before"):
+        assert "Nothing was changed. To begin again: subscriber cutover" in answer.stdout
+        is_restored(shop)
+        return
+    status = shop.status()["cutover"]
+    told = shop.runner.call("status").stdout
+    command = f"subscriber cutover {shop.name}"
+    assert "The fence stays. To lift it" in answer.stdout
+    if status["state"] == "switched":
+        for text in (answer.stdout, told):
+            assert f"{command} --finish" in text
+            assert f"{command} --abandon" in text
+    else:
+        asked = " ".join(sorted(OPTIONS, key=["--fence", "--verify", "--reverse", "--accept-missing"].index))
+        assert f"The same command goes on: {command} {asked}" in answer.stdout
+        assert f"to go on: {command} {asked}; to go back: {command} --abandon" in told
+    back = shop.runner.call("cutover", shop.name, "--abandon", SUBSCRIBER_FAILPOINTS="cutover.undo.after=interrupt")
+    assert back.returncode == 130, back.stdout + back.stderr
+    assert f"What is left is undone by the same command: {command} --abandon" in back.stdout
     back = shop.cutover("--abandon")
     assert back.returncode == 0, back.stdout + back.stderr
     is_restored(shop)

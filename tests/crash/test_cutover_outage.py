@@ -11,9 +11,9 @@ from collections.abc import Iterator
 import psycopg
 import pytest
 
-from tests.conformance.test_cutover import SHOP, Shop
 from tests.conftest import fresh_database
 from tests.crash.harness import COMMAND, Runner, wait_until
+from tests.cutovers import SHOP, Shop
 
 pytestmark = [pytest.mark.server, pytest.mark.spark, pytest.mark.crash, pytest.mark.slow, pytest.mark.long]
 
@@ -54,7 +54,7 @@ def test_a_publisher_that_goes_away_ends_the_command_and_the_same_command_goes_o
     assert command.returncode == 1, out + errors
     assert "ERROR:" in errors
     assert "HINT:  Give the command again; `subscriber run` tries again by itself." in errors
-    assert "The same command goes on." in out
+    assert "The same command goes on: subscriber cutover" in out
     assert "Traceback" not in errors
     late.close()
     dropped = shop.cutover("--abandon")

@@ -49,6 +49,12 @@ def test_the_action_enospc_raises_the_error_of_a_full_disk(armed):
     assert caught.value.errno == errno.ENOSPC
 
 
+def test_the_action_interrupt_is_what_control_c_does(armed):
+    armed("journal.sync.before=interrupt")
+    with pytest.raises(KeyboardInterrupt):
+        failpoints.hit("journal.sync.before")
+
+
 def test_a_failpoint_can_fire_when_it_is_passed_for_the_nth_time(armed):
     armed("journal.sync.before=enospc@3, feedback.before=enospc")
     failpoints.hit("journal.sync.before")

@@ -14,6 +14,8 @@
 - ``world``: what the steps ask of publisher and target, as a Protocol; ``real_world`` does it.
 - ``run_cutover``: the order of the steps, going on, abandoning, finishing, a dry run.
 - ``holder``: the command's claim on the row, and its heartbeat.
+- ``unwritten``: whether the application has written to the target, before a switch is abandoned;
+  ``compare_at_rest`` compares.
 - ``report``: the report as JSON and as a page of HTML.
 
 What holds:
@@ -27,6 +29,7 @@ What holds:
   application stands still, and once more when its turn comes.
 - The subscription is disabled in the transaction that says so in the catalog, and only after
   another barrier before which nothing came.
+- A command that has changed nothing leaves no row.
 - Nobody is disconnected and nothing is dropped unasked.
 
 *Rejected:* to undo everything when a step fails or time runs out. An operator who has stopped the

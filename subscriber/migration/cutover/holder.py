@@ -12,10 +12,12 @@ import logging
 import threading
 import uuid
 from collections.abc import Iterator
+from functools import partial
 from typing import Final
 
 from subscriber import catalog
 from subscriber.catalog.cutovers import Cutover, beat_cutover, claim_cutover, find_cutover, leave_cutover
+from subscriber.commands.hold_heartbeat import trying
 from subscriber.errors import SubscriberError
 from subscriber.targets import Target
 
@@ -34,8 +36,12 @@ def holding(target: Target, name: str, subid: int) -> Iterator[Cutover]:
     """
     with target.reporting():
         catalog.ensure_catalog(target.engine)
-    with target.begin() as connection:
-        cutover = claim_cutover(connection, name, subid, uuid.uuid4().hex)
+
+    def claimed() -> Cutover:
+        with target.begin() as connection:
+            return claim_cutover(connection, name, subid, uuid.uuid4().hex)
+
+    cutover = trying(claimed)
     end = threading.Event()
     thread = threading.Thread(target=_beat, args=(target, cutover, end), name="cutover heartbeat", daemon=True)
     thread.start()
@@ -45,8 +51,13 @@ def holding(target: Target, name: str, subid: int) -> Iterator[Cutover]:
         end.set()
         thread.join(_END_SECONDS)
         # If it cannot be given back, it is free as soon as this process has ended.
-        with contextlib.suppress(SubscriberError), target.begin() as connection:
-            leave_cutover(connection, cutover)
+        with contextlib.suppress(SubscriberError):
+            trying(partial(_leave, target, cutover))
+
+
+def _leave(target: Target, cutover: Cutover) -> None:
+    with target.begin() as connection:
+        leave_cutover(connection, cutover)
 
 
 def look_at(target: Target, subid: int) -> Cutover | None:

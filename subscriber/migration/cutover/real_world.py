@@ -19,17 +19,19 @@ from subscriber.catalog.runner import Runner, is_alive
 from subscriber.commands import publisher_slots
 from subscriber.commands.count_rows import count_rows
 from subscriber.commands.dispatch import run_command
+from subscriber.commands.hold_heartbeat import trying
 from subscriber.commands.publisher_connection import connected
 from subscriber.commands.reached_position import ReachedPosition, reached_position
-from subscriber.commands.refresh_sequences import refresh_sequences, sequences_left_alone
+from subscriber.commands.refresh_sequences import UnsetSequence, refresh_sequences, sequences_left_alone
 from subscriber.commands.subscription_grammar import parse
 from subscriber.commands.subscription_statements import DropSubscription, SubscriptionCommand
 from subscriber.commands.wake import wake_run
-from subscriber.lsn import INVALID_LSN, LSN
-from subscriber.migration.cutover.world import PublisherState, TargetState, VerifyResult
-from subscriber.publisher import fence, reverse_replication
+from subscriber.lsn import LSN
+from subscriber.migration.cutover.world import MISSING_COLUMN, PublisherState, TargetState, VerifyResult
+from subscriber.publisher import fence, reverse_obstacles, reverse_replication
 from subscriber.publisher.change_watch import open_writes
 from subscriber.publisher.publisher import Publisher, connect_publisher
+from subscriber.publisher.slot_changes import is_changed_after
 from subscriber.publisher.sql_connection import Connection
 from subscriber.settings import Settings, redact_conninfo
 from subscriber.targets import Target
@@ -98,7 +100,7 @@ class RealWorld:
         refresh_sequences(self._target, self._subscription(), self._settings, said.append)
         return said
 
-    def sequences_left_alone(self) -> list[str]:
+    def sequences_left_alone(self) -> list[UnsetSequence]:
         """See :meth:`World.sequences_left_alone`."""
         return sequences_left_alone(self._target, self._subscription())
 
@@ -107,41 +109,47 @@ class RealWorld:
         from subscriber.migration.schema.schema_difference import schema_difference
 
         difference = schema_difference(self._target, self.name, self._settings)
-        columns = tuple(one for one in difference.objects if one.kind == "missing column")
+        columns = tuple(one for one in difference.objects if one.kind == MISSING_COLUMN)
         missing = (*columns, *difference.missing("before"), *difference.missing("after"))
         return [f"{one.kind} {one.name}" for one in missing]
 
-    def verify(self) -> VerifyResult:
+    def verify(self, seconds: float) -> VerifyResult:
         """See :meth:`World.verify`."""
+        from subscriber.migration.cutover.compare_at_rest import verify_result
+        from subscriber.verify.report import VerifyOptions
         from subscriber.verify.verify_subscription import verify_subscription
 
-        report = verify_subscription(self._target, self.name, self._settings)
-        differing = []
-        lines = []
-        for one in report.tables:
-            counts = {
-                "publisher_rows": one.publisher_rows,
-                "target_rows": one.target_rows,
-                "differing": one.differing,
-                "only_publisher": one.only_publisher,
-                "only_target": one.only_target,
-            }
-            lines.append({"table": one.table, **counts, "notes": list(one.notes), "error": one.error})
-            if one.error:
-                differing.append(f"{one.table}: {one.error}")
-            elif one.differences:
-                differing.append(
-                    f"{one.table}: {one.differing} differing, {one.only_publisher} only at the publisher,"
-                    f" {one.only_target} only in the target"
-                )
-        return VerifyResult(report.is_equal, report.lsn or INVALID_LSN, differing, {"tables": lines})
+        options = VerifyOptions(seconds=seconds)
+        return verify_result(verify_subscription(self._target, self.name, self._settings, options))
+
+    def verify_at_rest(self, seconds: float) -> VerifyResult:
+        """See :meth:`World.verify_at_rest`."""
+        from subscriber.migration.cutover.compare_at_rest import compare_at_rest
+
+        return compare_at_rest(self._target, self.name, self._settings, seconds)
+
+    def published_after(self, lsn: LSN) -> bool:
+        """See :meth:`World.published_after`."""
+        subscription = self._subscription()
+        if self.position().last > lsn:
+            return True
+        assert subscription.slot_name is not None  # a switch keeps it
+        with self._publisher() as publisher:
+            publisher_slots.is_released(publisher, subscription.slot_name)
+            return is_changed_after(
+                publisher.connection, subscription.slot_name, subscription.streamed_publications, lsn
+            )
 
     def write(self, cutover: Cutover, *, enabled: bool | None = None) -> None:
         """See :meth:`World.write`."""
-        with self._target.begin() as connection:
-            write_cutover(connection, cutover, self.name)
-            if enabled is not None:
-                catalog.set_enabled(connection, self.name, enabled=enabled)
+
+        def written() -> None:
+            with self._target.begin() as connection:
+                write_cutover(connection, cutover, self.name)
+                if enabled is not None:
+                    catalog.set_enabled(connection, self.name, enabled=enabled)
+
+        trying(written)  # the heartbeat writes the same row
 
     def wake(self) -> None:
         """See :meth:`World.wake`."""
@@ -221,21 +229,28 @@ class RealWorld:
         """See :meth:`World.has_way_back`."""
         return self._target.cluster is not None
 
-    def reverse_obstacles(self) -> list[tuple[str, str]]:
+    def reverse_obstacles(self, conninfo: str | None) -> list[tuple[str, str]]:
         """See :meth:`World.reverse_obstacles`."""
-        subscription = self._subscription()
-        with self._publisher() as publisher:
-            found = reverse_replication.publisher_obstacles(publisher.connection)
-        if str(subscription.options.map):
-            found.append(
-                reverse_replication.Obstacle(
-                    "the subscription renames tables (map), and PostgreSQL's subscriptions have no such option",
+        names, tables = self._subscription().options.map, self._tables()
+        renamed = [".".join(one) for one in tables if names.local(*one) != one]
+        if renamed:
+            count = f'table "{renamed[0]}"' + (f" and {len(renamed) - 1} more" if len(renamed) > 1 else "")
+            return [
+                (
+                    f"the subscription renames {count} (map), and PostgreSQL's subscriptions have no such option",
                     "Run the command without --reverse.",
                 )
-            )
-        else:
-            with self._as_publisher() as target:
-                found += reverse_replication.target_obstacles(target, self._tables())
+            ]
+        with self._publisher() as publisher, self._as_publisher() as target:
+            old = publisher.connection
+            found = [
+                *reverse_obstacles.publisher_obstacles(old, tables),
+                *reverse_obstacles.target_obstacles(target, tables),
+            ]
+            # What follows needs servers and roles that are able to.
+            found = found or reverse_obstacles.column_obstacles(old, target, tables)
+            if not found:
+                found = reverse_obstacles.connection_obstacles(old, self.reverse_name(), conninfo or self._conninfo())
         return [(one.message, one.hint) for one in found]
 
     def prepare_reverse(self, name: str, conninfo: str | None) -> None:
@@ -256,8 +271,7 @@ class RealWorld:
     def came_back(self, name: str) -> bool:
         """See :meth:`World.came_back`."""
         with self._publisher() as publisher:
-            received = reverse_replication.received_back(publisher.connection, name)
-        return received is not None and received != INVALID_LSN
+            return reverse_replication.came_back(publisher.connection, name)
 
     def drop_reverse(self, name: str) -> None:
         """See :meth:`World.drop_reverse`."""

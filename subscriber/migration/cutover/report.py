@@ -9,6 +9,7 @@ from __future__ import annotations
 import html
 import json
 import re
+import tempfile
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from pathlib import Path
@@ -54,6 +55,24 @@ def as_html(report: CutoverReport) -> str:
     )
 
 
+def prepare_folder(folder: Path) -> None:
+    """Make sure that a report can be written, before anything is done.
+
+    Raises:
+        UsageError: 58030, the folder cannot be created or written.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise UsageError(
+            f"no report can be written to {folder}: {error.strerror}",
+            sqlstate="58030",
+            hint="--report needs a folder that may be written. Nothing was done.",
+        ) from error
+
+
 def write_report(report: CutoverReport, folder: Path) -> tuple[Path, Path]:
     """Write both forms into a folder, which is created; returns their paths.
 
@@ -72,7 +91,7 @@ def write_report(report: CutoverReport, folder: Path) -> tuple[Path, Path]:
         raise UsageError(
             f"the report cannot be written to {folder}: {error.strerror}",
             sqlstate="58030",
-            hint="--report needs a folder that may be written. The cutover itself is not affected.",
+            hint="--report needs a folder that may be written. What was done is not affected.",
         ) from error
     return page, data
 

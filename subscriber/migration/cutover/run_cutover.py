@@ -12,7 +12,8 @@ from subscriber.catalog.cutovers import Cutover, now
 from subscriber.errors import SubscriberError, UsageError
 from subscriber.lsn import format_lsn
 from subscriber.migration.cutover.steps import Barrier, Preconditions, Step, Switch, Writes, fence_left
-from subscriber.migration.cutover.target_steps import Reverse, Schema, Sequences, Verify, check_unwritten
+from subscriber.migration.cutover.target_steps import Reverse, Schema, Sequences, Verify
+from subscriber.migration.cutover.unwritten import check_unwritten
 from subscriber.migration.cutover.work import CutoverOptions, Refusal, Work
 from subscriber.migration.cutover.world import World
 from subscriber.publisher.reverse_replication import dropping_statements
@@ -68,7 +69,7 @@ class CutoverReport:
         options: the options of the command.
         begun_at: when the command began (UTC, ISO 8601).
         ended_at: when it ended.
-        state: the state of the cutover at the end.
+        state: the state of the cutover at the end; ``not begun`` if nothing was changed.
         barrier: the barrier that the target has.
         steps: the steps in their order.
         error: the error that ended the command.
@@ -115,9 +116,10 @@ def run_cutover(work: Work, report: CutoverReport, on_step: OnStep) -> None:
         if work.cutover.state == "switched":
             report.notes += ["The subscription is switched over already.", *_ways_on(work)]
             return
-        if work.fence is None and work.cutover.findings:
+        if work.cutover.has_effects:
             work.tell("an interrupted cutover goes on; its steps are done again")
         _check_all(work, report, on_step)
+        work.ask(work.options)
         for step in STEPS:
             _carry_out(step, work, report, on_step)
         report.notes += _ways_on(work)
@@ -135,6 +137,12 @@ def rehearse(work: Work, report: CutoverReport, on_step: OnStep) -> bool:
         Whether no step would refuse, as far as that shows beforehand.
     """
     report.options = work.options.as_json()
+    if work.cutover.is_held:
+        report.notes.append(f"Another command carries out the cutover now, in step {_step(work)}.")
+    if work.cutover.state == "switched":
+        report.notes += ["The subscription is switched over already.", *_ways_on(work)]
+        _end(work, report)
+        return True
     for step in STEPS:
         begun = time.monotonic()
         if not step.is_wanted(work):
@@ -163,8 +171,18 @@ def abandon(work: Work, report: CutoverReport, on_step: OnStep) -> None:
         UsageError: 55000, the application has written to the target.
         SubscriberError: a step cannot be undone; the command may be given again.
     """
+    work.goes_back = True
+    undoing = False
     try:
-        check_unwritten(work)
+        begun = time.monotonic()
+        unwritten = check_unwritten(work)
+        if unwritten is not None:
+            status: StepStatus = "done" if unwritten.was_done else "skipped"
+            seconds = time.monotonic() - begun
+            result = StepResult("unwritten", "target unwritten", status, seconds, unwritten.text, unwritten.details)
+            report.steps.append(result)
+            on_step(result)
+        undoing = True
         for step in _UNDONE:
             begun = time.monotonic()
             failpoints.hit("cutover.undo.before")
@@ -178,8 +196,16 @@ def abandon(work: Work, report: CutoverReport, on_step: OnStep) -> None:
         report.notes.append(
             "The state before the cutover is restored. Sequences of the target keep their values, which does no harm."
         )
+        if unwritten is not None and not unwritten.was_done:
+            report.notes.append(
+                "Rows that the application has written to the target are still there. `subscriber verify"
+                f" {work.name_in_shell} --repair` makes them those of the publisher."
+            )
     except BaseException:
-        report.notes.append(f"What is left is undone by the same command: {_command(work, '--abandon')}")
+        if undoing:
+            report.notes.append(f"What is left is undone by the same command: {_command(work, '--abandon')}")
+        else:
+            report.notes.append("Nothing was undone. The application may write to the target as before.")
         raise
     finally:
         _end(work, report)
@@ -294,8 +320,10 @@ def _ways_on(work: Work) -> Iterator[str]:
             f" slot: {_command(work, '--finish')}"
         )
         yield f"Until then the publisher keeps its WAL, and this goes back: {_command(work, '--abandon')}"
+    elif not work.cutover.has_effects:
+        yield f"Nothing was changed. To begin again: {work.command}"
     else:
-        yield f"The cutover has stopped in step {work.cutover.step or 'preconditions'}. The same command goes on."
+        yield f"The cutover has stopped in step {_step(work)}. The same command goes on: {work.command}"
         yield f"To restore the state before: {_command(work, '--abandon')}"
     if fence is not None:
         yield fence
@@ -314,8 +342,14 @@ def _left_after_finish(work: Work) -> Iterator[str]:
 def _end(work: Work, report: CutoverReport) -> None:
     report.ended_at = now()
     report.state = work.cutover.state
+    if report.state == "running" and not work.cutover.has_effects:
+        report.state = "not begun"
     report.barrier = None if work.cutover.barrier is None else format_lsn(work.cutover.barrier)
     report.findings = dict(work.cutover.findings)
+
+
+def _step(work: Work) -> str:
+    return work.cutover.step or STEPS[0].name
 
 
 def _command(work: Work, option: str = "") -> str:

@@ -14,7 +14,7 @@ from subscriber.catalog import RelationState
 from subscriber.catalog.cutovers import now
 from subscriber.errors import UsageError
 from subscriber.filters.analyze.typeinfo import quote_identifier
-from subscriber.lsn import INVALID_LSN, format_lsn
+from subscriber.lsn import INVALID_LSN, format_lsn, parse_lsn
 from subscriber.migration.cutover.work import (
     FENCED_QUIET_SECONDS,
     QUIET_SECONDS,
@@ -311,6 +311,9 @@ class Switch(Step):
             raise written_again(work)
         if work.cutover.options.get("reverse") is None:
             work.note("rows", work.world.count_rows())
+        verified = work.cutover.findings.get("verify")
+        if verified is not None and work.came_after(parse_lsn(verified["lsn"])):
+            work.note("verify", None)  # of an earlier attempt: no proof for the switch
         work.save(enabled=False, state="switched", switched_at=now(), barrier=last)
         work.world.wake()
         released = work.world.slot_is_released()

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from subscriber.errors import UsageError
+from subscriber.commands.refresh_sequences import UnsetSequence
 from subscriber.lsn import format_lsn, parse_lsn
 from subscriber.migration.cutover.steps import Step
 from subscriber.migration.cutover.work import Outcome, Refusal, Work, names_of
+from subscriber.migration.cutover.world import MISSING_COLUMN
 
 _ACCEPT: Final = "or accept that with --accept-missing"
 
@@ -41,9 +42,13 @@ class Sequences(Step):
         return Outcome(f"{set_ones} set{more}", lines)
 
 
-def _unset(left: Sequence[str]) -> Refusal:
+def _unset(left: Sequence[UnsetSequence]) -> Refusal:
+    hints = dict.fromkeys(one.hint for one in left if one.hint is not None)
+    put_right = " ".join(hints) if hints else "Put that right."
     return Refusal(
-        "not every sequence can be set", f"Put that right and run the command again, {_ACCEPT}.", tuple(left)
+        "not every sequence can be set",
+        f"{put_right} Then run the command again, {_ACCEPT}.",
+        tuple(one.text for one in left),
     )
 
 
@@ -59,12 +64,13 @@ class Schema(Step):
         if not missing or work.options.accept_missing:
             return ()
         count = "1 object" if len(missing) == 1 else f"{len(missing)} objects"
+        columns = any(name.startswith(MISSING_COLUMN) for name in missing)
+        later = " A missing column is there after the next change of a row of its table." if columns else ""
         return [
             Refusal(
                 f"the target lacks {count} of the publisher's schema",
                 f"Run `subscriber schema apply --before {work.name_in_shell}` and `subscriber schema apply --after"
-                f" {work.name_in_shell}`, {_ACCEPT}. What `subscriber schema diff {work.name_in_shell}` calls a"
-                " missing column is there after the next change of a row of its table.",
+                f" {work.name_in_shell}`, then run the command again, {_ACCEPT}.{later}",
                 tuple(missing),
             )
         ]
@@ -102,7 +108,7 @@ class Verify(Step):
         kept = work.cutover.findings.get(self.name)
         if kept is not None and kept["is_equal"] and not work.came_after(parse_lsn(kept["lsn"])):
             return Outcome(f"equal at {kept['lsn']}, as found before; nothing came since", was_done=False)
-        result = work.world.verify()
+        result = work.world.verify(work.options.timeout)
         text = format_lsn(result.lsn)
         work.note(self.name, {"is_equal": result.is_equal, "lsn": text, "report": dict(result.report)})
         if not result.is_equal:
@@ -128,7 +134,8 @@ class Reverse(Step):
         """See :meth:`Step.check`."""
         if not work.world.has_way_back() or "reverse" in work.cutover.options:
             return ()  # what was made already takes the slot that it needs
-        return [Refusal(message, hint) for message, hint in work.world.reverse_obstacles()]
+        conninfo = work.options.reverse_connection
+        return [Refusal(message, hint) for message, hint in work.world.reverse_obstacles(conninfo)]
 
     def plan(self, work: Work) -> str:
         """See :meth:`Step.plan`."""
@@ -159,18 +166,19 @@ class Reverse(Step):
         if kept is None:
             return None
         name = kept["name"]
-        if work.cutover.switched_at is not None or work.cutover.state == "switched":
+        switched = work.cutover.switched_at is not None or work.cutover.state == "switched"
+        if switched and not work.options.discard_writes:
             work.wait(
                 "bringing back what was written to the target",
                 lambda: work.world.reverse_drained(name),
-                lambda: [f'subscription "{name}" at the old publisher'],
+                lambda: [f'subscription "{name}" at the old publisher, whose server\'s log tells its errors'],
             )
         back = work.world.came_back(name)
         changed = back and work.world.leave_out_origins()
         work.world.drop_reverse(name)
         work.remember("reverse", None)
         text = f'publication, slot and subscription "{name}" are dropped'
-        if back:
+        if back and not work.options.discard_writes:
             text += "; what was written to the target is at the old publisher"
         if changed:
             text += (
@@ -183,31 +191,3 @@ class Reverse(Step):
 def no_way_back(work: Work) -> str:
     """The sentence for a target that has none."""
     return f"there is no way back from {work.world.target_kind}: only a PostgreSQL target can publish what is written to it"
-
-
-def check_unwritten(work: Work) -> None:
-    """Refuse to abandon if the application has written to the target and that would be lost.
-
-    The rows of each table are counted. An UPDATE, or as many INSERTs as DELETEs, is not detected.
-    With a way back nothing is lost, so nothing is refused.
-
-    Raises:
-        UsageError: 55000, tables have more or fewer rows than when the subscription was disabled.
-    """
-    before = work.cutover.findings.get("rows")
-    if work.cutover.state != "switched" or before is None:
-        return
-    counts = work.world.count_rows()
-    changed = [
-        f'"{name}" had {before[name]:,} rows and has {counts[name]:,}'
-        for name in sorted(before)
-        if name in counts and counts[name] != before[name]
-    ]
-    if changed:
-        raise UsageError(
-            "the application has written to the target since the switch",
-            sqlstate="55000",
-            detail="; ".join(changed[:5]) + (f"; and {len(changed) - 5} more" if len(changed) > 5 else ""),
-            hint="Abandoning would leave these changes out of the old database. Carry them over and undo them in the"
-            f" target, or stay: subscriber cutover {work.name_in_shell} --finish.",
-        )

@@ -8,13 +8,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from subscriber.catalog.cutovers import Cutover
+from subscriber.catalog.cutovers import ASKED, Cutover
 from subscriber.errors import UsageError
 from subscriber.filters.analyze.typeinfo import quote_identifier
 from subscriber.lsn import LSN, format_lsn
 from subscriber.migration.cutover.world import World
 
 POLL_SECONDS: Final = 0.1
+_TIMEOUT_SECONDS: Final = 60.0
 QUIET_SECONDS: Final = 1.0
 """The time between two barriers before which nothing may come, where no fence holds writers."""
 FENCED_QUIET_SECONDS: Final = 0.1
@@ -31,22 +32,37 @@ class CutoverOptions:
         fence: whether the publisher's database is fenced.
         terminate: whether sessions that the fence does not hold are ended.
         accept_missing: whether missing objects, and sequences that cannot be set, are accepted.
+        discard_writes: whether a switch is abandoned although the target may have been written to.
         reverse_connection: how the old publisher's server reaches the target; None for the target's
             own URL.
     """
 
-    timeout: float = 60.0
+    timeout: float = _TIMEOUT_SECONDS
     verify: bool = False
     reverse: bool = False
     fence: bool = False
     terminate: bool = False
     accept_missing: bool = False
+    discard_writes: bool = False
     reverse_connection: str | None = field(default=None, repr=False)  # may hold a password
 
     def as_json(self) -> dict[str, Any]:
         """The options without the connection string."""
-        names = ("timeout", "verify", "reverse", "fence", "terminate", "accept_missing")
+        names = ("timeout", "verify", "reverse", "fence", "terminate", "accept_missing", "discard_writes")
         return {name: getattr(self, name) for name in names}
+
+    @property
+    def words(self) -> list[str]:
+        """The names of the options that only a cutover and its dry run have, as they are given."""
+        names = ("fence", "terminate", "verify", "reverse", "reverse_connection", "accept_missing")
+        return [f"--{name.replace('_', '-')}" for name in names if getattr(self, name)]
+
+    def as_words(self) -> str:
+        """The options of a cutover on the command line, without the connection string."""
+        words = [f"{word} …" if word == "--reverse-connection" else word for word in self.words]
+        if self.timeout != _TIMEOUT_SECONDS:
+            words.append(f"--timeout {self.timeout:g}s")
+        return " ".join(words)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +110,7 @@ class Work:
         options: the command's options.
         cutover: the row in the catalog, as it was last written.
         tell: called with what the command waits for.
+        goes_back: whether the cutover is being abandoned.
         quiet_from: a barrier after which nothing came when the writes were last watched.
         clock: the monotonic clock.
         sleep: waits for seconds.
@@ -103,6 +120,7 @@ class Work:
     options: CutoverOptions
     cutover: Cutover
     tell: Callable[[str], None] = lambda _: None
+    goes_back: bool = False
     quiet_from: LSN | None = None
     clock: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
@@ -133,6 +151,16 @@ class Work:
     def note(self, step: str, value: Any) -> None:
         """Store what a step has found."""
         self.save(findings={**self.cutover.findings, step: value})
+
+    def ask(self, options: CutoverOptions) -> None:
+        """Store the options of the command, for whoever goes on with it."""
+        self.remember(ASKED, options.as_words())
+
+    @property
+    def command(self) -> str:
+        """The command that begins or goes on, with its own options or those that were stored."""
+        words = self.options.as_words() or self.cutover.options.get(ASKED)
+        return " ".join(word for word in ("subscriber cutover", self.name_in_shell, words) if word)
 
     @property
     def fence(self) -> dict[str, Any] | None:
@@ -166,12 +194,20 @@ class Work:
             self.sleep(POLL_SECONDS)
 
     def _late(self, what: str, found: list[str]) -> UsageError:
-        fence = " The fence is undone when the cutover is abandoned." if self.fence else ""
+        abandon = ""
+        if self.cutover.has_effects and not self.goes_back:
+            fence = ", which lifts the fence, too" if self.fence else ""
+            abandon = f"; or go back: subscriber cutover {self.name_in_shell} --abandon{fence}"
+        elif self.goes_back:
+            abandon = (
+                "; or give up what was written to the target: subscriber cutover"
+                f" {self.name_in_shell} --abandon --discard-writes"
+            )
         return UsageError(
             f"{what} has not ended within {self.options.timeout:g} s",
             sqlstate="57014",
             detail=f"It waits for: {'; '.join(_first(tuple(found)))}." if found else None,
-            hint=f"Put that right and run the same command again, or give --timeout more; or abandon the cutover.{fence}",
+            hint=f"Put that right and run the same command again, or with a longer --timeout{abandon}.",
         )
 
     def came_after(self, lsn: LSN) -> bool:

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from subscriber.catalog import Subscription, SubscriptionRelation
 from subscriber.catalog.cutovers import Cutover
 from subscriber.commands.reached_position import ReachedPosition
+from subscriber.commands.refresh_sequences import UnsetSequence
 from subscriber.lsn import LSN
 from subscriber.publisher.fence import Fence, Session
 from subscriber.publisher.publisher import Slot
+
+MISSING_COLUMN: Final = "missing column"
+"""The kind of a published column that the target lacks: the beginning of its line among the missing
+objects.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,16 +97,26 @@ class World(Protocol):
     def refresh_sequences(self) -> list[str]:
         """Set the target's sequences and counters; returns the notices and warnings."""
 
-    def sequences_left_alone(self) -> list[str]:
-        """Say which sequences of columns :meth:`refresh_sequences` would not set, and why."""
+    def sequences_left_alone(self) -> list[UnsetSequence]:
+        """The sequences of columns that :meth:`refresh_sequences` would not set."""
 
     def missing_objects(self) -> list[str]:
         """The published columns that the target lacks; and the indexes, constraints, defaults and
         other objects that it lacks and the schema step can build.
         """
 
-    def verify(self) -> VerifyResult:
-        """Compare all tables at one LSN."""
+    def verify(self, seconds: float) -> VerifyResult:
+        """Compare all tables at one LSN, which is to be reached within some seconds."""
+
+    def verify_at_rest(self, seconds: float) -> VerifyResult:
+        """Compare all tables while the subscription is disabled; `subscriber run` is not needed. A
+        snapshot of the publisher is to be there within some seconds.
+        """
+
+    def published_after(self, lsn: LSN) -> bool:
+        """Whether the publisher has published a change after a position, while the subscription is
+        disabled.
+        """
 
     def write(self, cutover: Cutover, *, enabled: bool | None = None) -> None:
         """Store a cutover and, in the same transaction, enable or disable the subscription."""
@@ -146,8 +162,12 @@ class World(Protocol):
     def has_way_back(self) -> bool:
         """Whether the target can publish its changes."""
 
-    def reverse_obstacles(self) -> list[tuple[str, str]]:
-        """Why there can be no way back, and what to do."""
+    def reverse_obstacles(self, conninfo: str | None) -> list[tuple[str, str]]:
+        """Why there can be no way back, and what to do.
+
+        ``conninfo`` is how the old publisher's server reaches the target; None for the target's
+        URL.
+        """
 
     def prepare_reverse(self, name: str, conninfo: str | None) -> None:
         """Make publication, slot and subscription of the way back."""

@@ -31,6 +31,11 @@ class GenericSequences:
         del connection, schema, name
         return None
 
+    def widening(self, sequence: TargetSequence, position: SequencePosition) -> str | None:
+        """See :meth:`Sequences.widening`."""
+        del sequence, position
+        return None
+
     def set(self, connection: sa.Connection, sequence: TargetSequence, position: SequencePosition) -> None:
         """See :meth:`Sequences.set`."""
         del connection, position

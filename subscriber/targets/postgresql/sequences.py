@@ -52,6 +52,12 @@ class PostgreSQLSequences(GenericSequences):
             found = connection.execute(_NAMED_SEQUENCE, {"schema": schema, "name": name}).one_or_none()
             return _sequence(connection, found)
 
+    def widening(self, sequence: TargetSequence, position: SequencePosition) -> str | None:
+        """See :meth:`Sequences.widening`."""
+        turned = position.increment * sequence.position.increment < 0
+        step = f" INCREMENT BY {position.increment}" if turned else ""
+        return f"ALTER SEQUENCE {sequence.name} AS bigint{step} MINVALUE {-(2**63)} MAXVALUE {2**63 - 1};"
+
     def set(self, connection: sa.Connection, sequence: TargetSequence, position: SequencePosition) -> None:
         """See :meth:`Sequences.set`."""
         with self._errors.reporting():

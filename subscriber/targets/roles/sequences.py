@@ -37,6 +37,14 @@ class Sequences(Protocol):
         """
         ...
 
+    def widening(self, sequence: TargetSequence, position: SequencePosition) -> str | None:
+        """The statement after which a sequence can continue from a position of the publisher's
+        sequence, for a hint.
+
+        None if the target has no such statement.
+        """
+        ...
+
     def set(self, connection: sa.Connection, sequence: TargetSequence, position: SequencePosition) -> None:
         """Set a sequence or counter to continue like a sequence of the publisher.
 

@@ -12,6 +12,7 @@ import sqlalchemy as sa
 
 from subscriber import catalog
 from subscriber.catalog.cutovers import (
+    ASKED,
     STALE_SECONDS,
     beat_cutover,
     claim_cutover,
@@ -73,9 +74,40 @@ def test_a_holder_that_has_given_it_back_leaves_the_state(connection):
     assert (again.holder, again.options, again.started_at) == ("b", {"fence": 1}, begun.started_at)
 
 
+def test_a_cutover_that_has_changed_nothing_leaves_no_trace(connection):
+    begun = claim(connection)
+    untouched = replace(begun, step="writes", options={ASKED: "--fence"}, findings={"preconditions": {"tables": 1}})
+    write_cutover(connection, untouched, "s")
+    leave_cutover(connection, begun)
+    assert read_cutover(connection, 1) is None
+
+
+@pytest.mark.parametrize(
+    "effect",
+    [
+        {"barrier": LSN(100)},
+        {"options": {"fence": {"database": "d"}}},
+        {"findings": {"sequences": {"messages": []}}},
+        {"state": "switched"},
+        {"state": "abandoned"},
+    ],
+)
+def test_a_cutover_that_has_changed_something_stays(connection, effect):
+    begun = claim(connection)
+    write_cutover(connection, replace(begun, **effect), "s")
+    leave_cutover(connection, begun)
+    assert stored(connection).holder == ""
+
+
 def test_a_process_that_no_longer_exists_holds_nothing(connection):
     claim(connection)
     connection.execute(sa.update(CUTOVER).values(processid=2**22 + 1))
+    assert claim(connection, "b").holder == "b"
+
+
+def test_a_younger_process_of_the_same_number_holds_nothing(connection):
+    claim(connection)
+    connection.execute(sa.update(CUTOVER).values(heartbeatat="2001-01-01T00:00:00.000+00:00"))
     assert claim(connection, "b").holder == "b"
 
 
@@ -89,6 +121,7 @@ def test_a_holder_on_another_machine_is_judged_by_its_heartbeat(connection, seco
 
 def test_a_command_that_has_lost_its_cutover_writes_nothing(connection):
     begun = claim(connection)
+    write_cutover(connection, replace(begun, barrier=LSN(100)), "s")
     leave_cutover(connection, begun)
     other = claim(connection, "b")
     beat_cutover(connection, begun)

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
+from dataclasses import replace
 
 import pytest
+import sqlalchemy as sa
 
 from subscriber import catalog
-from subscriber.catalog.cutovers import read_cutover
+from subscriber.catalog.cutovers import claim_cutover, read_cutover, write_cutover
+from subscriber.catalog.own_tables import CUTOVER
 from subscriber.targets import open_target
 from tests.subscriptions import NOWHERE, create_subscription
 
@@ -16,9 +20,14 @@ from tests.subscriptions import NOWHERE, create_subscription
     ("options", "said"),
     [
         (("--dry-run", "--finish"), "--dry-run, --finish and --abandon exclude each other."),
+        (("--finish", "--fence", "--verify"), "--finish does not go with --fence, --verify."),
+        (("--abandon", "--accept-missing"), "--abandon does not go with --accept-missing."),
+        (("--discard-writes",), "--discard-writes needs --abandon."),
         (("--terminate",), "--terminate needs --fence."),
         (("--reverse-connection", "host=new"), "--reverse-connection needs --reverse."),
+        (("--reverse", "--reverse-connection", "hst=new"), "invalid connection string syntax"),
         (("--timeout", "soon"), '"soon" is not a time such as 60s, 5min or 500ms.'),
+        (("--timeout", "9" * 30), "is longer than 30 days."),
         (("--timeout", "0s"), '"0s" is not a time'),
         ((), "Missing argument 'SUBSCRIPTION'"),
     ],
@@ -60,19 +69,46 @@ def test_without_a_cutover_there_is_nothing_to_end(run, subscribed, option):
     assert "Begin one: subscriber cutover s" in err
 
 
-def test_a_publisher_that_is_away_is_told_with_the_ways_on_and_the_report(run, subscribed, tmp_path):
+def test_a_publisher_that_is_away_is_told_with_the_way_on_and_the_report_and_leaves_no_trace(run, subscribed, tmp_path):
     folder = tmp_path / "report"
     code, out, err = run("cutover", "--target", subscribed, "s", "--report", str(folder))
     assert code == 1
     assert "could not connect to the publisher" in err
-    assert "The same command goes on." in out
-    assert "subscriber cutover s --abandon" in out
+    assert "Nothing was changed. To begin again: subscriber cutover s\n" in out
     (data,) = folder.glob("*.json")
     content = json.loads(data.read_text())
     assert content["steps"][0]["status"] == "failed"
     assert "could not connect to the publisher" in content["error"]
-    kept = stored(subscribed)
-    assert (kept.state, kept.step, kept.is_held) == ("running", "preconditions", False)
+    assert content["state"] == "not begun"
+    assert stored(subscribed) is None
+
+
+def test_a_folder_that_cannot_be_written_is_refused_before_anything_is_done(run, subscribed, tmp_path):
+    (tmp_path / "file").touch()
+    code, out, err = run("cutover", "--target", subscribed, "s", "--report", str(tmp_path / "file" / "report"))
+    assert code == 1
+    assert "no report can be written" in err
+    assert "Nothing was done." in err
+    assert out == ""
+
+
+def test_dropping_a_subscription_in_a_cutover_tells_what_stays_or_is_refused(run, subscribed):
+    with open_target(subscribed) as opened, opened.begin() as connection:
+        begun = claim_cutover(connection, "s", 1, "x")
+        fence = {"database": "shop", "former": None, "since": None}
+        held = replace(begun, options={"fence": fence, "reverse": {"name": "back"}})
+        write_cutover(connection, held, "s")
+        connection.execute(sa.update(CUTOVER).values(processid=os.getppid()))
+        catalog.set_options(connection, 1, {"slot_name": None})
+    code, _, err = run("sql", "--target", subscribed, "-c", "DROP SUBSCRIPTION s")
+    assert code == 1
+    assert 'another command carries out a cutover of subscription "s"' in err
+    with open_target(subscribed) as opened, opened.begin() as connection:
+        connection.execute(sa.update(CUTOVER).values(holder=""))
+    code, _, err = run("sql", "--target", subscribed, "-c", "DROP SUBSCRIPTION s")
+    assert code == 0, err
+    assert 'run at the publisher: ALTER DATABASE "shop" RESET default_transaction_read_only;' in err
+    assert 'DROP SUBSCRIPTION "back";' in err
 
 
 def test_a_dry_run_stores_nothing_and_prints_json(run, subscribed):

@@ -9,6 +9,7 @@ from typing import Any
 from subscriber.catalog import RelationState, Subscription, SubscriptionRelation
 from subscriber.catalog.cutovers import Cutover
 from subscriber.commands.reached_position import ReachedPosition
+from subscriber.commands.refresh_sequences import UnsetSequence
 from subscriber.lsn import LSN
 from subscriber.migration.cutover.run_cutover import new_cutover
 from subscriber.migration.cutover.work import CutoverOptions, Work
@@ -49,10 +50,11 @@ class FakeWorld:
     setting: str | None = None
     obstacles: list[tuple[str, str]] = field(default_factory=list)
     messages: list[str] = field(default_factory=lambda: ['NOTICE:  sequence "t_id_seq": 1 → 9'])
-    left_alone: list[str] = field(default_factory=list)
+    left_alone: list[UnsetSequence] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
     verified: VerifyResult = field(default_factory=lambda: VerifyResult(True, LSN(200), ()))
     rows: dict[str, int] = field(default_factory=lambda: {"public.t": 3})
+    published: bool = False
     way_back: bool = False
     reverse_problems: list[tuple[str, str]] = field(default_factory=list)
     brought_back: bool = False
@@ -83,15 +85,22 @@ class FakeWorld:
         self._do("sequences")
         return self.messages
 
-    def sequences_left_alone(self) -> list[str]:
+    def sequences_left_alone(self) -> list[UnsetSequence]:
         return self.left_alone
 
     def missing_objects(self) -> list[str]:
         return self.missing
 
-    def verify(self) -> VerifyResult:
+    def verify(self, seconds: float) -> VerifyResult:
         self._do("verify")
         return self.verified
+
+    def verify_at_rest(self, seconds: float) -> VerifyResult:
+        self._do("verify_at_rest")
+        return self.verified
+
+    def published_after(self, lsn: LSN) -> bool:
+        return self.published
 
     def write(self, cutover: Cutover, *, enabled: bool | None = None) -> None:
         if enabled is not None:
@@ -157,7 +166,7 @@ class FakeWorld:
     def has_way_back(self) -> bool:
         return self.way_back
 
-    def reverse_obstacles(self) -> list[tuple[str, str]]:
+    def reverse_obstacles(self, conninfo: str | None) -> list[tuple[str, str]]:
         return self.reverse_problems
 
     def prepare_reverse(self, name: str, conninfo: str | None) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from subscriber.catalog.cutovers import read_cutover
-from subscriber.errors import UsageError
+from subscriber.catalog.cutovers import leave_cutover, read_cutover, write_cutover
+from subscriber.errors import ProgressConflict, TargetUnavailable, UsageError
 from subscriber.migration.cutover import holder
 from subscriber.migration.cutover.holder import holding, look_at
 from subscriber.targets import open_target
@@ -33,6 +35,8 @@ def test_two_cutovers_of_one_subscription_at_once_are_refused(target):
 
 def test_an_interrupted_command_gives_the_cutover_back(target):
     with pytest.raises(KeyboardInterrupt), holding(target, "s", 1) as first:
+        with target.begin() as connection:
+            write_cutover(connection, replace(first, options={"fence": {"database": "shop"}}), "s")
         raise KeyboardInterrupt
     kept = look_at(target, 1)
     assert kept is not None
@@ -40,6 +44,28 @@ def test_an_interrupted_command_gives_the_cutover_back(target):
     with holding(target, "s", 1) as second:
         assert second.started_at == first.started_at
         assert second.holder != first.holder
+
+
+def test_a_command_that_has_changed_nothing_leaves_no_row(target):
+    with pytest.raises(KeyboardInterrupt), holding(target, "s", 1):
+        raise KeyboardInterrupt
+    assert look_at(target, 1) is None
+
+
+@pytest.mark.parametrize("error", [TargetUnavailable("busy"), ProgressConflict("the same row", sqlstate="40001")])
+def test_a_cutover_is_given_back_although_the_target_is_busy_for_a_moment(target, monkeypatch, error):
+    errors = [error]
+
+    def leave(connection, cutover):
+        if errors:
+            raise errors.pop()
+        leave_cutover(connection, cutover)
+
+    monkeypatch.setattr(holder, "leave_cutover", leave)
+    with holding(target, "s", 1):
+        pass
+    assert errors == []
+    assert look_at(target, 1) is None
 
 
 def test_a_heartbeat_is_written_while_it_is_held(target, monkeypatch):

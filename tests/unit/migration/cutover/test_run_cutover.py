@@ -52,6 +52,17 @@ def test_a_step_that_is_not_asked_for_is_left_out():
     assert [step.name for step in report.steps] == [name for name in NAMES if name not in ("verify", "reverse")]
 
 
+def test_a_dry_run_after_the_switch_says_both_ways_on_and_checks_nothing():
+    work, world = a_work()
+    carry_out(work)
+    work = again(work)
+    report = cutovers.new_report(world, "dry run")
+    assert cutovers.rehearse(work, report, lambda _: None)
+    assert report.steps == []
+    assert report.notes[0] == "The subscription is switched over already."
+    assert "subscriber cutover s --abandon" in report.notes[-1]
+
+
 def test_abandoning_undoes_the_way_back_before_it_enables_and_lifts_the_fence_last():
     work, world = a_work(FakeWorld(way_back=True, setting="off"), **ALL)
     carry_out(work)
@@ -75,6 +86,7 @@ def test_after_an_interruption_the_same_command_goes_on(place, interruption):
     assert error is interruption
     assert report.steps[-1].status == ("failed" if isinstance(error, PublisherUnavailable) else "interrupted")
     assert any("The same command goes on" in note for note in report.notes)
+    assert any("subscriber cutover s --fence --verify --reverse" in note for note in report.notes)
     assert any("--abandon" in note for note in report.notes)
     assert any(note.startswith("The fence stays.") for note in report.notes)
     report, error = carry_out(again(work, **ALL))
