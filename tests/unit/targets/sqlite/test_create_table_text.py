@@ -45,7 +45,7 @@ def test_constraints_defaults_and_columns_are_added_behind_comments():
     more = (
         text.with_item("CHECK (id <> 5)")
         .with_column("g INT GENERATED ALWAYS AS (id * 2)")
-        .with_clause("z w", "DEFAULT (7)")
+        .with_default("z w", "DEFAULT (7)")
     )
     assert more is not None
     made = more.statement("t").replace("STRICT", "")
@@ -66,4 +66,4 @@ def test_a_text_without_a_list_of_columns_is_not_read(sql):
 def test_a_column_that_does_not_exist_gets_no_clause():
     text = read_table_text("CREATE TABLE t (a, b)")
     assert text is not None
-    assert text.with_clause("c", "DEFAULT (1)") is None
+    assert text.with_default("c", "DEFAULT (1)") is None
