@@ -81,6 +81,9 @@ WITH RECURSIVE reading (view, base) AS (
    JOIN pg_rewrite r ON r.oid = d.objid AND r.ev_class <> v.view)
 SELECT {_FIRST}, m.nspname || '.' || v.relname,
  'CREATE {kind} ' || quote_ident(m.nspname) || '.' || quote_ident(v.relname) || E' AS\\n' || pg_get_viewdef(v.oid)
+  || coalesce((SELECT string_agg(E'\\n' || pg_get_indexdef(i.indexrelid) || ';', '' ORDER BY i.indexrelid) FROM pg_index i WHERE i.indrelid = v.oid), '')
+  || coalesce(E'\\nCOMMENT ON {kind} ' || quote_ident(m.nspname) || '.' || quote_ident(v.relname) || ' IS '
+   || quote_literal(obj_description(v.oid, 'pg_class')) || ';', '')
  FROM reading JOIN pg_class v ON v.oid = reading.view JOIN pg_namespace m ON m.oid = v.relnamespace
  {_TABLES.format("reading.base")} WHERE v.relkind = '{letter}' GROUP BY m.nspname, v.relname, v.oid ORDER BY 2"""
 

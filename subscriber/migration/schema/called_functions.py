@@ -64,7 +64,9 @@ class Functions:
             present = self.present.get(function.name)
             if function.extension and not needed_by:
                 continue  # one that something calls, and the target has
-            if not self.are_called:
+            if not function.ddl:
+                reason = "it is an aggregate function"
+            elif not self.are_called:
                 reason = "its language is the publisher's"
             elif present is None:
                 reason = f"create it by hand; {_needs(needed_by)}" if needed_by else "functions are not created"

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from subscriber.filters.analyze.typeinfo import quote_identifier
 from subscriber.migration.schema.compared import Compared, Missing, different
 from subscriber.migration.schema.same_definition import plain
 from subscriber.schema.table_objects import IndexShape
@@ -31,6 +32,7 @@ def compare_index(both: Compared, index: IndexShape) -> Iterator[Missing]:
     name = both.place(index.name)
     named = next((one for one in both.found.indexes if one.name == name), None)
     others = [one for one in both.found.indexes if one is not named]
+    ddl = _publisher_ddl(both, index)
     try:
         change, reason = _change(both, index, name), ""
     except CannotBuild as error:
@@ -41,11 +43,22 @@ def compare_index(both: Compared, index: IndexShape) -> Iterator[Missing]:
         if change is not None and not _is_same(both, named, index, change):
             present = named.definition or f"({', '.join(key or '…' for key in named.keys)})"
             unique = "UNIQUE " if named.unique and not named.constraint else ""
-            yield different(both, "different index", index.name, change, (name, f"{unique}{present}"), index.ddl)
+            yield different(both, "different index", index.name, change, (name, f"{unique}{present}"), ddl)
     elif change is None:
-        yield Missing(kind, index.name, None, reason, index.ddl)
+        yield Missing(kind, index.name, None, reason, ddl)
     elif not _has_definition(both, others, index, change):
-        yield Missing(kind, index.name, change, publisher_ddl=index.ddl)
+        yield Missing(kind, index.name, change, publisher_ddl=ddl)
+
+
+def _publisher_ddl(both: Compared, index: IndexShape) -> str:
+    """The publisher's statement."""
+    shape = both.objects.shape
+    table = f"{quote_identifier(shape.schema)}.{quote_identifier(shape.name)}"
+    if index.constraint:
+        return f"ALTER TABLE {table} ADD CONSTRAINT {quote_identifier(index.name)} {index.ddl}"
+    return (
+        f"CREATE {'UNIQUE ' if index.unique else ''}INDEX {quote_identifier(index.name)} ON {table} USING {index.ddl}"
+    )
 
 
 def _change(both: Compared, index: IndexShape, name: str) -> NewIndex:

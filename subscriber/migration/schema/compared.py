@@ -6,11 +6,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-import sqlalchemy as sa
-
 from subscriber.schema.relation_names import RelationNames
 from subscriber.schema.table_objects import TableObjects
-from subscriber.targets import Target, TargetTable
+from subscriber.targets import Connection, Target, TargetTable
 from subscriber.targets.table_changes import CannotBuild, Definition, FoundObjects, TableChange
 
 TEXT: Final = 25
@@ -57,7 +55,7 @@ class Compared:
     """
 
     target: Target
-    connection: sa.Connection
+    connection: Connection
     objects: TableObjects
     table: TargetTable
     found: FoundObjects

@@ -23,6 +23,10 @@ from subscriber.migration.schema.schema_object import SchemaDifference, SchemaOb
 _PARTS: Final = (("before", "Before the copy"), ("after", "After the copy"))
 _STATEMENT: Final = re.compile(r"(?:CREATE|ALTER|COMMENT)\s")
 """How a definition begins that is a whole statement."""
+_READ_ME: Final = (
+    "Statements are to be run; stop at the first error. Comments show what is left out:",
+    "the reason, and the publisher's definition or the statements with which you can build it.",
+)
 
 
 def ddl_script(difference: SchemaDifference) -> str:
@@ -32,6 +36,7 @@ def ddl_script(difference: SchemaDifference) -> str:
     left_out = difference.missing("manual")
     first = [one for one in left_out if one.needed_by]
     lines = [f"-- What {difference.database} lacks of the publisher's schema, for {_line(difference.subscription)}."]
+    lines += [f"-- {line}" for line in _READ_ME]
     if first:
         lines += ["", "-- First, by hand", ""]
         lines += [line for one in first for line in _left_out(one)]
@@ -48,6 +53,8 @@ def _built(one: SchemaObject) -> Iterator[str]:
         yield f"-- {one.kind} {_line(one.name)}: {_line(one.reason)}"
     if one.waits_for:
         yield from _commented(f"{one.ddl};")
+    elif one.atomic:
+        yield f"BEGIN TRANSACTION;\n{one.ddl};\nCOMMIT;"
     else:
         yield f"{one.ddl};"
 

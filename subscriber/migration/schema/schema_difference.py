@@ -253,7 +253,14 @@ def _described(
     except CannotBuild as error:
         return replace(one, reason=error.reason)
     reason = "; ".join(text for text in (missing.reason, planned.note) if text)
-    return replace(one, phase=phase, ddl=";\n".join(planned.sql), reason=reason, change=missing.change)
+    return replace(
+        one,
+        phase=phase,
+        ddl=";\n".join(planned.sql),
+        reason=reason,
+        change=missing.change,
+        atomic=planned.needs_empty,
+    )
 
 
 def _phase_of_rebuild(both: Compared, connection: Connection, phase: Phase, *, needs_empty: bool) -> Phase:

@@ -72,7 +72,8 @@ class SchemaObject:
         needed_by: for a function, the objects that wait for it.
         table: the target's table; None for an object without a table.
         change: what builds it; None if it is left out.
-        order: the place among the objects of its kind that depend on each other.
+        atomic: whether the statements must run in one transaction, because they begin with a check.
+        order: the place among the objects of its kind and table that depend on each other.
     """
 
     kind: str
@@ -84,6 +85,7 @@ class SchemaObject:
     relation: str = ""
     waits_for: tuple[str, ...] = ()
     needed_by: tuple[str, ...] = ()
+    atomic: bool = field(default=False, repr=False)
     table: TargetTable | None = field(default=None, repr=False, compare=False)
     change: TableChange | None = field(default=None, repr=False, compare=False)
     order: int = field(default=0, repr=False, compare=False)
@@ -98,9 +100,10 @@ def sort_objects(objects: list[SchemaObject]) -> tuple[SchemaObject, ...]:
     """The objects in the order in which they are built and shown."""
     phases = ("before", "after", "manual")
 
-    def place(one: SchemaObject) -> tuple[int, int, int, str]:
-        kind = "view" if one.kind in _VIEWS else one.kind
-        return phases.index(one.phase), KINDS.index(kind), one.order, one.name
+    def place(one: SchemaObject) -> tuple[int, int, str, int, str]:
+        is_view = one.kind in _VIEWS
+        relation = "" if is_view else one.relation  # a view of several tables has the first of them
+        return phases.index(one.phase), KINDS.index("view" if is_view else one.kind), relation, one.order, one.name
 
     return tuple(sorted(objects, key=place))
 

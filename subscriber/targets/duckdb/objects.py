@@ -159,7 +159,7 @@ class DuckDBObjects(GenericObjects):
                 place = f"TABLE {name}" if change.column is None else f"COLUMN {name}.{self.quote(change.column)}"
                 return Statements((f"COMMENT ON {place} IS {_text(change.text)}",))
             case NewForeignKey():
-                raise CannotBuild("DuckDB cannot add a foreign key to a table that exists")
+                raise CannotBuild("DuckDB would enforce it also while changes are applied")
             case NewCheck() | NewGenerated():
                 return self._made_again(connection, table, change, earlier)
         raise self.refusal(change)

@@ -24,6 +24,16 @@ def defaults_of(statement: str) -> Iterator[tuple[str, str]]:
             break
 
 
+def without_default(declaration: str) -> str:
+    """A column's line without its DEFAULT clause."""
+    words = _TOKEN.findall(declaration)
+    for place in _outside(words, "DEFAULT"):
+        value = _until_blank(words[place + 2 :])
+        before = "".join(words[:place])
+        return f"{before.rstrip()}{''.join(words[place + 2 :])[len(value) :]}"
+    return declaration
+
+
 def generated_of(statement: str) -> Iterator[tuple[str, str]]:
     """The generated columns, each with its expression."""
     for column, words in _columns(statement):

@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from subscriber.targets.declared_columns import declared_length
 from subscriber.targets.generic.objects import GenericObjects
 from subscriber.targets.mariadb.catalog import counts
-from subscriber.targets.mariadb.create_table_text import checks_of, defaults_of, generated_of
+from subscriber.targets.mariadb.create_table_text import checks_of, defaults_of, generated_of, without_default
 from subscriber.targets.mariadb.ddl import RULES
 from subscriber.targets.roles.errors import Errors
 from subscriber.targets.table_changes import (
@@ -152,7 +152,6 @@ class MariaDBObjects(GenericObjects):
         self, connection: sa.Connection, table: TargetTable, change: TableChange, earlier: Sequence[TableChange] = ()
     ) -> Statements:
         """See :meth:`Objects.statements`."""
-        del earlier  # no statement depends on another
         alter = f"ALTER TABLE {self.qualified(table)}"
         match change:
             case NewIndex():
@@ -172,13 +171,17 @@ class MariaDBObjects(GenericObjects):
             case NewIdentity():
                 self._check_counter(table, change.column)
                 declared = self._declaration(connection, table, change.column)
-                without = re.sub(r" DEFAULT (?:NULL|'(?:[^']|'')*'|\d+)", "", declared)
-                return Statements((f"{alter} MODIFY COLUMN {without} AUTO_INCREMENT",))
+                return Statements((f"{alter} MODIFY COLUMN {without_default(declared)} AUTO_INCREMENT",))
             case NewComment(column=None):
                 return Statements((f"{alter} COMMENT = {_text(change.text)}",))
             case NewComment():
                 assert change.column is not None
                 declared = self._declaration(connection, table, change.column)
+                for one in earlier:  # MODIFY COLUMN replaces what they have declared
+                    if isinstance(one, NewDefault) and one.column == change.column:
+                        declared = f"{without_default(declared)} DEFAULT ({one.expression})"
+                    elif isinstance(one, NewIdentity) and one.column == change.column:
+                        declared = f"{without_default(declared)} AUTO_INCREMENT"
                 return Statements((f"{alter} MODIFY COLUMN {declared} COMMENT {_text(change.text)}",))
         raise self.refusal(change)
 
