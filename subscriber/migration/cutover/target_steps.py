@@ -64,7 +64,7 @@ class Schema(Step):
                 f"the target lacks {count} of the publisher's schema",
                 f"Run `subscriber schema apply --before {work.name_in_shell}` and `subscriber schema apply --after"
                 f" {work.name_in_shell}`, {_ACCEPT}. What `subscriber schema diff {work.name_in_shell}` calls a"
-                " missing column is there after the next change of a row of its table.",
+                " missing column is listed with the two statements that add it and copy its values.",
                 tuple(missing),
             )
         ]

@@ -1,4 +1,4 @@
-"""What is missing, from two descriptions of a table, with SQLite as the target."""
+"""What is missing or different, from two descriptions of a table, with SQLite as the target."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from subscriber.migration.schema.compare_table import Compared, compare_table
+from subscriber.migration.schema.compare_table import compare_table
+from subscriber.migration.schema.compared import Compared
 from subscriber.schema.relation_names import SAME_NAMES, parse_names
 from subscriber.schema.shape import ColumnShape, ForeignKey, TableShape
 from subscriber.schema.table_objects import IndexKey, IndexShape, TableObjects, UserType
@@ -26,15 +27,23 @@ def target(tmp_path):
 
 
 @pytest.fixture
-def missing(target):
+def connection(target):
+    with target.engine.connect() as opened:
+        yield opened
+
+
+@pytest.fixture
+def missing(target, connection):
     def compare(found=NOTHING, *, names=SAME_NAMES, table=TABLE, references=None, objects=None, **shape):
         made = TableShape("public", "t", **{"columns": COLUMNS, **shape})
         both = Compared(
             target=target,
+            connection=connection,
             objects=replace(objects or TableObjects(shape=made), shape=made),
             table=table,
             found=found,
             names=names,
+            subscription="My sub",
             published=[column.name for column in made.columns],
             references=references or {},
         )
@@ -50,14 +59,40 @@ def indexed(*indexes: IndexShape) -> TableObjects:
 def test_a_published_column_that_the_publisher_has_got_since_is_missing(missing):
     (one,) = missing(columns=(*COLUMNS, ColumnShape("late", 23, "integer", default="7")))
     assert (one.kind, one.name, one.change) == ("missing column", "late", None)
-    assert "next change of a row" in one.reason
+    assert one.by_hand == ("ALTER TABLE main.t ADD COLUMN late INT",)
+    assert f"Run in the target: {one.by_hand[0]};" in one.reason
+    assert 'ALTER SUBSCRIPTION "My sub" REFRESH TABLE public.t,' in one.reason
 
 
 def test_a_default_is_missing_if_the_column_has_none(missing):
     columns = (replace(COLUMNS[0], default="(- 5)", constant="-5"), replace(COLUMNS[1], default="NULL::text"))
     (one,) = missing(columns=columns)
     assert (one.kind, one.name, one.change) == ("default", "a", NewDefault("a", "-5"))
-    assert missing(FoundObjects(defaults=frozenset({"a"})), columns=columns) == []
+    assert missing(FoundObjects(defaults={"a": "-5"}), columns=columns) == []
+
+
+@pytest.mark.parametrize(
+    ("found", "is_same"),
+    [
+        ("-5", True),
+        ("(- 5)", True),
+        ("'-5'", True),  # the column has the affinity of integers
+        ("5", False),
+        ("'x'", False),
+        ("(- 5) + 0", False),  # an expression is compared as it is written
+    ],
+)
+def test_a_default_is_the_same_by_its_value_or_as_it_is_written(missing, found, is_same):
+    columns = (replace(COLUMNS[0], default="(- 5)", constant="-5"), COLUMNS[1])
+    listed = missing(FoundObjects(defaults={"a": found}), columns=columns)
+    assert [(one.kind, one.change, one.reason) for one in listed] == (
+        [] if is_same else [("different default", NewDefault("a", "-5"), f"the target has DEFAULT {found}")]
+    )
+
+
+def test_a_default_that_cannot_be_translated_is_there_if_the_user_has_declared_one(missing):
+    columns = (COLUMNS[0], replace(COLUMNS[1], default="md5(random()::text)"))
+    assert missing(FoundObjects(defaults={"b": "hex(randomblob(16))"}), columns=columns) == []
 
 
 def test_a_default_that_is_not_known_to_mean_the_same_is_left_out_by_name(missing):
@@ -65,13 +100,28 @@ def test_a_default_that_is_not_known_to_mean_the_same_is_left_out_by_name(missin
     assert (one.change, one.reason) == (None, "function md5 is not known to mean the same in SQLite")
 
 
-@pytest.mark.parametrize("found", [("named", "other"), ("", "a>0"), ("x", "( a > 0 )"), ("x", '"a" > 0')])
-def test_a_check_is_there_by_its_name_or_its_expression(missing, found):
+@pytest.mark.parametrize("found", [("named", "(a > 0)"), ("", "a>0"), ("x", "( a > 0 )"), ("x", '"a" > 0')])
+def test_a_check_is_there_by_its_expression(missing, found):
     shape = {"checks": ("(a > 0)",), "definitions": {"(a > 0)": ("named", "CHECK ((a > 0))")}}
     (one,) = missing(**shape)
     assert one.change == NewCheck("named", "(a > 0)")
     assert missing(FoundObjects(checks=(found,)), **shape) == []
     assert missing(FoundObjects(checks=(("x", "(a > 0) AND (b = '')"),)), **shape) == [one]
+
+
+def test_a_check_of_the_same_name_with_another_expression_is_different(missing):
+    shape = {"checks": ("(b <> 'a b')",), "definitions": {"(b <> 'a b')": ("named", "CHECK ((b <> 'a b'))")}}
+    (one,) = missing(FoundObjects(checks=(("named", "b <> 'ab'"),)), **shape)
+    assert (one.kind, one.change, one.by_hand) == ("different check", None, ())
+    assert one.reason == (
+        "the target has CHECK (b <> 'ab'); SQLite cannot remove a constraint: the table must be made again without it"
+    )
+
+
+def test_a_check_that_cannot_be_translated_is_there_if_the_user_has_declared_one_of_its_name(missing):
+    shape = {"checks": ("(b ~ 'x')",), "definitions": {"(b ~ 'x')": ("named", "CHECK ((b ~ 'x'))")}}
+    assert [one.reason for one in missing(**shape)] == ["operator ~ is not known to mean the same in SQLite"]
+    assert missing(FoundObjects(checks=(("named", "b GLOB '*x*'"),)), **shape) == []
 
 
 INDEX = IndexShape(name="i", keys=(IndexKey("a"), IndexKey("b")))
@@ -92,9 +142,43 @@ def test_an_index_is_there_by_its_name_or_its_keys(missing, found, is_there):
     assert bool(missing(FoundObjects(indexes=(found,)), objects=indexed(INDEX))) is not is_there
 
 
-def test_an_index_of_the_same_name_with_other_keys_is_left_to_the_user(missing):
-    (one,) = missing(FoundObjects(indexes=(FoundIndex("i", ("b",)),)), objects=indexed(INDEX))
-    assert (one.change, one.reason) == (None, "the target has an index of this name with other keys")
+REPLACED = ("DROP INDEX i", "CREATE INDEX i ON t (a, b)")
+
+
+@pytest.mark.parametrize(
+    ("found", "present"),
+    [
+        (FoundIndex("i", ("b",)), "(b)"),
+        (FoundIndex("i", ("a", "b"), definition="(a DESC, b)"), "(a DESC, b)"),
+        (FoundIndex("i", ("a", "b"), partial=True, definition="(a, b) WHERE a > 0"), "(a, b) WHERE a > 0"),
+    ],
+)
+def test_an_index_of_the_same_name_with_another_definition_is_left_to_the_user(missing, found, present):
+    (one,) = missing(FoundObjects(indexes=(found,)), objects=indexed(INDEX))
+    assert (one.kind, one.change, one.reason) == ("different index", None, f"the target has {present}")
+    assert one.by_hand == REPLACED
+    same = FoundIndex("else", ("a", "b"))
+    assert missing(FoundObjects(indexes=(found, same)), objects=indexed(INDEX)) == []
+
+
+@pytest.mark.parametrize("definition", ['("a",b)', "( a , b )"])
+def test_an_index_is_the_same_in_any_way_to_write_it(missing, definition):
+    found = FoundIndex("i", ("a", "b"), definition=definition)
+    assert missing(FoundObjects(indexes=(found,)), objects=indexed(INDEX)) == []
+
+
+def test_an_index_with_a_condition_is_there_by_its_definition(missing):
+    partial = replace(INDEX, predicate="(a > 0)")
+    found = FoundIndex("other", ("a", "b"), partial=True, definition="(a, b) WHERE (a > 0)")
+    assert missing(FoundObjects(indexes=(found,)), objects=indexed(partial)) == []
+    (one,) = missing(FoundObjects(indexes=(replace(found, definition="(a, b) WHERE a > 1"),)), objects=indexed(partial))
+    assert one.kind == "index"
+
+
+def test_an_index_that_cannot_be_translated_is_there_if_the_user_has_built_one_of_its_name(missing):
+    other = replace(INDEX, keys=(IndexKey(None, "md5(b)"),))
+    assert [one.change for one in missing(objects=indexed(other))] == [None]
+    assert missing(FoundObjects(indexes=(FoundIndex("i", (None,)),)), objects=indexed(other)) == []
 
 
 def test_a_unique_index_needs_a_unique_one_in_any_order_of_its_columns(missing):
@@ -173,6 +257,16 @@ def test_labels_of_enums_and_checks_of_domains_become_checks(missing):
 def test_a_generated_column_whose_values_are_published_stays_an_ordinary_column(missing):
     (one,) = missing(columns=(replace(COLUMNS[0], generated="(b + 1)"),))
     assert (one.change, one.reason) == (None, "the publisher sends its values, so it is an ordinary column")
+
+
+@pytest.mark.parametrize(("present", "is_same"), [("a*2", True), ("( a * 2 )", True), ("a * 3", False)])
+def test_a_generated_column_is_the_same_by_its_expression(missing, present, is_same):
+    table = replace(TABLE, columns=(TABLE.columns[0], replace(TABLE.columns[1], generated=True)))
+    columns = (COLUMNS[0], ColumnShape("b", 23, "integer", generated="(a * 2)"))
+    listed = missing(FoundObjects(generated={"b": present}), columns=columns, table=table)
+    assert [(one.kind, one.reason, len(one.by_hand)) for one in listed] == (
+        [] if is_same else [("different generated column", "the target has (a * 3)", 2)]
+    )
 
 
 def test_another_comment_is_replaced(missing):
