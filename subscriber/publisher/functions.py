@@ -46,8 +46,8 @@ SELECT p.oid::regprocedure::text,
 
 
 def read_calls(connection: Connection, oids: Collection[int]) -> dict[int, Mapping[tuple[str, str], tuple[str, ...]]]:
-    """The user-defined functions that the objects of these tables call (:attr:`TableObjects.calls`).
-    The ``search_path`` is empty.
+    """The user-defined functions that the objects of these tables call, as in
+    :attr:`TableObjects.calls`. The ``search_path`` is empty.
 
     Raises:
         psycopg.Error: the query failed.

@@ -46,7 +46,7 @@ class Functions:
     are_called: bool = False
 
     def waiting(self, one: SchemaObject, calls: Iterable[str]) -> SchemaObject:
-        """An object with the functions that it waits for, if it calls some that the target lacks."""
+        """An object with the functions that it waits for, if the target lacks some."""
         lacking = tuple(name for name in calls if name not in self.present)
         if not self.are_called or not lacking or one.phase == "manual":
             return one

@@ -54,8 +54,9 @@ def compare_column(both: Compared, column: ColumnShape) -> Iterator[Missing]:
 def _added_since(both: Compared, column: ColumnShape) -> Missing:
     """A column that the target's table lacks.
 
-    The stream has the column with the next change of a row, but not the values that ADD COLUMN …
-    DEFAULT gave to the existing rows. So the column is added, and the table is copied again.
+    With ``schema_changes = add_columns`` it comes with the next change of a row, which a quiet table
+    may never have. A column that is added by hand is NULL in the rows that exist, while ADD COLUMN
+    … DEFAULT has given them values at the publisher. So the table is copied again.
     """
     target, shape = both.target, both.objects.shape
     type_oid, type_name = column.type_oid, column.type_name

@@ -35,8 +35,8 @@ def plain(expression: str) -> str:
 
 
 def is_constant(expression: str) -> bool:
-    """Whether a default consists of one constant, so that its value can be computed. It may be cast,
-    and it may have parentheses around it.
+    """Whether a default consists of one constant, so that its value can be computed. The constant
+    may be cast, and may have parentheses around it.
     """
     text = expression.strip()
     while text.startswith("(") and _closes_at_end(text):

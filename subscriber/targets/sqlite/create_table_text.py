@@ -43,8 +43,8 @@ class TableText:
         return TableText((*others, last + "\n", f" {item}"), self.options)
 
     def with_default(self, column: str, clause: str) -> TableText | None:
-        """The table with this DEFAULT clause at the end of a column, in place of the clause that the
-        column has; None if there is no such column.
+        """The table with this DEFAULT clause at the end of a column, in place of the one that it
+        has; None if there is no such column.
         """
         items = list(self.items)
         for place, item in enumerate(items):
