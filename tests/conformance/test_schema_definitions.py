@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from subscriber.cli import cli
 from subscriber.migration.schema.apply_schema import apply_schema
 from subscriber.migration.schema.schema_difference import schema_difference
-from tests.crash.harness import Runner
+from tests.crash.harness import Runner, wait_until
 from tests.subscribing import Session
 from tests.target_databases import KINDS, opened
 
@@ -263,33 +263,44 @@ def test_a_column_of_a_quiet_table_is_added_with_its_values_by_the_two_statement
                 f"CREATE SUBSCRIPTION s CONNECTION '{publisher_database.conninfo}' PUBLICATION p"
                 " WITH (create_tables, schema_changes = add_columns)"
             )
-            assert runner.once().returncode == 0
+            runner.start()
+            ready(runner)
             publisher_database.execute(
                 "ALTER TABLE t ADD late numeric(6,2) DEFAULT 1.5 NOT NULL; ALTER TABLE t ADD more text"
             )
-            assert runner.once().returncode == 0
-            found = listed(session)
-            assert {name: one.kind for name, one in found.items()} == {
-                "t.late": "missing column",
-                "t.more": "missing column",
-            }
-            for one in found.values():
-                refresh = "ALTER SUBSCRIPTION s REFRESH TABLE public.t"
-                assert one.reason == (
-                    f"the publisher's table has got it since. Run in the target: {one.ddl}; then `subscriber sql`:"
+            found = json.loads(runner.call("schema", "diff", "--json", "s").stdout)
+            assert [(one["kind"], one["name"]) for one in found] == [
+                ("missing column", "public.t.late"),
+                ("missing column", "public.t.more"),
+            ]
+            refresh = "ALTER SUBSCRIPTION s REFRESH TABLE public.t"
+            if kind == "duckdb":  # the run has the file
+                assert runner.interrupt() == 0
+            for one in found:
+                assert one["reason"] == (
+                    f"the publisher's table has got it since. Run in the target: {one['ddl']}; then `subscriber sql`:"
                     f" {refresh}, which copies its values"
                 )
-                run_statements(session, one.ddl)
+                run_statements(session, one["ddl"])
             target.engine.dispose()
-            assert runner.once().returncode == 0  # a run between the two statements changes nothing
+            if kind == "duckdb":
+                runner.start()
             runner.sql(refresh)
-            assert runner.once().returncode == 0
-            assert {one.kind for one in listed(session).values()} <= {"default"}
-            target.engine.dispose()
-            verified = runner.call("verify", "s")
-            assert verified.returncode == 0, verified.stdout + verified.stderr
+            ready(runner)
+            left = json.loads(runner.call("schema", "diff", "--json", "s").stdout)
+            assert [(one["kind"], one["name"]) for one in left] == [("default", "public.t.late")]
+            equal(runner)
             publisher_database.execute("INSERT INTO t (id, more) VALUES (101, 'x')")
-            assert runner.once().returncode == 0
-            assert runner.call("verify", "s").returncode == 0
+            equal(runner)
+            assert runner.interrupt() == 0
         finally:
             runner.close()
+
+
+def ready(runner: Runner) -> None:
+    wait_until(lambda: runner.status()["s"]["tables"] == {"r": 1}, "the table to be ready\n" + runner.said())
+
+
+def equal(runner: Runner) -> None:
+    verified = runner.call("verify", "s", timeout=120)
+    assert verified.returncode == 0, verified.stdout + verified.stderr

@@ -114,17 +114,24 @@ def _is_same(both: Compared, named: FoundIndex, index: IndexShape, change: NewIn
     """Whether the target's index of the same name is the publisher's."""
     if named.definition and named.constraint == bool(index.constraint):
         wanted = named.unique == index.unique or bool(index.constraint)
-        return wanted and _has_definition(both, [named], index, change)
+        return wanted and _has_definition(both, [named], index, change) is not False
     if not _is_plain(index) or None in named.keys:
         return True  # the target does not show enough of it
     return _has_keys(named, index)
 
 
-def _has_definition(both: Compared, found: list[FoundIndex], index: IndexShape, change: NewIndex) -> bool:
-    """Whether one of these indexes has the definition that the target would show."""
+def _has_definition(both: Compared, found: list[FoundIndex], index: IndexShape, change: NewIndex) -> bool | None:
+    """Whether one of these indexes has the definition that the target would show. None if the target
+    cannot have such an index.
+    """
     shown = {
         plain(one.definition)
         for one in found
         if one.definition and (one.unique or not index.unique) and one.constraint == bool(index.constraint)
     }
-    return bool(shown) and (plain(index.ddl) in shown or plain(both.shown(change)) in shown)
+    if not shown or plain(index.ddl) in shown:
+        return bool(shown)
+    try:
+        return plain(both.shown(change)) in shown
+    except CannotBuild:
+        return None

@@ -100,7 +100,11 @@ class Compared:
         )
 
     def shown(self, change: Definition) -> str:
-        """The definition of a change as the target would show it."""
+        """The definition of a change as the target would show it.
+
+        Raises:
+            CannotBuild: the target cannot have this.
+        """
         return self.target.objects.shown(self.connection, self.table, change)
 
 

@@ -216,6 +216,7 @@ class DuckDBObjects(GenericObjects):
         after: tuple[str, ...] = ()
         match change:
             case NewIndex():
+                self.statements(connection, table, change)  # refuses what DuckDB cannot have
                 after = (f"CREATE INDEX {probe} ON {probe} ({', '.join(change.keys)})",)
                 query = "SELECT sql FROM duckdb_indexes()"
             case NewDefault():

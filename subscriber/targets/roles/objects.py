@@ -103,6 +103,7 @@ class Objects(Protocol):
         changed.
 
         Raises:
+            CannotBuild: the target cannot have this.
             SubscriberError: as translated by :meth:`Errors.translate`.
         """
         ...

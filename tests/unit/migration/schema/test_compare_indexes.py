@@ -63,6 +63,21 @@ def test_an_index_with_a_condition_is_there_by_its_definition(missing):
     assert one.kind == "index"
 
 
+@pytest.mark.parametrize(
+    "index",
+    [
+        replace(INDEX, method="gin"),
+        replace(INDEX, keys=(IndexKey("a", ordinary=False), IndexKey("b"))),
+    ],
+)
+def test_an_index_that_the_target_cannot_have_is_there_if_the_user_has_built_one_of_its_name(missing, index):
+    other = FoundIndex("other", ("b",), definition="(b)")
+    (one,) = missing(FoundObjects(indexes=(other,)), objects=indexed(replace(index, predicate="(a > 0)")))
+    assert isinstance(one.change, NewIndex)  # the target says why it cannot be built
+    found = FoundIndex("i", ("b",), definition="(b)")
+    assert missing(FoundObjects(indexes=(found, other)), objects=indexed(index)) == []
+
+
 def test_an_index_that_cannot_be_translated_is_there_if_the_user_has_built_one_of_its_name(missing):
     other = replace(INDEX, keys=(IndexKey(None, "md5(b)"),))
     assert [one.change for one in missing(objects=indexed(other))] == [None]
