@@ -231,21 +231,22 @@ class DuckDBObjects(GenericObjects):
         of_column = f"column_name = {_text(change.column)}" if isinstance(change, NewDefault | NewGenerated) else "true"
         of_kind = "constraint_type = 'CHECK'" if isinstance(change, NewCheck) else of_column
         raw = connection.execution_options(no_parameters=True)
-        with self._errors.reporting():
+        try:
             raw.exec_driver_sql(f"CREATE TEMPORARY TABLE {probe} ({', '.join(items.values())})")
-            try:
-                for statement in after:
-                    raw.exec_driver_sql(statement)
-                where = f"database_name = 'temp' AND table_name = {_text(_PROBE)} AND {of_kind}"
-                found = str(raw.exec_driver_sql(f"{query} WHERE {where}").scalar_one())
-            finally:
-                raw.exec_driver_sql(f"DROP TABLE temp.{probe}")
+            for statement in after:
+                raw.exec_driver_sql(statement)
+            where = f"database_name = 'temp' AND table_name = {_text(_PROBE)} AND {of_kind}"
+            found = str(raw.exec_driver_sql(f"{query} WHERE {where}").scalar_one())
+            raw.exec_driver_sql(f"DROP TABLE temp.{probe}")
+        except sa.exc.SQLAlchemyError:  # DuckDB refuses the expression, and will say so when it is built
+            connection.rollback()
+            return "" if isinstance(change, NewIndex) else change.expression
         return _after_names(found) if isinstance(change, NewIndex) else found
 
     def same_constant(self, connection: sa.Connection, column: TargetColumn, first: str, second: str) -> bool:
         """See :meth:`Objects.same_constant`."""
         declared = column.declared_type
-        query = f"SELECT CAST(({first}) AS {declared}) IS NOT DISTINCT FROM CAST(({second}) AS {declared})"
+        query = f"SELECT TRY_CAST(({first}) AS {declared}) IS NOT DISTINCT FROM TRY_CAST(({second}) AS {declared})"
         with self._errors.reporting():
             return bool(connection.execution_options(no_parameters=True).exec_driver_sql(query).scalar_one())
 

@@ -293,14 +293,13 @@ class MariaDBObjects(GenericObjects):
             raw.exec_driver_sql(
                 f"CREATE TEMPORARY TABLE {name} (a {declared} DEFAULT ({first}), b {declared} DEFAULT ({second}))"
             )
-        except sa.exc.SQLAlchemyError:  # no right to create it
-            return first == second
-        try:
             raw.exec_driver_sql(f"INSERT INTO {name} () VALUES ()")
             query = f"SELECT CAST(a AS BINARY) <=> CAST(b AS BINARY) FROM {name}"
             return bool(raw.exec_driver_sql(query).scalar_one())
+        except sa.exc.SQLAlchemyError:  # no right to create it, or not a value of the column
+            return first == second
         finally:
-            raw.exec_driver_sql(f"DROP TEMPORARY TABLE {name}")
+            raw.exec_driver_sql(f"DROP TEMPORARY TABLE IF EXISTS {name}")
 
     @contextmanager
     def building(self) -> Iterator[sa.Connection]:

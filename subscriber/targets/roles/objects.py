@@ -109,7 +109,11 @@ class Objects(Protocol):
         ...
 
     def same_constant(self, connection: sa.Connection, column: TargetColumn, first: str, second: str) -> bool:
-        """Whether two constants of the target's SQL are the same value of a column."""
+        """Whether two constants of the target's SQL are the same value of a column.
+
+        Raises:
+            SubscriberError: as translated by :meth:`Errors.translate`.
+        """
         ...
 
     def functions(self, connection: sa.Connection) -> Mapping[str, str]:

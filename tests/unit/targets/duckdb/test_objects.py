@@ -124,10 +124,17 @@ def test_a_definition_is_shown_as_duckdb_writes_it_and_nothing_is_changed(target
     assert names == ["t"]
 
 
+def test_an_expression_that_duckdb_refuses_is_shown_as_it_is_written(target, table):
+    with target.engine.connect() as connection:
+        assert target.objects.shown(connection, table, NewCheck("c", "no_such(n)")) == "no_such(n)"
+        assert target.objects.shown(connection, table, NewCheck("c", "n>1")) == "(n > 1)"
+
+
 def test_constants_are_the_same_by_their_value_in_the_column(target, table):
     with target.engine.connect() as connection:
         assert target.objects.same_constant(connection, table.columns[2], "'3'", "3")
         assert not target.objects.same_constant(connection, table.columns[1], "'3'", "'3.0'")
+        assert not target.objects.same_constant(connection, table.columns[2], "'x'", "3")
 
 
 def test_an_index_can_be_removed_but_no_check(target, table):
