@@ -1,5 +1,6 @@
-"""The script of ``subscriber schema diff --ddl`` runs as it is printed, on every target and for every
-model, and builds what ``subscriber schema apply`` builds. Its comments are statements of PostgreSQL.
+"""The script of ``subscriber schema diff --ddl`` runs as it is printed, on every target and for
+every model, and builds what ``subscriber schema apply`` builds. Its comments are statements of
+PostgreSQL.
 """
 
 from __future__ import annotations

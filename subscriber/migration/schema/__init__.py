@@ -13,8 +13,8 @@
 
 An object has a phase: ``before`` the copy what rows need or what is cheap on an empty table,
 ``after`` it what is faster to build once, ``manual`` what the target cannot have with the same
-meaning, and what somebody may have declared otherwise on purpose. What is there is recognized by its
-definition, so that every step can be repeated.
+meaning, and what somebody may have declared otherwise on purpose. What is there is recognized by
+its definition, so that every step can be repeated.
 
 *Rejected:* building everything when the subscription is created. Indexes and foreign keys make a
 copy several times slower, and an object that the target refuses would refuse the subscription.

@@ -121,8 +121,8 @@ def _is_same(both: Compared, named: FoundIndex, index: IndexShape, change: NewIn
 
 
 def _has_definition(both: Compared, found: list[FoundIndex], index: IndexShape, change: NewIndex) -> bool | None:
-    """Whether one of these indexes has the definition that the target would show. None if the target
-    cannot have such an index.
+    """Whether one of these indexes has the definition that the target would show. None if the
+    target cannot have such an index.
     """
     shown = {
         plain(one.definition)
