@@ -108,10 +108,10 @@ def test_an_expression_is_kept(target):
         (NewIndex(IndexShape(name="i", keys=()), "i", ()), ('DROP INDEX "S x"."old"',)),
         (
             NewIndex(IndexShape(name="i", keys=(), constraint="unique"), "i", ()),
-            (f"ALTER TABLE {NAME} DROP CONSTRAINT "old"",),
+            (f'ALTER TABLE {NAME} DROP CONSTRAINT "old"',),
         ),
-        (NewCheck("c", "(id > 0)"), (f"ALTER TABLE {NAME} DROP CONSTRAINT "old"",)),
-        (NewGenerated("g", "int", "(id * 2)"), (f"ALTER TABLE {NAME} DROP COLUMN "old"",)),
+        (NewCheck("c", "(id > 0)"), (f'ALTER TABLE {NAME} DROP CONSTRAINT "old"',)),
+        (NewGenerated("g", "int", "(id * 2)"), (f'ALTER TABLE {NAME} DROP COLUMN "old"',)),
         (NewDefault("id", "7"), ()),
     ],
 )
