@@ -55,8 +55,8 @@ def _added_since(both: Compared, column: ColumnShape) -> Missing:
     """A column that the target's table lacks.
 
     With ``schema_changes = add_columns`` it comes with the next change of a row, which a quiet
-    table may never have. A column that is added by hand is NULL in the rows that exist, while ADD COLUMN
-    … DEFAULT has given them values at the publisher. So the table is copied again.
+    table may never have. A column that is added by hand is NULL in the rows that exist, while ADD
+    COLUMN … DEFAULT has given them values at the publisher. So the table is copied again.
     """
     target, shape = both.target, both.objects.shape
     type_oid, type_name = column.type_oid, column.type_name
