@@ -112,6 +112,8 @@ def _has_keys(found: FoundIndex, index: IndexShape) -> bool:
 
 def _is_same(both: Compared, named: FoundIndex, index: IndexShape, change: NewIndex) -> bool:
     """Whether the target's index of the same name is the publisher's."""
+    if index.constraint == "primary key" and _has_keys(named, index):
+        return True  # in any order of its columns
     if named.definition and named.constraint == bool(index.constraint):
         wanted = named.unique == index.unique or bool(index.constraint)
         return wanted and _has_definition(both, [named], index, change) is not False

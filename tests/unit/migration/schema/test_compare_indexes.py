@@ -84,6 +84,14 @@ def test_an_index_that_cannot_be_translated_is_there_if_the_user_has_built_one_o
     assert missing(FoundObjects(indexes=(FoundIndex("i", (None,)),)), objects=indexed(other)) == []
 
 
+def test_a_primary_key_is_there_in_any_order_of_its_columns(missing):
+    key = replace(INDEX, unique=True, constraint="primary key", ddl="PRIMARY KEY (a, b)")
+    found = FoundIndex("i", ("b", "a"), unique=True, definition="PRIMARY KEY (b, a)", constraint=True)
+    assert missing(FoundObjects(indexes=(found,)), objects=indexed(key)) == []
+    (one,) = missing(FoundObjects(indexes=(replace(found, keys=("b",)),)), objects=indexed(key))
+    assert one.kind == "different index"
+
+
 def test_a_unique_index_needs_a_unique_one_in_any_order_of_its_columns(missing):
     unique = replace(INDEX, unique=True)
     assert missing(FoundObjects(indexes=(FoundIndex("x", ("b", "a"), unique=True),)), objects=indexed(unique)) == []
