@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections import Counter
+from typing import Any
 
 import click
 from rich.console import Console
@@ -64,8 +65,8 @@ def diff(target: str, ddl: bool, as_json: bool, subscription: str) -> None:
 def apply(target: str, before: bool, after: bool, as_json: bool, subscription: str) -> None:
     """Build what the target of SUBSCRIPTION lacks, each object in a transaction of its own.
 
-    What is there is left alone, so the command can be repeated. The exit code is 1 if the target
-    refused an object.
+    What is there is left alone, so the command can be repeated. An object that calls a function
+    that the target lacks is left out. The exit code is 1 if an object was refused or left out.
     """
     if before == after:
         raise click.UsageError("Give --before or --after.")
@@ -81,8 +82,10 @@ def apply(target: str, before: bool, after: bool, as_json: bool, subscription: s
         click.echo(json.dumps([_json(one) for one in outcomes], indent=1))
     else:
         for one in refused:
-            click.echo(f"refused: {_shown(one.object)}: {one.refusal}")
-        click.echo(f"{len(outcomes) - len(refused)} built, {len(refused)} refused")
+            click.echo(f"{'left out' if one.left_out else 'refused'}: {_shown(one.object)}: {one.refusal}")
+        left_out = sum(one.left_out for one in refused)
+        more = f", {left_out} left out" if left_out else ""
+        click.echo(f"{len(outcomes) - len(refused)} built, {len(refused) - left_out} refused{more}")
     if refused:
         sys.exit(1)
 
@@ -98,5 +101,5 @@ def _shown(one: SchemaObject) -> str:
     return f"{one.kind} {one.name}"
 
 
-def _json(outcome: Outcome) -> dict[str, str]:
+def _json(outcome: Outcome) -> dict[str, Any]:
     return {**outcome.object.as_json(), "refusal": outcome.refusal}

@@ -44,6 +44,24 @@ def schema_objects(connection: Connection, tables: Sequence[PublishedTable]) -> 
     return found
 
 
+def view_depths(connection: Connection) -> dict[str, int]:
+    """The views of the database by name: a view has a greater depth than each view that it reads.
+
+    Raises:
+        psycopg.Error: the query failed.
+    """
+    return dict(connection.execute(_DEPTHS.encode()).fetchall())
+
+
+_DEPTHS: Final = """
+WITH RECURSIVE reading (view, depth) AS (
+  SELECT oid, 1 FROM pg_class WHERE relkind IN ('v', 'm') AND oid >= 16384
+  UNION SELECT r.ev_class, v.depth + 1 FROM reading v JOIN pg_depend d ON d.refobjid = v.view
+   AND d.classid = 'pg_rewrite'::regclass AND d.refclassid = 'pg_class'::regclass
+   JOIN pg_rewrite r ON r.oid = d.objid AND r.ev_class <> v.view)
+SELECT n.nspname || '.' || c.relname, max(v.depth) FROM reading v JOIN pg_class c ON c.oid = v.view
+ JOIN pg_namespace n ON n.oid = c.relnamespace GROUP BY 1"""
+
 # Objects ------------------------------------------------------------------------------------------
 
 _RELATION: Final = "(n.nspname || '.' || c.relname)"
@@ -63,6 +81,9 @@ WITH RECURSIVE reading (view, base) AS (
    JOIN pg_rewrite r ON r.oid = d.objid AND r.ev_class <> v.view)
 SELECT {_FIRST}, m.nspname || '.' || v.relname,
  'CREATE {kind} ' || quote_ident(m.nspname) || '.' || quote_ident(v.relname) || E' AS\\n' || pg_get_viewdef(v.oid)
+  || coalesce((SELECT string_agg(E'\\n' || pg_get_indexdef(i.indexrelid) || ';', '' ORDER BY i.indexrelid) FROM pg_index i WHERE i.indrelid = v.oid), '')
+  || coalesce(E'\\nCOMMENT ON {kind} ' || quote_ident(m.nspname) || '.' || quote_ident(v.relname) || ' IS '
+   || quote_literal(obj_description(v.oid, 'pg_class')) || ';', '')
  FROM reading JOIN pg_class v ON v.oid = reading.view JOIN pg_namespace m ON m.oid = v.relnamespace
  {_TABLES.format("reading.base")} WHERE v.relkind = '{letter}' GROUP BY m.nspname, v.relname, v.oid ORDER BY 2"""
 

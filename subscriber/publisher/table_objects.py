@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Final, Literal, cast
 
+from subscriber.publisher.functions import CALLS_OF_TYPE, read_calls
 from subscriber.publisher.shapes import read_shapes
 from subscriber.publisher.sql_connection import Connection, features_of
 from subscriber.schema.published_table import PublishedTable
@@ -22,6 +23,7 @@ from subscriber.schema.table_objects import (
     Partition,
     TableObjects,
     UserType,
+    after_using,
 )
 
 _FIRST_NORMAL_OID: Final = 16384
@@ -42,6 +44,7 @@ def read_table_objects(connection: Connection, tables: Sequence[PublishedTable])
         indexes, comments = _indexes(connection, oids), _comments(connection, oids)
         types, keys = _types_of_columns(connection, oids), _partition_keys(connection, oids)
         partitions = {oid: tuple(_partitions(connection, oid)) for oid in keys}
+        calls = read_calls(connection, oids)
     return [
         TableObjects(
             shape=shape,
@@ -51,6 +54,7 @@ def read_table_objects(connection: Connection, tables: Sequence[PublishedTable])
             column_comments={name: text for name, text in comments[oid].items() if name},
             partition_key=keys.get(oid, ""),
             partitions=partitions.get(oid, ()),
+            calls=calls.get(oid, {}),
         )
         for oid, shape in found
     ]
@@ -113,21 +117,10 @@ SELECT i.indrelid::int8, x.relname::text, i.indisunique, pg_get_expr(i.indpred, 
                 nulls_distinct=nulls,
                 deferrable=deferrable,
                 constraint=kind,
-                ddl=constraint_ddl if kind else _after_using(ddl),
+                ddl=constraint_ddl if kind else after_using(ddl),
             )
         )
     return found
-
-
-def _after_using(ddl: str) -> str:
-    """What follows USING in a definition of ``pg_get_indexdef``. The quoted names before it may
-    contain the word.
-    """
-    place, quoted = 0, False
-    while quoted or not ddl.startswith(" USING ", place):
-        quoted ^= ddl[place] == '"'
-        place += 1
-    return ddl[place + len(" USING ") :]
 
 
 # Comments and partitions --------------------------------------------------------------------------
@@ -188,7 +181,7 @@ def _types_of_columns(connection: Connection, oids: Collection[int]) -> dict[int
     return found
 
 
-_TYPE: Final = """
+_TYPE: Final = f"""
 SELECT n.nspname::text, t.typname::text, quote_ident(n.nspname) || '.' || quote_ident(t.typname), t.typtype::text, t.typbasetype::int8,
  format_type(t.typbasetype, t.typtypmod), t.typnotnull, t.typdefault,
  ARRAY(SELECT e.enumlabel::text FROM pg_enum e WHERE e.enumtypid = t.oid ORDER BY e.enumsortorder),
@@ -199,7 +192,8 @@ SELECT n.nspname::text, t.typname::text, quote_ident(n.nspname) || '.' || quote_
   FROM pg_attribute a WHERE a.attrelid = t.typrelid AND a.attnum > 0 AND NOT a.attisdropped),
  (SELECT json_build_array(r.rngsubtype::int8, 'subtype = ' || format_type(r.rngsubtype, NULL)) FROM pg_range r WHERE r.rngtypid = t.oid),
  (SELECT quote_ident(x.extname) FROM pg_depend d JOIN pg_extension x ON x.oid = d.refobjid AND d.refclassid = 'pg_extension'::regclass
-  WHERE d.classid = 'pg_type'::regclass AND d.objid = t.oid AND d.deptype = 'e')
+  WHERE d.classid = 'pg_type'::regclass AND d.objid = t.oid AND d.deptype = 'e'),
+ {CALLS_OF_TYPE}
  FROM pg_type t JOIN pg_namespace n ON n.oid = t.typnamespace WHERE t.oid = %s"""
 
 
@@ -228,6 +222,7 @@ def _type(connection: Connection, oid: int, row: tuple[Any, ...], known: dict[in
         columns,
         span,
         extension,
+        calls,
     ) = row
     made = UserType(oid=oid, schema=schema, name=name, kind="other")
     if extension is not None:
@@ -249,6 +244,7 @@ def _type(connection: Connection, oid: int, row: tuple[Any, ...], known: dict[in
                 checks=(*(below.checks if below else ()), *((label, text) for label, text, _ in checks or ())),
                 nullable=not not_null and (below is None or below.nullable),
                 needs=() if below is None else (below,),
+                calls=tuple(calls),
             )
         case "c":
             needs = tuple(_read_type(connection, other, known) for other, _ in columns if other >= _FIRST_NORMAL_OID)
@@ -261,23 +257,3 @@ def _type(connection: Connection, oid: int, row: tuple[Any, ...], known: dict[in
         case "r" if span is not None and span[0] < _FIRST_NORMAL_OID:
             return replace(made, kind="range", ddl=f"CREATE TYPE {written} AS RANGE ({span[1]})")
     return made
-
-
-# Functions ----------------------------------------------------------------------------------------
-
-
-def read_functions(connection: Connection) -> list[str]:
-    """The functions and procedures of the database with the types of their arguments, without those
-    of extensions.
-
-    Raises:
-        psycopg.Error: a query failed.
-    """
-    rows = connection.execute(
-        "SELECT format('%s.%s(%s)', n.nspname, p.proname, pg_get_function_identity_arguments(p.oid))"
-        " FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace"
-        " WHERE n.nspname <> 'information_schema' AND n.nspname !~ '^pg_'"
-        " AND NOT EXISTS (SELECT FROM pg_depend e WHERE e.classid = 'pg_proc'::regclass AND e.objid = p.oid AND e.deptype = 'e')"
-        " ORDER BY 1"
-    ).fetchall()
-    return [name for (name,) in rows]

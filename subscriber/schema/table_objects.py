@@ -76,6 +76,8 @@ class UserType:
             VALUE stands for the value.
         nullable: whether a domain allows NULL.
         needs: the user-defined types that it is made of.
+        calls: the user-defined functions that a domain's constraints and default call, as
+            ``regprocedure`` writes them.
     """
 
     oid: int
@@ -88,6 +90,7 @@ class UserType:
     checks: tuple[tuple[str, str], ...] = ()
     nullable: bool = True
     needs: tuple[UserType, ...] = ()
+    calls: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +125,9 @@ class TableObjects:
         column_comments: the comments of columns.
         partition_key: the partition key of a partitioned table; empty for an ordinary table.
         partitions: the partitions, parents before their partitions.
+        calls: the user-defined functions that an object calls, as ``regprocedure`` writes them, by
+            what the object is and its name: "default" and a column (which may be generated),
+            "check" or "index" and its name, "partitions" and no name.
     """
 
     shape: TableShape
@@ -131,6 +137,22 @@ class TableObjects:
     column_comments: Mapping[str, str] = field(default_factory=dict)
     partition_key: str = ""
     partitions: tuple[Partition, ...] = ()
+    calls: Mapping[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class UserFunction:
+    """A user-defined function or procedure.
+
+    Attributes:
+        name: its name with schema and argument types, as ``regprocedure`` writes it.
+        ddl: the statement that creates it, or the extension that has it; empty for an aggregate.
+        extension: whether an extension has it.
+    """
+
+    name: str
+    ddl: str
+    extension: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,3 +168,14 @@ class LoneSequence:
     schema: str
     name: str
     ddl: str
+
+
+def after_using(ddl: str) -> str:
+    """What follows USING in a definition of ``pg_get_indexdef``. The quoted names before it may
+    contain the word.
+    """
+    place, quoted = 0, False
+    while quoted or not ddl.startswith(" USING ", place):
+        quoted ^= ddl[place] == '"'
+        place += 1
+    return ddl[place + len(" USING ") :]

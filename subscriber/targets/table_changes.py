@@ -188,6 +188,9 @@ TableChange = (
     | NewUserType
 )
 
+Definition = NewIndex | NewCheck | NewDefault | NewGenerated
+"""The changes whose definition can be compared with what the target has."""
+
 
 NO_TABLE: Final = TargetTable(None, "", (), None, "other")
 """Stands for the table of a change that concerns none."""
@@ -203,6 +206,9 @@ class FoundIndex:
         unique: whether it is unique.
         partial: whether it has a condition.
         method: the access method; empty if it is not known.
+        definition: its keys and its condition, as :meth:`Objects.shown` writes them; empty if the
+            target does not show them.
+        constraint: whether it belongs to a constraint, as far as the target says so.
     """
 
     name: str
@@ -210,6 +216,8 @@ class FoundIndex:
     unique: bool = False
     partial: bool = False
     method: str = ""
+    definition: str = ""
+    constraint: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,7 +247,8 @@ class FoundObjects:
         indexes: the indexes, with those of keys.
         foreign_keys: the foreign keys.
         checks: name and expression of each CHECK constraint.
-        defaults: the columns that have a default.
+        defaults: the default of each column that has one, in the target's SQL.
+        generated: the expression of each generated column, in the target's SQL.
         counted: the columns whose values are generated.
         inexact: the columns of texts that do not compare exactly.
         comment: the table's comment.
@@ -250,7 +259,8 @@ class FoundObjects:
     indexes: tuple[FoundIndex, ...] = ()
     foreign_keys: tuple[FoundForeignKey, ...] = ()
     checks: tuple[tuple[str, str], ...] = ()
-    defaults: frozenset[str] = frozenset()
+    defaults: Mapping[str, str] = field(default_factory=dict)
+    generated: Mapping[str, str] = field(default_factory=dict)
     counted: frozenset[str] = frozenset()
     inexact: frozenset[str] = frozenset()
     comment: str | None = None

@@ -63,6 +63,8 @@ _OTHER_OPERATORS: Final[Mapping[type, str]] = {
     exp.ILike: "~~*",
     exp.RegexpLike: "~",
     exp.Is: "IS",
+    exp.JSONExtract: "->",
+    exp.JSONExtractScalar: "->>",
 }
 
 
@@ -204,7 +206,7 @@ class _Translation:
         name = to.sql(dialect="postgres")
         if isinstance(node.this, exp.Literal) and name in self._enums:
             return "text", _string(node.this.name)
-        raise NotKnown(f"a cast to {name}")
+        raise NotKnown(f"a cast to {name.replace('DECIMAL', 'numeric').lower() if name.isupper() else name}")
 
     def _binary(self, node: _Node) -> _Written:
         kind = type(node)
@@ -253,7 +255,8 @@ class _Translation:
         name = (node.name if isinstance(node, exp.Anonymous) else node.sql_name()).lower()
         if self._loose and name in self._rules.loose:
             return "text", f"{self._rules.loose[name]}({self._of(None, node.this, 'text')})"
-        raise NotKnown(f"function {name}")
+        written = node.sql(dialect="postgres").partition("(")[0].lower()  # sqlglot has names of its own
+        raise NotKnown(f"function {written if written.isidentifier() else name}")
 
     def _any_of(self, node: _Node) -> str:
         """``x = ANY (ARRAY[…])``: PostgreSQL stores ``x IN (…)`` in this form."""

@@ -310,6 +310,7 @@ _ONLY_DECLARES: Final = frozenset({
 _PROVEN_BY_SERVERS: Final = {
     "commands/holding": "conformance/test_hold_apply.py",
     "migration/schema/schema_difference": "conformance/test_schema_step.py",
+    "publisher/functions": "conformance/test_schema_definitions.py",
     "commands/count_rows": "conformance/test_cutover.py",
     "commands/reached_position": "conformance/test_refresh_sequences.py",
     "migration/check_migration": "conformance/test_migration_check.py",

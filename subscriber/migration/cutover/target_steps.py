@@ -70,7 +70,9 @@ class Schema(Step):
             Refusal(
                 f"the target lacks {count} of the publisher's schema",
                 f"Run `subscriber schema apply --before {work.name_in_shell}` and `subscriber schema apply --after"
-                f" {work.name_in_shell}`, then run the command again, {_ACCEPT}.{later}",
+                f" {work.name_in_shell}`, then run the command again, {_ACCEPT}. What"
+                f" `subscriber schema diff {work.name_in_shell}` calls a missing column is listed with the two statements"
+                f" that add it and copy its values.{later}",
                 tuple(missing),
             )
         ]

@@ -34,10 +34,12 @@ class Outcome:
     Attributes:
         object: the object.
         refusal: why the target refused it, without values; empty if it was built.
+        left_out: whether it was not tried, because it waits for a function.
     """
 
     object: SchemaObject
     refusal: str = ""
+    left_out: bool = False
 
 
 def apply_schema(
@@ -81,6 +83,9 @@ def _build(target: Target, objects: Sequence[SchemaObject]) -> Iterator[Outcome]
 
 def _in_order(target: Target, objects: Iterable[SchemaObject]) -> Iterator[Outcome]:
     for one in objects:
+        if one.waits_for:
+            yield Outcome(one, one.reason, left_out=True)
+            continue
         try:
             _build_with_patience(target, one)
         except CannotBuild as error:

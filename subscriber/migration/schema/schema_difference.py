@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 from subscriber import catalog
 from subscriber.commands.check_publications import find_published_tables
 from subscriber.filters.analyze.typeinfo import quote_identifier
-from subscriber.migration.schema.compare_table import Compared, Missing, compare_table
+from subscriber.migration.schema.called_functions import Functions, calls_of, calls_of_type
+from subscriber.migration.schema.compare_table import compare_table
+from subscriber.migration.schema.compared import Compared, Missing
 from subscriber.migration.schema.schema_object import AFTER, KINDS, Phase, SchemaDifference, SchemaObject, sort_objects
+from subscriber.publisher.functions import read_functions
 from subscriber.publisher.publisher import Publisher, connect_publisher
-from subscriber.publisher.schema_objects import schema_objects
-from subscriber.publisher.table_objects import read_functions, read_lone_sequences, read_table_objects
+from subscriber.publisher.schema_objects import schema_objects, view_depths
+from subscriber.publisher.table_objects import read_lone_sequences, read_table_objects
 from subscriber.schema.published_table import PublishedTable
 from subscriber.schema.relation_names import RelationNames
 from subscriber.schema.shape import RelatedDifference
-from subscriber.schema.table_objects import LoneSequence, TableObjects, UserType
+from subscriber.schema.table_objects import LoneSequence, TableObjects, UserFunction, UserType
 from subscriber.settings import Settings
 from subscriber.targets import Connection, Target, TargetTable
 from subscriber.targets.table_changes import NO_TABLE, CannotBuild, NewSequence, NewUserType, TableChange
@@ -52,7 +55,8 @@ class _Published:
     objects: Sequence[TableObjects]
     others: Sequence[RelatedDifference]
     sequences: Sequence[LoneSequence]
-    functions: Sequence[str]
+    functions: Sequence[UserFunction]
+    view_depths: Mapping[str, int]
 
 
 def schema_difference(target: Target, name: str, settings: Settings) -> SchemaDifference:
@@ -74,8 +78,14 @@ def schema_difference(target: Target, name: str, settings: Settings) -> SchemaDi
     published = _read_publisher(target, subscription)
     names = subscription.options.map
     with target.reporting(), target.engine.connect() as connection:
-        found = [*_without_tables(target, connection, published, names)]
-        found += _of_tables(target, connection, published, names)
+        functions = Functions(
+            published=published.functions,
+            present=target.objects.functions(connection),
+            are_called=target.capabilities.postgresql_expressions,
+        )
+        found = [*_without_tables(target, connection, published, names, functions)]
+        found += _of_tables(target, connection, published, subscription, functions)
+        found += list(functions.left_out(found))
     return SchemaDifference(name, target.capabilities.database, sort_objects(found))
 
 
@@ -85,12 +95,16 @@ def _read_publisher(target: Target, subscription: catalog.Subscription) -> _Publ
         tables = find_published_tables(
             target, publisher, subscription.publications, subscription.options, lambda _text: None
         ).tables
+        objects = read_table_objects(connection, tables)
+        called = {name for one in objects for names in one.calls.values() for name in names}
+        called |= {name for one in objects for made, _ in one.types.values() for name in calls_of_type(made)}
         return _Published(
             tables,
-            read_table_objects(connection, tables),
+            objects,
             [one for one in schema_objects(connection, tables) if one.difference.kind in _LEFT_OUT],
             read_lone_sequences(connection),
-            read_functions(connection),
+            read_functions(connection, called),
+            view_depths(connection),
         )
 
 
@@ -98,7 +112,7 @@ def _read_publisher(target: Target, subscription: catalog.Subscription) -> _Publ
 
 
 def _without_tables(
-    target: Target, connection: Connection, published: _Published, names: RelationNames
+    target: Target, connection: Connection, published: _Published, names: RelationNames, functions: Functions
 ) -> Iterator[SchemaObject]:
     for one in published.others:
         difference = one.difference
@@ -111,12 +125,11 @@ def _without_tables(
             reason=difference.reason,
             publisher_ddl=difference.ddl,
             relation=one.relation,
+            order=published.view_depths.get(difference.object, 0) if with_schema else 0,
         )
-    for function in published.functions:
-        yield SchemaObject(kind="function", name=function, phase="manual", reason="its language is the publisher's")
     yield from _sequences(target, connection, published.sequences, names)
     if target.capabilities.postgresql_types:
-        yield from _types(target, connection, published.objects)
+        yield from _types(target, connection, published.objects, functions)
 
 
 def _sequences(
@@ -133,7 +146,9 @@ def _sequences(
             yield _created(target, connection, "sequence", shown, NewSequence(schema, name, one.ddl))
 
 
-def _types(target: Target, connection: Connection, tables: Sequence[TableObjects]) -> Iterator[SchemaObject]:
+def _types(
+    target: Target, connection: Connection, tables: Sequence[TableObjects], functions: Functions
+) -> Iterator[SchemaObject]:
     wanted: dict[int, UserType] = {}
     for objects in tables:
         for made, _ in objects.types.values():
@@ -145,7 +160,7 @@ def _types(target: Target, connection: Connection, tables: Sequence[TableObjects
         name = f"{made.schema}.{made.name}"
         if made.ddl:
             one = _created(target, connection, "type", name, NewUserType(made.schema, made.ddl))
-            yield replace(one, order=number)
+            yield functions.waiting(replace(one, order=number), calls_of_type(made))
         else:
             yield SchemaObject(kind="type", name=name, phase="manual", reason="its definition is not known")
 
@@ -165,8 +180,13 @@ def _created(target: Target, connection: Connection, kind: str, name: str, chang
 
 
 def _of_tables(
-    target: Target, connection: Connection, published: _Published, names: RelationNames
+    target: Target,
+    connection: Connection,
+    published: _Published,
+    subscription: catalog.Subscription,
+    functions: Functions,
 ) -> Iterator[SchemaObject]:
+    names = subscription.options.map
     columns = {table.key: table.columns for table in published.tables}
     tables: dict[tuple[str, str], TargetTable] = {}
     for objects in published.objects:
@@ -189,18 +209,20 @@ def _of_tables(
             continue
         both = Compared(
             target=target,
+            connection=connection,
             objects=objects,
             table=table,
             found=target.objects.find(connection, table),
             names=names,
+            subscription=subscription.name,
             published=columns[shape.schema, shape.name],
             references=tables,
             shared_names=shared,
         )
         earlier: list[TableChange] = []
         for missing in sorted(compare_table(both), key=lambda one: KINDS.index(one.kind)):
-            one = _described(both, connection, missing, earlier)
-            if one.change is not None:
+            one = functions.waiting(_described(both, connection, missing, earlier), calls_of(objects, missing))
+            if one.change is not None and not one.waits_for:
                 earlier.append(one.change)
             yield one
 
@@ -215,6 +237,7 @@ def _described(
         name=f"{relation}.{missing.name}" if missing.name else relation,
         phase="manual",
         reason=missing.reason,
+        ddl=";\n".join(missing.by_hand),
         publisher_ddl=missing.publisher_ddl,
         relation=relation,
         table=both.table,
@@ -229,7 +252,15 @@ def _described(
             phase = _phase_of_rebuild(both, connection, phase, needs_empty=planned.needs_empty)
     except CannotBuild as error:
         return replace(one, reason=error.reason)
-    return replace(one, phase=phase, ddl=";\n".join(planned.sql), reason=planned.note, change=missing.change)
+    reason = "; ".join(text for text in (missing.reason, planned.note) if text)
+    return replace(
+        one,
+        phase=phase,
+        ddl=";\n".join(planned.sql),
+        reason=reason,
+        change=missing.change,
+        atomic=planned.needs_empty,
+    )
 
 
 def _phase_of_rebuild(both: Compared, connection: Connection, phase: Phase, *, needs_empty: bool) -> Phase:

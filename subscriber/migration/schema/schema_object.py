@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from subscriber.targets import TargetTable
 from subscriber.targets.table_changes import TableChange
@@ -20,15 +20,19 @@ KINDS: Final[tuple[str, ...]] = (
     "primary key",
     "identity",
     "default",
+    "different default",
     "generated column",
+    "different generated column",
     "check constraint",
     "check of enum",
     "check of domain",
+    "different check",
     "partitions",
     "unique key",
     "unique index",
     "index",
     "exclusion constraint",
+    "different index",
     "foreign key",
     "comment",
     "missing column",
@@ -37,14 +41,16 @@ KINDS: Final[tuple[str, ...]] = (
     "inheritance",
     "partitioned table",
     "shared sequence",
+    "function",
     "view",
     "materialized view",
     "trigger",
     "rule",
     "policy",
-    "function",
 )
 """The kinds, in the order in which objects are built and shown."""
+_VIEWS: Final = frozenset({"view", "materialized view"})
+"""Kinds whose objects depend on each other, so they are shown together."""
 AFTER: Final = frozenset({"unique key", "unique index", "index", "exclusion constraint", "foreign key", "comment"})
 """The kinds that are built after the copy."""
 
@@ -58,13 +64,16 @@ class SchemaObject:
         name: the object's name, with that of its table.
         phase: when it is built.
         ddl: the statements in the target's dialect, separated by semicolons; empty if there are
-            none.
+            none. Those of an object that is left out are for the user to run.
         reason: why it is left out; for an object that is built, what differs from the publisher's.
         publisher_ddl: the publisher's definition; empty if it is not known.
         relation: the publisher's table that it belongs to; empty for none.
+        waits_for: the functions that must be created first, as ``regprocedure`` writes them.
+        needed_by: for a function, the objects that wait for it.
         table: the target's table; None for an object without a table.
         change: what builds it; None if it is left out.
-        order: the place among the objects of its kind that depend on each other.
+        atomic: whether the statements must run in one transaction, because they begin with a check.
+        order: the place among the objects of its kind and table that depend on each other.
     """
 
     kind: str
@@ -74,20 +83,29 @@ class SchemaObject:
     reason: str = ""
     publisher_ddl: str = ""
     relation: str = ""
+    waits_for: tuple[str, ...] = ()
+    needed_by: tuple[str, ...] = ()
+    atomic: bool = field(default=False, repr=False)
     table: TargetTable | None = field(default=None, repr=False, compare=False)
     change: TableChange | None = field(default=None, repr=False, compare=False)
     order: int = field(default=0, repr=False, compare=False)
 
-    def as_json(self) -> Mapping[str, str]:
+    def as_json(self) -> Mapping[str, Any]:
         """The object for ``--json``."""
         names = ("phase", "kind", "name", "ddl", "reason", "publisher_ddl")
-        return {name: getattr(self, name) for name in names}
+        return {**{name: getattr(self, name) for name in names}, "waits_for": list(self.waits_for)}
 
 
 def sort_objects(objects: list[SchemaObject]) -> tuple[SchemaObject, ...]:
     """The objects in the order in which they are built and shown."""
     phases = ("before", "after", "manual")
-    return tuple(sorted(objects, key=lambda one: (phases.index(one.phase), KINDS.index(one.kind), one.order, one.name)))
+
+    def place(one: SchemaObject) -> tuple[int, int, str, int, str]:
+        is_view = one.kind in _VIEWS
+        relation = "" if is_view else one.relation  # a view of several tables has the first of them
+        return phases.index(one.phase), KINDS.index("view" if is_view else one.kind), relation, one.order, one.name
+
+    return tuple(sorted(objects, key=place))
 
 
 @dataclass(frozen=True, slots=True)

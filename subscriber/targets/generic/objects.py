@@ -10,7 +10,15 @@ import sqlalchemy as sa
 
 from subscriber.schema.shape import ForeignKey
 from subscriber.targets.roles.errors import Errors
-from subscriber.targets.table_changes import CannotBuild, FoundObjects, NewForeignKey, NewIndex, Statements, TableChange
+from subscriber.targets.table_changes import (
+    CannotBuild,
+    Definition,
+    FoundObjects,
+    NewForeignKey,
+    NewIndex,
+    Statements,
+    TableChange,
+)
 from subscriber.targets.target_table import TargetColumn, TargetTable
 from subscriber.targets.translate_expression import Kind, NotKnown, Rules, kind_of, translate
 
@@ -90,6 +98,26 @@ class GenericObjects:
         """See :meth:`Objects.statements`."""
         del connection, table, earlier
         raise self.refusal(change)
+
+    def removal(self, table: TargetTable, change: Definition, name: str) -> tuple[str, ...]:
+        """See :meth:`Objects.removal`."""
+        del table, name
+        raise self.refusal(change)
+
+    def shown(self, connection: sa.Connection, table: TargetTable, change: Definition) -> str:
+        """See :meth:`Objects.shown`; a database that keeps the text of an expression."""
+        del connection, table
+        return "" if isinstance(change, NewIndex) else change.expression
+
+    def same_constant(self, connection: sa.Connection, column: TargetColumn, first: str, second: str) -> bool:
+        """See :meth:`Objects.same_constant`."""
+        del connection, column
+        return first == second
+
+    def functions(self, connection: sa.Connection) -> Mapping[str, str]:
+        """See :meth:`Objects.functions`."""
+        del connection
+        return {}
 
     def refusal(self, change: TableChange) -> CannotBuild:
         """The error for a change of a kind that is not known."""

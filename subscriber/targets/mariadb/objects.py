@@ -16,10 +16,12 @@ import sqlalchemy as sa
 from subscriber.targets.declared_columns import declared_length
 from subscriber.targets.generic.objects import GenericObjects
 from subscriber.targets.mariadb.catalog import counts
+from subscriber.targets.mariadb.create_table_text import checks_of, defaults_of, generated_of, without_default
 from subscriber.targets.mariadb.ddl import RULES
 from subscriber.targets.roles.errors import Errors
 from subscriber.targets.table_changes import (
     CannotBuild,
+    Definition,
     FoundForeignKey,
     FoundIndex,
     FoundObjects,
@@ -58,7 +60,7 @@ _CHECKS_OF_MYSQL: Final = sa.text(
     f" WHERE t.table_schema = {_HERE} AND t.table_name = :name"
 )
 _COLUMNS: Final = sa.text(
-    "SELECT column_name AS name, column_default AS value, column_comment AS comment, collation_name AS collation"
+    "SELECT column_name AS name, column_comment AS comment, collation_name AS collation"
     f" FROM information_schema.columns WHERE table_schema = {_HERE} AND table_name = :name"
 )
 _COMMENT: Final = sa.text(
@@ -98,6 +100,8 @@ class MariaDBObjects(GenericObjects):
             checks = [(row.name, row.text) for row in connection.execute(self._checks_query(), place)]
             columns = connection.execute(_COLUMNS, place).all()
             comment = connection.execute(_COMMENT, place).scalar_one_or_none()
+            text = self._create_table(connection, self.qualified(table))
+        written = dict(checks_of(text))
         return FoundObjects(
             indexes=tuple(FoundIndex(name, tuple(keys), unique) for name, (unique, *keys) in indexes.items()),
             foreign_keys=tuple(
@@ -106,9 +110,9 @@ class MariaDBObjects(GenericObjects):
                 )
                 for other, deleted, updated, *pairs in references.values()
             ),
-            checks=tuple(checks),
-            # The server shows the default of a nullable column without one as the text NULL.
-            defaults=frozenset(row.name for row in columns if row.value not in (None, "NULL")),
+            checks=tuple((name, written.get(name, check)) for name, check in checks),
+            defaults=dict(defaults_of(text)),
+            generated=dict(generated_of(text)),
             counted=frozenset(column.name for column in table.columns if counts(column)),
             inexact=frozenset(row.name for row in columns if row.collation and "nopad_bin" not in row.collation),
             comment=comment or None,
@@ -148,7 +152,6 @@ class MariaDBObjects(GenericObjects):
         self, connection: sa.Connection, table: TargetTable, change: TableChange, earlier: Sequence[TableChange] = ()
     ) -> Statements:
         """See :meth:`Objects.statements`."""
-        del earlier  # no statement depends on another
         alter = f"ALTER TABLE {self.qualified(table)}"
         match change:
             case NewIndex():
@@ -168,13 +171,17 @@ class MariaDBObjects(GenericObjects):
             case NewIdentity():
                 self._check_counter(table, change.column)
                 declared = self._declaration(connection, table, change.column)
-                without = re.sub(r" DEFAULT (?:NULL|'(?:[^']|'')*'|\d+)", "", declared)
-                return Statements((f"{alter} MODIFY COLUMN {without} AUTO_INCREMENT",))
+                return Statements((f"{alter} MODIFY COLUMN {without_default(declared)} AUTO_INCREMENT",))
             case NewComment(column=None):
                 return Statements((f"{alter} COMMENT = {_text(change.text)}",))
             case NewComment():
                 assert change.column is not None
                 declared = self._declaration(connection, table, change.column)
+                for one in earlier:  # MODIFY COLUMN replaces what they have declared
+                    if isinstance(one, NewDefault) and one.column == change.column:
+                        declared = f"{without_default(declared)} DEFAULT ({one.expression})"
+                    elif isinstance(one, NewIdentity) and one.column == change.column:
+                        declared = f"{without_default(declared)} AUTO_INCREMENT"
                 return Statements((f"{alter} MODIFY COLUMN {declared} COMMENT {_text(change.text)}",))
         raise self.refusal(change)
 
@@ -221,12 +228,78 @@ class MariaDBObjects(GenericObjects):
     def _declaration(self, connection: sa.Connection, table: TargetTable, column: str) -> str:
         """The line of a column in SHOW CREATE TABLE, without its comment."""
         with self._errors.reporting():
-            statement = f"SHOW CREATE TABLE {self.qualified(table)}"
-            text = connection.execution_options(no_parameters=True).exec_driver_sql(statement).one()[1]
+            text = self._create_table(connection, self.qualified(table))
         for line in text.split("\n"):
             if line.startswith(f"  {self.quote(column)} "):
                 return re.sub(r" COMMENT '(?:[^'\\]|''|\\.)*'", "", line.strip().removesuffix(","))
         raise CannotBuild(f'the declaration of column "{column}" cannot be read')
+
+    @staticmethod
+    def _create_table(connection: sa.Connection, name: str) -> str:
+        """The server's CREATE TABLE statement of a table, whose name is quoted."""
+        raw = connection.execution_options(no_parameters=True)
+        return str(raw.exec_driver_sql(f"SHOW CREATE TABLE {name}").one()[1])
+
+    def removal(self, table: TargetTable, change: Definition, name: str) -> tuple[str, ...]:
+        """See :meth:`Objects.removal`."""
+        alter = f"ALTER TABLE {self.qualified(table)}"
+        match change:
+            case NewIndex():
+                return (f"DROP INDEX {self.quote(name)} ON {self.qualified(table)}",)
+            case NewCheck():
+                return (f"{alter} DROP CONSTRAINT {self.quote(name)}",)
+            case NewGenerated():
+                return (f"{alter} DROP COLUMN {self.quote(name)}",)
+            case NewDefault():
+                return ()
+
+    def shown(self, connection: sa.Connection, table: TargetTable, change: Definition) -> str:
+        """See :meth:`Objects.shown`; a temporary table shows it in the server's own form."""
+        if isinstance(change, NewIndex):
+            return ""  # an index has columns only, which are compared as such
+        columns = [one for one in table.columns if not one.generated]
+        items = {one.name: f"{self.quote(one.name)} {one.declared_type}" for one in columns}
+        match change:
+            case NewDefault():
+                items[change.column] += f" DEFAULT ({change.expression})"
+            case NewCheck():
+                items[""] = f"CONSTRAINT {self.quote(change.name)} CHECK ({change.expression})"
+            case NewGenerated():
+                made = f"{change.declared} GENERATED ALWAYS AS ({change.expression}) STORED"
+                items[change.column] = f"{self.quote(change.column)} {made}"
+        name = self.quote("subscriber probe")
+        raw = connection.execution_options(no_parameters=True)
+        try:
+            raw.exec_driver_sql(f"CREATE TEMPORARY TABLE {name} ({', '.join(items.values())})")
+        except sa.exc.SQLAlchemyError:  # no right to create it
+            return change.expression
+        try:
+            text = self._create_table(connection, name)
+        finally:
+            raw.exec_driver_sql(f"DROP TEMPORARY TABLE {name}")
+        match change:
+            case NewDefault():
+                return dict(defaults_of(text)).get(change.column, "NULL")
+            case NewCheck():
+                return dict(checks_of(text))[change.name]
+            case NewGenerated():
+                return dict(generated_of(text))[change.column]
+
+    def same_constant(self, connection: sa.Connection, column: TargetColumn, first: str, second: str) -> bool:
+        """See :meth:`Objects.same_constant`; a temporary table stores both."""
+        name, declared = self.quote("subscriber probe"), column.declared_type
+        raw = connection.execution_options(no_parameters=True)
+        try:
+            raw.exec_driver_sql(
+                f"CREATE TEMPORARY TABLE {name} (a {declared} DEFAULT ({first}), b {declared} DEFAULT ({second}))"
+            )
+            raw.exec_driver_sql(f"INSERT INTO {name} () VALUES ()")
+            query = f"SELECT CAST(a AS BINARY) <=> CAST(b AS BINARY) FROM {name}"
+            return bool(raw.exec_driver_sql(query).scalar_one())
+        except sa.exc.SQLAlchemyError:  # no right to create it, or not a value of the column
+            return first == second
+        finally:
+            raw.exec_driver_sql(f"DROP TEMPORARY TABLE IF EXISTS {name}")
 
     @contextmanager
     def building(self) -> Iterator[sa.Connection]:

@@ -8,7 +8,7 @@ from typing import Protocol
 
 import sqlalchemy as sa
 
-from subscriber.targets.table_changes import FoundObjects, Statements, TableChange
+from subscriber.targets.table_changes import Definition, FoundObjects, Statements, TableChange
 from subscriber.targets.target_table import TargetColumn, TargetTable
 
 
@@ -82,6 +82,43 @@ class Objects(Protocol):
 
         Raises:
             CannotBuild: the target cannot have this.
+        """
+        ...
+
+    def removal(self, table: TargetTable, change: Definition, name: str) -> tuple[str, ...]:
+        """The statements that remove what a change is to replace; none for a default.
+
+        Args:
+            table: the table.
+            change: the index, CHECK constraint or generated column that comes in its place.
+            name: the present name of what is replaced.
+
+        Raises:
+            CannotBuild: the target cannot remove it.
+        """
+        ...
+
+    def shown(self, connection: sa.Connection, table: TargetTable, change: Definition) -> str:
+        """The definition of an object as :meth:`find` would return it after the change. Nothing is
+        changed.
+
+        Raises:
+            CannotBuild: the target cannot have this.
+            SubscriberError: as translated by :meth:`Errors.translate`.
+        """
+        ...
+
+    def same_constant(self, connection: sa.Connection, column: TargetColumn, first: str, second: str) -> bool:
+        """Whether two constants of the target's SQL are the same value of a column.
+
+        Raises:
+            SubscriberError: as translated by :meth:`Errors.translate`.
+        """
+        ...
+
+    def functions(self, connection: sa.Connection) -> Mapping[str, str]:
+        """The user-defined functions of a target that has PostgreSQL's expressions: the definition
+        of each by its name with the types of its arguments.
         """
         ...
 

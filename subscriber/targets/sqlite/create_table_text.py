@@ -8,7 +8,7 @@ grammar matters here.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -42,12 +42,14 @@ class TableText:
         *others, last = self.items
         return TableText((*others, last + "\n", f" {item}"), self.options)
 
-    def with_clause(self, column: str, clause: str) -> TableText | None:
-        """The table with another clause at the end of a column; None if there is no such column."""
+    def with_default(self, column: str, clause: str) -> TableText | None:
+        """The table with this DEFAULT clause at the end of a column, in place of the one that it
+        has; None if there is no such column.
+        """
         items = list(self.items)
         for place, item in enumerate(items):
             if _first_name(item) == column:
-                items[place] = f"{item}\n{clause}"
+                items[place] = f"{_without_default(item)}\n{clause}"
                 return TableText(tuple(items), self.options)
         return None
 
@@ -63,6 +65,22 @@ class TableText:
         """Name and expression of the CHECK constraints; the name is empty for none."""
         for item in self.items:
             yield from _checks_of(item)
+
+    def generated(self) -> Iterator[tuple[str, str]]:
+        """Name and expression of the generated columns."""
+        for item in self.items:
+            tokens = [token for token in _TOKEN.finditer(item) if not token[0].isspace()]
+            for place, token in enumerate(tokens[1:-1], 1):
+                if token[0].upper() == "AS" and tokens[place + 1][0] == "(":
+                    closing = _closing(tokens, place + 1)
+                    yield _unquoted(tokens[0][0]), item[tokens[place + 1].end() : tokens[closing].start()]
+                    break
+
+
+def after_names(sql: str) -> str:
+    """What follows the names in a CREATE INDEX statement: the keys and the condition."""
+    opening = next((token for token in _TOKEN.finditer(sql) if token[0] == "("), None)
+    return "" if opening is None else sql[opening.start() :]
 
 
 def read_table_text(sql: str) -> TableText | None:
@@ -115,10 +133,41 @@ def _checks_of(item: str) -> Iterator[tuple[str, str]]:
         if word == "CONSTRAINT" and place + 1 < len(tokens):
             name = _unquoted(tokens[place + 1][0])
         elif word == "CHECK" and place + 1 < len(tokens) and tokens[place + 1][0] == "(":
-            depth = 0
-            for other in tokens[place + 1 :]:
-                depth += (other[0] == "(") - (other[0] == ")")
-                if depth == 0:
-                    yield name, item[tokens[place + 1].end() : other.start()]
-                    break
+            closing = _closing(tokens, place + 1)
+            yield name, item[tokens[place + 1].end() : tokens[closing].start()]
             name = ""
+
+
+def _closing(tokens: Sequence[re.Match[str]], opening: int) -> int:
+    """The place of the parenthesis that closes the one at a place."""
+    depth = 0
+    for place, token in enumerate(tokens[opening:], opening):
+        depth += (token[0] == "(") - (token[0] == ")")
+        if depth == 0:
+            return place
+    return len(tokens) - 1
+
+
+def _without_default(item: str) -> str:
+    """A column without its DEFAULT clause: a constant with or without a sign, or an expression in
+    parentheses.
+    """
+    tokens = [token for token in _TOKEN.finditer(item) if not token[0].isspace()]
+    depth = 0
+    for place, token in enumerate(tokens[:-1]):
+        depth += (token[0] == "(") - (token[0] == ")")
+        if depth == 0 and place > 0 and token[0].upper() == "DEFAULT":
+            last = place + 1
+            last += tokens[last][0] in ("+", "-") and last + 1 < len(tokens)
+            last = _closing(tokens, last) if tokens[last][0] == "(" else _end_of_constant(tokens, last)
+            return item[: token.start()].rstrip(" ") + item[tokens[last].end() :]
+    return item
+
+
+def _end_of_constant(tokens: Sequence[re.Match[str]], place: int) -> int:
+    """The place of the last token of a constant. A number has a token for each of its digits, and
+    they follow each other without a blank; so do the two tokens of X'00'.
+    """
+    while place + 1 < len(tokens) and tokens[place].end() == tokens[place + 1].start():
+        place += 1
+    return place

@@ -13,8 +13,9 @@ constraints and defaults, so the table is made again, by the procedure of SQLite
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import Any, Final
 
 import sqlalchemy as sa
@@ -25,9 +26,10 @@ from subscriber.targets.roles.errors import Errors
 from subscriber.targets.roles.transactions import Transactions
 from subscriber.targets.sqlite import values as sqlite_values
 from subscriber.targets.sqlite.catalog import sql_of
-from subscriber.targets.sqlite.create_table_text import TableText, read_table_text
+from subscriber.targets.sqlite.create_table_text import TableText, after_names, read_table_text
 from subscriber.targets.table_changes import (
     CannotBuild,
+    Definition,
     FoundForeignKey,
     FoundIndex,
     FoundObjects,
@@ -51,6 +53,9 @@ _FOREIGN_KEYS: Final = sa.text(
     'SELECT id, "table", "from", "to", on_delete, on_update FROM pragma_foreign_key_list(:name, :database) ORDER BY id, seq'
 )
 _COLUMNS: Final = sa.text("SELECT name, dflt_value, hidden FROM pragma_table_xinfo(:name, :database) ORDER BY cid")
+_DEFINITIONS: Final = (
+    "SELECT name, sql FROM {database}sqlite_master WHERE type = 'index' AND tbl_name = :name AND sql IS NOT NULL"
+)
 _NOW: Final = "rtrim(rtrim(strftime('%Y-%m-%d %H:%M:%f', 'now'), '0'), '.')"
 """The current time in UTC, as PostgreSQL writes it."""
 
@@ -75,10 +80,15 @@ class SQLiteObjects(GenericObjects):
             references: dict[int, list[Any]] = {}
             for number, other, column, referenced, deleted, updated in connection.execute(_FOREIGN_KEYS, place):
                 references.setdefault(number, [other, deleted, updated]).append((column, referenced))
-            defaults = {row.name for row in connection.execute(_COLUMNS, place) if row.dflt_value is not None}
+            columns = connection.execute(_COLUMNS, place).all()
+            query = sa.text(_DEFINITIONS.format(database=self._database(table)))
+            definitions = {row.name: after_names(row.sql) for row in connection.execute(query, {"name": table.name})}
             text = read_table_text(sql_of(connection, table.schema, table.name))
         counted = {column.name for column in table.columns if column.null_is_generated}
-        found = [FoundIndex(name, tuple(keys), unique, partial) for name, (unique, partial, *keys) in indexes.items()]
+        found = [
+            FoundIndex(name, tuple(keys), unique, partial, definition=definitions.get(name, ""))
+            for name, (unique, partial, *keys) in indexes.items()
+        ]
         if counted:  # the rowid is the key, and needs no index
             found.append(FoundIndex("", table.key or (), unique=True))
         return FoundObjects(
@@ -90,7 +100,8 @@ class SQLiteObjects(GenericObjects):
                 for other, deleted, updated, *pairs in references.values()
             ),
             checks=() if text is None else tuple(text.checks()),
-            defaults=frozenset(defaults),
+            defaults={row.name: row.dflt_value for row in columns if row.dflt_value is not None},
+            generated={} if text is None else dict(text.generated()),
             counted=frozenset(counted),
         )
 
@@ -130,6 +141,33 @@ class SQLiteObjects(GenericObjects):
             case NewIndex() | NewForeignKey() | NewCheck() | NewDefault():
                 return self._rebuilt(connection, table, change, earlier)
         raise CannotBuild("SQLite has no comments")
+
+    def removal(self, table: TargetTable, change: Definition, name: str) -> tuple[str, ...]:
+        """See :meth:`Objects.removal`."""
+        match change:
+            case NewIndex() if not name.startswith("sqlite_autoindex_"):
+                return (f"DROP INDEX {self._database(table)}{self.quote(name)}",)
+            case NewGenerated():
+                return (f"ALTER TABLE {self.qualified(table)} DROP COLUMN {self.quote(name)}",)
+            case NewDefault():
+                return ()
+        raise CannotBuild("SQLite cannot remove a constraint: the table must be made again without it")
+
+    def shown(self, connection: sa.Connection, table: TargetTable, change: Definition) -> str:
+        """See :meth:`Objects.shown`; SQLite keeps every definition as it was written."""
+        if not isinstance(change, NewIndex):
+            return change.expression
+        return "" if _is_primary_key(table, change) else after_names(self.statements(connection, table, change).sql[0])
+
+    def same_constant(self, connection: sa.Connection, column: TargetColumn, first: str, second: str) -> bool:
+        """See :meth:`Objects.same_constant`; a database in memory stores both."""
+        del connection
+        with closing(sqlite3.connect(":memory:")) as memory:
+            declared = column.declared_type
+            memory.execute(f"CREATE TABLE t (a {declared} DEFAULT ({first}), b {declared} DEFAULT ({second}))")
+            memory.execute("INSERT INTO t DEFAULT VALUES")
+            (same,) = memory.execute("SELECT typeof(a) = typeof(b) AND a IS b FROM t").fetchone()
+        return bool(same)
 
     def _generated(self, change: NewGenerated) -> str:
         return f"{self.quote(change.column)} {change.declared} GENERATED ALWAYS AS ({change.expression}) VIRTUAL"
@@ -214,7 +252,7 @@ class SQLiteObjects(GenericObjects):
             case NewCheck():
                 return text.with_item(f"CONSTRAINT {self.quote(change.name)} CHECK ({change.expression})"), note
             case NewDefault():
-                return text.with_clause(change.column, f"DEFAULT ({change.expression})"), note
+                return text.with_default(change.column, f"DEFAULT ({change.expression})"), note
             case NewGenerated():
                 return text.with_column(self._generated(change)), note
         raise self.refusal(change)

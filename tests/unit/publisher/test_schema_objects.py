@@ -15,7 +15,7 @@ OBJECTS = {
     "FROM up JOIN pg_class r": "partitioned table",
     "FROM below JOIN": "partition",
     "'INHERITS ('": "inheritance",
-    "pg_get_indexdef": "index",
+    "NOT i.indisunique": "index",
     "v.relkind = 'v'": "view",
     "v.relkind = 'm'": "materialized view",
     "pg_get_triggerdef": "trigger",

@@ -45,6 +45,12 @@ def test_what_is_refused_is_told_and_the_others_are_built(target):
     assert rows(target, "SELECT name FROM sqlite_master WHERE type = 'index'") == [{"name": "i"}]
 
 
+def test_an_object_that_waits_for_a_function_is_left_out(target):
+    waiting = SchemaObject(kind="index", name="i", phase="after", reason="it calls f()", ddl="X", waits_for=("f()",))
+    (outcome,) = apply_schema(target, SchemaDifference("s", "SQLite", (waiting,)), "after")
+    assert outcome == Outcome(waiting, "it calls f()", left_out=True)
+
+
 def test_the_other_phase_is_left_alone(target):
     assert built(target, "before", index("i")) == []
 

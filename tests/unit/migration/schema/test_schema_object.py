@@ -21,6 +21,21 @@ def test_objects_are_built_after_those_that_they_need():
     assert ordered == [("type", "b"), ("type", "a"), ("check constraint", "n"), ("index", "n"), ("foreign key", "n")]
 
 
+def test_objects_of_a_table_stand_together_and_views_after_those_that_they_read():
+    objects = [
+        one("check constraint", "t.b", relation="t", order=5),
+        one("check constraint", "u.a", relation="u", order=0),
+        one("check constraint", "t.c", relation="t", order=4),
+        one("view", "a", "manual", relation="t", order=3),
+        one("materialized view", "b", "manual", relation="u", order=2),
+        one("view", "c", "manual", relation="z", order=1),
+        one("function", "f()", "manual"),
+        one("trigger", "tr", "manual"),
+    ]
+    names = [found.name for found in sort_objects(objects)]
+    assert names == ["t.c", "t.b", "u.a", "f()", "c", "b", "a", "tr"]
+
+
 def test_every_kind_that_is_built_after_the_copy_is_a_kind():
     assert set(KINDS) > AFTER
 
@@ -29,5 +44,5 @@ def test_the_objects_of_a_phase_and_their_json():
     difference = SchemaDifference("s", "SQLite", (one("default", ddl="X"), one("view", phase="manual", reason="r")))
     assert [found.kind for found in difference.missing("manual")] == ["view"]
     assert difference.objects[0].as_json() == {
-        "phase": "before", "kind": "default", "name": "n", "ddl": "X", "reason": "", "publisher_ddl": ""
+        "phase": "before", "kind": "default", "name": "n", "ddl": "X", "reason": "", "publisher_ddl": "", "waits_for": []
     }  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from subscriber.schema.table_objects import IndexKey, IndexShape
-from subscriber.targets.table_changes import CannotBuild, FoundObjects, NewIndex
+from subscriber.targets.table_changes import CannotBuild, FoundObjects, NewDefault, NewIndex
 from tests.unit.targets.tables import execute, reflected
 
 
@@ -20,6 +20,11 @@ def test_nothing_is_known_and_nothing_is_built(target):
                 connection, table, NewIndex(IndexShape(name="i", keys=(IndexKey("a"),)), "i", ("a",))
             )
         target.objects.check(connection, table)
+        assert target.objects.functions(connection) == {}
+        assert target.objects.shown(connection, table, NewDefault("a", "1")) == "1"
+        assert target.objects.same_constant(connection, table.columns[0], "1", "1")
+        with pytest.raises(CannotBuild, match="how the target declares default is not known"):
+            target.objects.removal(table, NewDefault("a", "1"), "a")
 
 
 def test_what_is_not_known_in_an_expression_is_named(target):

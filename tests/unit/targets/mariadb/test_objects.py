@@ -114,3 +114,16 @@ def test_a_text_of_another_collation_is_not_compared(target):
     assert target.objects.expression("(short = 'x'::text)", columns) == "(`short` = 'x')"
     with pytest.raises(CannotBuild, match='column "short"'):
         target.objects.expression("(short = 'x'::text)", columns, inexact={"short"})
+
+
+@pytest.mark.parametrize(
+    ("change", "statements"),
+    [
+        (index("id"), ("DROP INDEX `old` ON `t`",)),
+        (NewCheck("c", "`id` > 0"), ("ALTER TABLE `t` DROP CONSTRAINT `old`",)),
+        (NewGenerated("g", "INT", "`id` * 2"), ("ALTER TABLE `t` DROP COLUMN `old`",)),
+        (NewDefault("id", "7"), ()),
+    ],
+)
+def test_what_is_different_can_be_removed(target, change, statements):
+    assert target.objects.removal(TABLE, change, "old") == statements

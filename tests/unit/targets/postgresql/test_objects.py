@@ -100,3 +100,20 @@ def test_an_identity_column_is_an_integer(target):
 
 def test_an_expression_is_kept(target):
     assert target.objects.expression("public.f(id)", {}) == "public.f(id)"
+
+
+@pytest.mark.parametrize(
+    ("change", "statements"),
+    [
+        (NewIndex(IndexShape(name="i", keys=()), "i", ()), ('DROP INDEX "S x"."old"',)),
+        (
+            NewIndex(IndexShape(name="i", keys=(), constraint="unique"), "i", ()),
+            (f'ALTER TABLE {NAME} DROP CONSTRAINT "old"',),
+        ),
+        (NewCheck("c", "(id > 0)"), (f'ALTER TABLE {NAME} DROP CONSTRAINT "old"',)),
+        (NewGenerated("g", "int", "(id * 2)"), (f'ALTER TABLE {NAME} DROP COLUMN "old"',)),
+        (NewDefault("id", "7"), ()),
+    ],
+)
+def test_what_is_different_can_be_removed(target, change, statements):
+    assert target.objects.removal(TABLE, change, "old") == statements

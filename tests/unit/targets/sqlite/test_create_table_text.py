@@ -7,7 +7,7 @@ from contextlib import closing
 
 import pytest
 
-from subscriber.targets.sqlite.create_table_text import read_table_text
+from subscriber.targets.sqlite.create_table_text import after_names, read_table_text
 
 TEXT = """CREATE TABLE "a (b" ( -- a comment, with a comma
   id INTEGER PRIMARY KEY, "x, ""y" TEXT DEFAULT 'a,)b' /* , */, [z w] INT CHECK ([z w] > (1 + 1)), -- the last column
@@ -45,7 +45,7 @@ def test_constraints_defaults_and_columns_are_added_behind_comments():
     more = (
         text.with_item("CHECK (id <> 5)")
         .with_column("g INT GENERATED ALWAYS AS (id * 2)")
-        .with_clause("z w", "DEFAULT (7)")
+        .with_default("z w", "DEFAULT (7)")
     )
     assert more is not None
     made = more.statement("t").replace("STRICT", "")
@@ -66,4 +66,39 @@ def test_a_text_without_a_list_of_columns_is_not_read(sql):
 def test_a_column_that_does_not_exist_gets_no_clause():
     text = read_table_text("CREATE TABLE t (a, b)")
     assert text is not None
-    assert text.with_clause("c", "DEFAULT (1)") is None
+    assert text.with_default("c", "DEFAULT (1)") is None
+
+
+@pytest.mark.parametrize(
+    ("column", "rest"),
+    [
+        ("INT DEFAULT -5 NOT NULL", "INT NOT NULL"),
+        ("TEXT DEFAULT ('x' || (1)) CHECK (a <> 'DEFAULT 1')", "TEXT CHECK (a <> 'DEFAULT 1')"),
+        ("TEXT DEFAULT 'it''s' NOT NULL", "TEXT NOT NULL"),
+        ("DEFAULT 1.5e3 UNIQUE", "UNIQUE"),
+        ("DEFAULT x'00'", ""),
+        ("DEFAULT current_timestamp UNIQUE", "UNIQUE"),
+        ("INT UNIQUE", "INT UNIQUE"),
+    ],
+)
+def test_a_default_takes_the_place_of_the_one_before(column, rest):
+    text = read_table_text(f"CREATE TABLE t (a {column})")
+    assert text is not None
+    made = text.with_default("a", "DEFAULT (7)")
+    assert made is not None
+    assert " ".join(made.items[0].split()) == " ".join(f"a {rest} DEFAULT (7)".split())
+    with closing(sqlite3.connect(":memory:")) as connection:
+        connection.execute(made.statement("t"))
+        connection.execute("INSERT INTO t DEFAULT VALUES")
+        assert str(connection.execute("SELECT a FROM t").fetchone()[0]) == "7"
+
+
+def test_generated_columns_are_found_with_their_expressions():
+    text = read_table_text("CREATE TABLE t (a INT, \"b c\" INT GENERATED ALWAYS AS (a * (2)) VIRTUAL, d AS (a || ')'))")
+    assert text is not None
+    assert dict(text.generated()) == {"b c": "a * (2)", "d": "a || ')'"}
+
+
+def test_what_follows_the_names_of_an_index_is_found():
+    assert after_names('CREATE INDEX "(" ON "t(" (lower(a)) WHERE (b > 0)') == "(lower(a)) WHERE (b > 0)"
+    assert after_names("") == ""

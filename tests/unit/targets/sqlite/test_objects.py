@@ -52,11 +52,47 @@ def test_what_a_table_has_is_read(target, parent):
     with target.engine.connect() as connection:
         found = target.objects.find(connection, reflected(target, "t"))
         other = target.objects.find(connection, parent)
-    assert found.indexes == (FoundIndex("t_b", ("b",), unique=False, partial=True),)
+    assert found.indexes == (FoundIndex("t_b", ("b",), partial=True, definition="(b) WHERE a > 1"),)
     assert found.foreign_keys == (FoundForeignKey(("p",), "parent", (), "CASCADE", "NO ACTION"),)
     assert found.checks == (("positive", "a > 0"),)
-    assert (other.defaults, other.counted) == (frozenset({"n"}), frozenset({"id"}))
+    assert (other.defaults, other.counted) == ({"n": "3"}, frozenset({"id"}))
     assert other.indexes == (FoundIndex("", ("id",), unique=True),)
+
+
+def test_a_definition_is_shown_as_it_is_found_when_it_is_made(target, parent):
+    changes = (
+        NewIndex(INDEX, "i", ("a", "(b + 1)"), "b IS NOT NULL"),
+        NewCheck("c", "a <> 1"),
+        NewDefault("a", "1 + 8"),
+        NewGenerated("g", "INT", "a * 2"),
+    )
+    with target.engine.connect() as connection:
+        shown = [target.objects.shown(connection, reflected(target, "t"), change) for change in changes]
+    for change in changes:
+        built(target, reflected(target, "t"), change)
+    with target.engine.connect() as connection:
+        found = target.objects.find(connection, reflected(target, "t"))
+    index = next(one for one in found.indexes if one.name == "i")
+    assert shown == [index.definition, dict(found.checks)["c"], found.defaults["a"], found.generated["g"]]
+
+
+def test_constants_are_the_same_by_their_value_in_the_column(target, parent):
+    execute(target, "CREATE TABLE c (n INT, x TEXT)")
+    number, text = reflected(target, "c").columns
+    with target.engine.connect() as connection:
+        assert target.objects.same_constant(connection, number, "'5'", "5")
+        assert not target.objects.same_constant(connection, text, "'5.0'", "5")
+
+
+def test_an_index_or_a_generated_column_can_be_removed_but_no_constraint(target, parent):
+    table = reflected(target, "t")
+    execute(target, *target.objects.removal(table, NewIndex(INDEX, "i", ("b",)), "t_b"))
+    built(target, table, NewGenerated("g", "INT", "a * 2"))
+    execute(target, *target.objects.removal(table, NewGenerated("g", "INT", "a * 3"), "g"))
+    assert [one.name for one in reflected(target, "t").columns] == ["a", "b", "p"]
+    assert target.objects.removal(table, NewDefault("a", "1"), "a") == ()
+    with pytest.raises(CannotBuild, match="made again"):
+        target.objects.removal(table, NewCheck("positive", "a > 1"), "positive")
 
 
 def test_an_index_has_its_order_expression_and_predicate(target, parent):
@@ -71,6 +107,7 @@ def test_a_table_that_is_made_again_keeps_rows_counter_indexes_triggers_and_view
     made = built(target, parent, NewCheck("small", "n < 100"))
     assert made.rebuilds
     built(target, parent, NewDefault("n", "1 + 8"))
+    assert rows(target, "SELECT count(*) AS n FROM sqlite_master WHERE sql LIKE '%DEFAULT%DEFAULT%'") == [{"n": 0}]
     execute(target, "INSERT INTO t (a) VALUES (1)", "INSERT INTO parent DEFAULT VALUES")
     assert rows(target, "SELECT * FROM parent ORDER BY id") == [{"id": 5, "n": 3}, {"id": 91, "n": 9}]
     assert rows(target, "SELECT b FROM t") == [{"b": 9}]
