@@ -19,6 +19,7 @@ from subscriber.migration.schema.same_definition import is_constant, plain
 from subscriber.schema.shape import ColumnShape
 from subscriber.schema.table_objects import UserType
 from subscriber.targets.alter_table import add_column, as_typed
+from subscriber.targets.ddl import constant
 from subscriber.targets.table_changes import CannotBuild, NewDefault, NewGenerated, NewIdentity, NewType
 
 _NULL: Final = re.compile(r"\(?NULL(::.*)?\)?", re.DOTALL)
