@@ -74,7 +74,7 @@ class SubscriberError(Exception):
         context: the place in the stream, as PostgreSQL's CONTEXT line reports it (rule C37).
         transient: whether a retry may succeed; the default of the class unless replaced.
         failure: further facts from the stage in which the error occurred (``ApplyFailure`` of
-            :mod:`subscriber.apply.failure`); None if there are no further facts.
+            :mod:`subscriber.apply.conflicts.failure`); None if there are no further facts.
     """
 
     sqlstate = "XX000"

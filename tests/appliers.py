@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from subscriber.apply.applier import ApplyResult
-from subscriber.apply.conflict import Conflict
-from subscriber.apply.failure import with_failure
+from subscriber.apply.conflicts.conflict import Conflict
+from subscriber.apply.conflicts.failure import with_failure
 from subscriber.errors import ColumnsToAdd, ConflictError, SubscriberError
 from subscriber.lsn import LSN
 from subscriber.protocol import messages as m

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from subscriber.apply.conflict import ChangePlace
+from subscriber.apply.conflicts.conflict import ChangePlace
 from subscriber.lsn import LSN
 from tests.frames import relation
 

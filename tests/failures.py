@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from subscriber.apply.conflict import Conflict
-from subscriber.apply.failure import ApplyFailure
+from subscriber.apply.conflicts.conflict import Conflict
+from subscriber.apply.conflicts.failure import ApplyFailure
 from subscriber.errors import SubscriberError
 
 

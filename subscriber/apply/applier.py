@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from subscriber.apply.conflict import Conflict
+from subscriber.apply.conflicts.conflict import Conflict
 from subscriber.catalog.conflict_kinds import ConflictKind
 from subscriber.errors import ColumnsToAdd
 from subscriber.lsn import LSN
@@ -79,7 +79,7 @@ class Applier(Protocol):
             OrderMatters: nothing of the batch is in the target; call it again, and it applies the
                 batch in the publisher's order. Not raised with ``before``.
             SubscriberError: nothing of the batch is in the target. If trying again does not help,
-                the error carries an :class:`~subscriber.apply.failure.ApplyFailure`.
+                the error carries an :class:`~subscriber.apply.conflicts.failure.ApplyFailure`.
         """
 
     def examine(self, frames: Iterable[Frame], conflict: Conflict, *, start: LSN, end: LSN) -> Conflict | None:

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 from subscriber.apply.applier import Applier, ApplyResult
+from subscriber.apply.conflicts.failure import ApplyFailure, as_conflict
 from subscriber.apply.deferred import apply_before, apply_committable
-from subscriber.apply.failure import ApplyFailure, as_conflict
-from subscriber.apply.regroup import OrderMatters
+from subscriber.apply.regrouping.regroup import OrderMatters
 from subscriber.errors import ColumnsToAdd, Stopped, SubscriberError
 from subscriber.lsn import LSN
 from subscriber.protocol.changes import Frame
@@ -56,8 +56,8 @@ def apply_batch(applier: Applier, read: Callable[[], Iterable[Frame]], start: LS
         ColumnsToAdd: the publisher must be asked first (:func:`asking`).
         Stopped: the applier was interrupted.
         SubscriberError: a change cannot be applied; the error carries its
-            :class:`~subscriber.apply.failure.ApplyFailure`. The transactions before the failing one
-            are committed.
+            :class:`~subscriber.apply.conflicts.failure.ApplyFailure`. The transactions before the
+            failing one are committed.
     """
     while True:
         try:

@@ -21,11 +21,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from subscriber.apply.batch_tally import BatchTally
-from subscriber.apply.conflict_policy import POSTGRESQL_POLICY, ConflictPolicy, stopped_by
-from subscriber.apply.failure import placed, violation, with_failure
+from subscriber.apply.conflicts.conflict_policy import POSTGRESQL_POLICY, ConflictPolicy, stopped_by
+from subscriber.apply.conflicts.failure import placed, violation, with_failure
 from subscriber.apply.local import LocalTransactions
 from subscriber.apply.logical_messages import keep_message
-from subscriber.apply.regroup import OrderMatters, Step, Stretch, attempting, may_regroup, regrouped
+from subscriber.apply.regrouping.regroup import OrderMatters, Step, Stretch, attempting, may_regroup, regrouped
 from subscriber.apply.skip import SkipLSN
 from subscriber.apply.transaction_bounds import RemoteTransaction, out_of_order
 from subscriber.apply.walk import Run, steps
@@ -55,7 +55,7 @@ class Scope:
         listens: logical messages are stored for a listener.
         policy: decides about conflicts.
         regroups: changes may be written in another order than the publisher's
-            (:mod:`subscriber.apply.regroup`).
+            (:mod:`subscriber.apply.regrouping.regroup`).
     """
 
     origin: str
@@ -104,8 +104,8 @@ class Batch:
 
         Raises:
             SubscriberError: a change cannot be applied. The error carries an
-                :class:`~subscriber.apply.failure.ApplyFailure` with the LSN where the last whole
-                transaction before it finished, unless trying again may help.
+                :class:`~subscriber.apply.conflicts.failure.ApplyFailure` with the LSN where the
+                last whole transaction before it finished, unless trying again may help.
         """
         try:
             for frame in frames:

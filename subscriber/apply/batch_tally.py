@@ -14,9 +14,9 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from subscriber.apply.conflict import Conflict
-from subscriber.apply.conflict_tally import ConflictTally
-from subscriber.apply.unrepresentable import ReplacedTally
+from subscriber.apply.conflicts.conflict import Conflict
+from subscriber.apply.conflicts.conflict_tally import ConflictTally
+from subscriber.apply.writing.unrepresentable import ReplacedTally
 from subscriber.catalog.conflicts import ConflictLog
 from subscriber.catalog.replaced_values import count_replaced_values
 from subscriber.catalog.statistics import count_conflicts

@@ -20,7 +20,7 @@ from typing import Final
 
 from subscriber.apply.applier import ApplyResult
 from subscriber.apply.exact import ExactApplier
-from subscriber.apply.regroup import OrderMatters
+from subscriber.apply.regrouping.regroup import OrderMatters
 from subscriber.lsn import LSN
 from subscriber.protocol.changes import Frame
 
@@ -29,7 +29,7 @@ _MOST_EXACT_BATCHES: Final = 64
 
 class BulkApplier(ExactApplier):
     """An :class:`~subscriber.apply.exact.ExactApplier` that regroups changes where it may
-    (:mod:`subscriber.apply.regroup`).
+    (:mod:`subscriber.apply.regrouping.regroup`).
     """
 
     _exact_batches = 0

@@ -18,8 +18,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from subscriber.apply.applier import Applier
-from subscriber.apply.conflict import error_context, transaction_context
-from subscriber.apply.failure import ApplyFailure, with_failure
+from subscriber.apply.conflicts.conflict import error_context, transaction_context
+from subscriber.apply.conflicts.failure import ApplyFailure, with_failure
 from subscriber.errors import SubscriberError
 from subscriber.lsn import LSN
 from subscriber.protocol import messages

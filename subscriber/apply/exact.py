@@ -16,11 +16,11 @@ A target transaction contains whole transactions of the publisher, in their orde
 commit_order). Only one frame at a time is in memory (invariant bounded_memory).
 
 When a change cannot be applied, everything is rolled back. The error carries the LSN where the last
-transaction before it finished (:class:`~subscriber.apply.failure.ApplyFailure`). The caller then
-applies the batch again, with ``end`` and ``before`` at that LSN. So the transactions before the
-failing one are committed, as PostgreSQL would have done, and the subscription stops at the failing
-one. *Rejected:* savepoints around every transaction. They would avoid the second pass, but they
-would slow down every batch because of the few that fail.
+transaction before it finished (:class:`~subscriber.apply.conflicts.failure.ApplyFailure`). The
+caller then applies the batch again, with ``end`` and ``before`` at that LSN. So the transactions
+before the failing one are committed, as PostgreSQL would have done, and the subscription stops at
+the failing one. *Rejected:* savepoints around every transaction. They would avoid the second pass,
+but they would slow down every batch because of the few that fail.
 
 If the target can prepare transactions, a batch may use more than one transaction of the target:
 :mod:`subscriber.apply.local`.
@@ -38,17 +38,17 @@ import sqlalchemy as sa
 from subscriber.apply.applier import ApplyResult
 from subscriber.apply.batch import Batch, Scope
 from subscriber.apply.batch_rules import ReadRules, Rules
-from subscriber.apply.change_statements import StatementCache
-from subscriber.apply.change_writer import ChangeWriter
-from subscriber.apply.conflict import Conflict
-from subscriber.apply.conflict_policy import POSTGRESQL_POLICY, ConflictPolicy
-from subscriber.apply.examine import ConflictExaminer, ExaminedError, refined
-from subscriber.apply.follow_schema_changes import Answer, Following
+from subscriber.apply.conflicts.conflict import Conflict
+from subscriber.apply.conflicts.conflict_policy import POSTGRESQL_POLICY, ConflictPolicy
 from subscriber.apply.local import LocalTransactions, MakeWriter
-from subscriber.apply.local_relations import RelationMap
 from subscriber.apply.logical_messages import MessageListener, deliver_messages
+from subscriber.apply.relations.follow_schema_changes import Answer, Following
+from subscriber.apply.relations.local_relations import RelationMap
+from subscriber.apply.statements.change_statements import StatementCache
 from subscriber.apply.two_phase_batch import TwoPhaseBatch
-from subscriber.apply.unrepresentable import Replacement
+from subscriber.apply.writing.change_writer import ChangeWriter
+from subscriber.apply.writing.examine import ConflictExaminer, ExaminedError, refined
+from subscriber.apply.writing.unrepresentable import Replacement
 from subscriber.catalog.progress import OriginProgress, Progress
 from subscriber.catalog.schema_changes import SchemaChanges
 from subscriber.errors import ColumnsToAdd, JournalGap, SubscriberError
@@ -79,7 +79,8 @@ class ExactApplier:
         read_rules: reads what to apply; without it everything is applied.
         kept: the progress that moves with the data; without it the subscription's progress is used.
         ask: asks the publisher for the attributes of a relation's table (see
-            :mod:`subscriber.apply.added_columns`); without it the values of older rows are unknown.
+            :mod:`subscriber.apply.relations.added_columns`); without it the values of older rows
+            are unknown.
         on_message: called with the publisher's logical messages, see
             :mod:`subscriber.apply.logical_messages`.
         policy: decides about conflicts.
@@ -145,7 +146,7 @@ class ExactApplier:
             JournalGap: the stored progress is before ``start``.
             ProgressConflict: another run moved the progress.
             ApplyError: a change cannot be applied; see
-                :class:`~subscriber.apply.failure.ApplyFailure`.
+                :class:`~subscriber.apply.conflicts.failure.ApplyFailure`.
             ProtocolError: messages are out of order, or a commit does not match its begin (C31).
             ColumnsToAdd: columns must be added. Call :meth:`ask_publisher` if it
                 :meth:`has_not_asked`, otherwise :meth:`add_columns`; then try again.

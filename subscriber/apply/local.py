@@ -23,8 +23,8 @@ import sqlalchemy as sa
 
 from subscriber import failpoints
 from subscriber.apply.batch_rules import ReadRules, Rules
-from subscriber.apply.change_writer import ChangeWriter
-from subscriber.apply.failure import with_failure
+from subscriber.apply.conflicts.failure import with_failure
+from subscriber.apply.writing.change_writer import ChangeWriter
 from subscriber.catalog.prepared_transactions import PreparedTransaction, mark_committed
 from subscriber.catalog.progress import Progress
 from subscriber.catalog.schema_changes import Alteration

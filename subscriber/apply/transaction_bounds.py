@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from subscriber.apply.conflict import ChangePlace
+from subscriber.apply.conflicts.conflict import ChangePlace
 from subscriber.errors import ProtocolError
 from subscriber.lsn import INVALID_LSN, LSN, format_lsn
 from subscriber.protocol.messages import Begin, BeginPrepare, Commit, CommitPrepared, Prepare

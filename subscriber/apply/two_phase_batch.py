@@ -13,7 +13,7 @@ After a crash each of these steps may be executed again. It then finds that its 
 from __future__ import annotations
 
 from subscriber.apply.batch import Batch
-from subscriber.apply.failure import failing_at
+from subscriber.apply.conflicts.failure import failing_at
 from subscriber.apply.prepared import gid_to_commit, prepared_names, write_to_prepare
 from subscriber.apply.skip import SkipLSN
 from subscriber.apply.transaction_bounds import RemoteTransaction, out_of_order

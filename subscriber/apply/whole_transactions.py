@@ -1,8 +1,8 @@
 """Many small transactions, of which Begin and Commit are read as columns.
 
-The changes between them are written in another order (:mod:`subscriber.apply.regroup`). So of each
-transaction only its bounds are left to read, and for thousands of transactions that would take
-longer than to write their changes. The checks are those of
+The changes between them are written in another order (:mod:`subscriber.apply.regrouping.regroup`).
+So of each transaction only its bounds are left to read, and for thousands of transactions that
+would take longer than to write their changes. The checks are those of
 :mod:`subscriber.apply.transaction_bounds`. If one of them fails, nothing is read here, and the same
 messages are then read one by one, with their errors.
 """

@@ -7,9 +7,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from subscriber import catalog
-from subscriber.apply.identity import row_identity
-from subscriber.apply.local_relations import LocalRelation, RelationMap
-from subscriber.apply.relation_checks import check_required
+from subscriber.apply.relations.local_relations import LocalRelation, RelationMap
+from subscriber.apply.relations.relation_checks import check_required
+from subscriber.apply.statements.identity import row_identity
 from subscriber.catalog.subscription_options import SubscriptionOptions
 from subscriber.commands.check_publications import SubscribedTables
 from subscriber.commands.create_tables import MissingTable, design_tables
@@ -59,8 +59,8 @@ def warn_of_shapes(
 
     PostgreSQL's commands do not check columns, and its workers fail later. Therefore nothing is
     refused here. The warnings have the texts of the errors of
-    :mod:`subscriber.apply.local_relations` and :mod:`subscriber.apply.identity`. A table that is
-    still to be created is skipped.
+    :mod:`subscriber.apply.relations.local_relations` and
+    :mod:`subscriber.apply.statements.identity`. A table that is still to be created is skipped.
 
     Raises:
         PublisherError: the publisher could not be queried.

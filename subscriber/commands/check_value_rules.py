@@ -1,14 +1,14 @@
 """Checks the option ``unrepresentable_values`` against the target's tables, as far as they exist.
 
 A column of a table that does not exist yet is checked when its first change or its copy comes
-(:func:`subscriber.apply.unrepresentable.replaced_columns`).
+(:func:`subscriber.apply.writing.unrepresentable.replaced_columns`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection
 
-from subscriber.apply.unrepresentable import refusal, refused_column
+from subscriber.apply.writing.unrepresentable import refusal, refused_column
 from subscriber.commands.notices import Notify, warning
 from subscriber.errors import UsageError
 from subscriber.schema.relation_names import RelationNames, TableName

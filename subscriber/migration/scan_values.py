@@ -27,8 +27,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from subscriber.apply.local_relations import LocalRelation, RelationMap
-from subscriber.apply.unrepresentable import replaced_columns
+from subscriber.apply.relations.local_relations import LocalRelation, RelationMap
+from subscriber.apply.writing.unrepresentable import replaced_columns
 from subscriber.catalog.subscription_options import SubscriptionOptions
 from subscriber.commands.check_publications import SubscribedTables
 from subscriber.errors import SubscriberError

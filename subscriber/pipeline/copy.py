@@ -33,11 +33,11 @@ from itertools import chain, islice
 from typing import Final, Protocol
 
 from subscriber import failpoints
-from subscriber.apply.follow_schema_changes import Following
-from subscriber.apply.local_relations import LocalRelation, RelationMap
-from subscriber.apply.relation_checks import with_shapes
-from subscriber.apply.replaced_blocks import BlockReplacement
-from subscriber.apply.unrepresentable import ReplacedTally, replaced_columns
+from subscriber.apply.relations.follow_schema_changes import Following
+from subscriber.apply.relations.local_relations import LocalRelation, RelationMap
+from subscriber.apply.relations.relation_checks import with_shapes
+from subscriber.apply.writing.replaced_blocks import BlockReplacement
+from subscriber.apply.writing.unrepresentable import ReplacedTally, replaced_columns
 from subscriber.catalog import SchemaChanges, count_replaced_values
 from subscriber.errors import SubscriberError
 from subscriber.lsn import INVALID_LSN, LSN

@@ -20,8 +20,8 @@ import time
 from typing import Final
 
 from subscriber import catalog
-from subscriber.apply.conflict_tally import records_of
-from subscriber.apply.failure import ApplyFailure
+from subscriber.apply.conflicts.conflict_tally import records_of
+from subscriber.apply.conflicts.failure import ApplyFailure
 from subscriber.catalog import Subscription, SubscriptionRelation
 from subscriber.errors import ApplyError, ProgressConflict, SubscriberError
 from subscriber.runtime.attempts import Attempts

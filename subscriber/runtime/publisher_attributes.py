@@ -1,5 +1,5 @@
 """Asks the publisher of a subscription about the columns of its tables
-(:mod:`subscriber.apply.added_columns`).
+(:mod:`subscriber.apply.relations.added_columns`).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The columns of a publisher's table in ``pg_attribute`` at one moment. They determine the value of
 a column in older rows.
 
-:mod:`subscriber.publisher.read_attributes` reads them, and :mod:`subscriber.apply.added_columns`
-uses them.
+:mod:`subscriber.publisher.read_attributes` reads them, and
+:mod:`subscriber.apply.relations.added_columns` uses them.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 applied last, and the state of the publisher's table at that time.
 
 The catalog stores it (:mod:`subscriber.catalog.relation_shapes`);
-:mod:`subscriber.apply.added_columns` uses it.
+:mod:`subscriber.apply.relations.added_columns` uses it.
 """
 
 from __future__ import annotations

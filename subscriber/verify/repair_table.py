@@ -7,9 +7,9 @@
 
 The transaction is one of the apply path: the target's triggers and foreign keys act as for a
 replica, the replication origin is that of the subscription, and statements and values are those of
-:mod:`subscriber.apply.change_writer`. The progress does not move. It is locked at the LSN that it
-had when the hold began: if anything was applied since then, the rows that were compared are no
-longer those of the target, and nothing is written.
+:mod:`subscriber.apply.writing.change_writer`. The progress does not move. It is locked at the LSN
+that it had when the hold began: if anything was applied since then, the rows that were compared are
+no longer those of the target, and nothing is written.
 
 Rows are deleted first, so that a surplus row does not keep a unique value from another row.
 """
@@ -25,11 +25,11 @@ import pyarrow as pa
 import sqlalchemy as sa
 from numpy.typing import NDArray
 
-from subscriber.apply.change_writer import ChangeWriter
-from subscriber.apply.conflict import Conflict
-from subscriber.apply.conflict_policy import Resolution
-from subscriber.apply.local_relations import RelationMap
+from subscriber.apply.conflicts.conflict import Conflict
+from subscriber.apply.conflicts.conflict_policy import Resolution
+from subscriber.apply.relations.local_relations import RelationMap
 from subscriber.apply.walk import Run
+from subscriber.apply.writing.change_writer import ChangeWriter
 from subscriber.catalog import ConflictKind, Subscription
 from subscriber.errors import TargetRelationError
 from subscriber.lsn import LSN
@@ -49,7 +49,7 @@ class RepairPolicy:
     """The conflict policy of a repair: a row that is not there stops it."""
 
     def resolve(self, conflict: Conflict) -> Resolution:
-        """See :meth:`~subscriber.apply.conflict_policy.ConflictPolicy.resolve`."""
+        """See :meth:`~subscriber.apply.conflicts.conflict_policy.ConflictPolicy.resolve`."""
         return Resolution.APPLY_REMOTE if conflict.kind in _OF_ANOTHER_ORIGIN else Resolution.ERROR
 
 

@@ -3,7 +3,7 @@ target.
 
 The publications decide about rows and columns, as in an initial copy
 (:mod:`subscriber.publisher.copy_plan`). The target's table and columns are found as in the apply
-path (:mod:`subscriber.apply.local_relations`), without altering it.
+path (:mod:`subscriber.apply.relations.local_relations`), without altering it.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ import pyarrow.compute as pc
 import sqlalchemy as sa
 
 from subscriber import catalog
-from subscriber.apply.local_relations import LocalRelation, RelationMap
-from subscriber.apply.unrepresentable import replaced_columns
+from subscriber.apply.relations.local_relations import LocalRelation, RelationMap
+from subscriber.apply.writing.unrepresentable import replaced_columns
 from subscriber.catalog import Subscription
 from subscriber.protocol.messages import IDENTITY_FLAG, Relation
 from subscriber.publisher.copy_out import CopyReader

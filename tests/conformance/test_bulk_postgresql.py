@@ -12,10 +12,10 @@ import sqlalchemy as sa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from subscriber.apply import regroup
 from subscriber.apply.apply_batch import apply_batch
 from subscriber.apply.bulk import BulkApplier
 from subscriber.apply.exact import ExactApplier
+from subscriber.apply.regrouping import regroup
 from subscriber.catalog import CATALOG, OriginProgress
 from subscriber.errors import ConflictError, SubscriberError
 from subscriber.lsn import LSN
@@ -415,7 +415,7 @@ def test_a_run_that_cannot_be_copied_fails_as_single_statements_do(applied, targ
     second = transaction(400, *(insert(str(key), "x", "x") for key in range(100, 200)), xid=8)
     reports = []
     for name, lowest in (("single", 1_000_000), ("copied", 8)):
-        monkeypatch.setattr("subscriber.apply.bulk_writer.LEAST_IN_BULK", lowest)
+        monkeypatch.setattr("subscriber.apply.writing.bulk_writer.LEAST_IN_BULK", lowest)
         applied.execute("DELETE FROM t WHERE a <> 150")
         applied.execute("UPDATE subscriber_replication_origin_status SET remote_lsn = '0/64'")
         applier = ExactApplier(target, subscription="sub", subid=1)

@@ -19,9 +19,10 @@ import sqlalchemy as sa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from subscriber.apply import bulk_writer, regroup
 from subscriber.apply.bulk import BulkApplier
 from subscriber.apply.exact import ExactApplier
+from subscriber.apply.regrouping import regroup
+from subscriber.apply.writing import bulk_writer
 from subscriber.catalog import CATALOG, OriginProgress
 from subscriber.lsn import LSN
 from subscriber.protocol import messages as m

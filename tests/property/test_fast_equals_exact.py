@@ -20,11 +20,11 @@ import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from subscriber.apply import fold, regroup
 from subscriber.apply.apply_batch import apply_batch
 from subscriber.apply.batch_rules import Rules
 from subscriber.apply.bulk import BulkApplier
 from subscriber.apply.exact import ExactApplier
+from subscriber.apply.regrouping import fold, regroup
 from subscriber.catalog import CATALOG, OriginProgress
 from subscriber.errors import SubscriberError
 from subscriber.lsn import LSN

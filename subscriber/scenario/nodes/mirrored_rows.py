@@ -21,9 +21,9 @@ import pyarrow as pa
 import sqlalchemy as sa
 from psycopg import sql
 
-from subscriber.apply.change_writer import ChangeWriter
-from subscriber.apply.conflict import ChangePlace
+from subscriber.apply.conflicts.conflict import ChangePlace
 from subscriber.apply.walk import Run
+from subscriber.apply.writing.change_writer import ChangeWriter
 from subscriber.errors import TargetRelationError
 from subscriber.lsn import INVALID_LSN
 from subscriber.protocol.changes import ChangeGroup, Frame

@@ -6,8 +6,8 @@ import pytest
 
 from subscriber.apply.applier import ApplyResult
 from subscriber.apply.apply_batch import apply_batch, asking
-from subscriber.apply.conflict import ChangePlace, Conflict, ViolatedKey
-from subscriber.apply.failure import with_failure
+from subscriber.apply.conflicts.conflict import ChangePlace, Conflict, ViolatedKey
+from subscriber.apply.conflicts.failure import with_failure
 from subscriber.catalog import ConflictKind
 from subscriber.errors import (
     ColumnsToAdd,

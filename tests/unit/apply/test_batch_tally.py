@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from subscriber.apply.batch_tally import BatchTally
-from subscriber.apply.conflict import ChangePlace, Conflict
+from subscriber.apply.conflicts.conflict import ChangePlace, Conflict
 from subscriber.catalog.conflict_kinds import ConflictKind
 from subscriber.lsn import LSN
 

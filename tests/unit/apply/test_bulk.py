@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from subscriber.apply import regroup
 from subscriber.apply.apply_batch import apply_batch
 from subscriber.apply.bulk import BulkApplier
-from subscriber.apply.regroup import OrderMatters
+from subscriber.apply.regrouping import regroup
+from subscriber.apply.regrouping.regroup import OrderMatters
 from subscriber.errors import ConflictError
 from subscriber.lsn import LSN
 from subscriber.protocol import messages as m

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 
 from subscriber import failpoints
 from subscriber.apply.batch_rules import Rules
-from subscriber.apply.failure import ApplyFailure
+from subscriber.apply.conflicts.failure import ApplyFailure
 from subscriber.apply.local import LocalTransactions
 from subscriber.catalog import Alteration, OriginProgress, PreparedTransaction
 from subscriber.catalog.prepared_transactions import read_prepared, write_prepared

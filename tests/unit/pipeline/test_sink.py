@@ -366,7 +366,7 @@ def test_a_wait_ends_when_the_batch_is_to_end(failing, target):
 
 def test_a_batch_that_is_to_end_is_rolled_back_with_the_transactions_before(applier, target, tmp_path, monkeypatch):
     """Those would be committed only where a change could not be applied; here time is short."""
-    monkeypatch.setattr("subscriber.apply.row_parts.ROWS_AT_A_TIME", 2)
+    monkeypatch.setattr("subscriber.apply.statements.row_parts.ROWS_AT_A_TIME", 2)
 
     def read() -> Iterator[Frame]:
         yield frame([T], transaction(0x200, insert(1)))
@@ -380,8 +380,8 @@ def test_a_batch_that_is_to_end_is_rolled_back_with_the_transactions_before(appl
 
 def test_a_batch_ends_between_a_few_rows_of_one_run_too(applier, target, monkeypatch):
     """A frame has thousands of rows, and some targets take a minute for them."""
-    monkeypatch.setattr("subscriber.apply.row_parts.ROWS_AT_A_TIME", 2)
-    monkeypatch.setattr("subscriber.apply.bulk_writer.BULK_ROWS_AT_A_TIME", 2)
+    monkeypatch.setattr("subscriber.apply.statements.row_parts.ROWS_AT_A_TIME", 2)
+    monkeypatch.setattr("subscriber.apply.writing.bulk_writer.BULK_ROWS_AT_A_TIME", 2)
     checks = iter(range(100))
     check = applier.interruption.check
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from subscriber.apply.conflict import ChangePlace, Conflict
-from subscriber.apply.failure import as_conflict
+from subscriber.apply.conflicts.conflict import ChangePlace, Conflict
+from subscriber.apply.conflicts.failure import as_conflict
 from subscriber.catalog import ConflictKind, RelationState
 from subscriber.catalog.own_tables import CONFLICT
 from subscriber.errors import (

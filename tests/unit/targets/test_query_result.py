@@ -14,7 +14,7 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from subscriber.apply.collisions import sent_texts
+from subscriber.apply.conflicts.collisions import sent_texts
 from subscriber.errors import SubscriberError
 from subscriber.stages.explain_journal import _values
 from subscriber.targets import open_target
