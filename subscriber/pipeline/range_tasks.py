@@ -1,47 +1,46 @@
-"""Runs a function on ranges of a publisher's table, a few Spark tasks at a time.
+"""Runs tasks that each read a range of a table, a few at a time.
 
 Unlike a copy (:mod:`subscriber.pipeline.jobs`), the result of a range is small, so a task reads its
 range to the end, and returns one object. Each range is a separate job: its result is there when it
-has ended, so progress can be shown, and the first error ends all others.
+has ended, so progress can be shown, and the first error ends all others. A task is taken when a
+place for it is free, so the caller may share the ranges between the tasks and itself.
 """
 
 from __future__ import annotations
 
 import queue
 import threading
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from functools import partial
 from typing import Any, Final
 
 from pyspark import RDD, SparkContext
 
-from subscriber.errors import PipelineError, SubscriberError
+from subscriber.errors import PipelineError
 from subscriber.pipeline.jobs import MOST_RANGES
 from subscriber.pipeline.streaming_query import missing_module
-from subscriber.publisher.copy_plan import CopyRange
 
-RangeTask = Callable[[CopyRange, Iterable[object]], Iterator[bytes | SubscriberError]]
+RangeTask = Callable[[Iterable[object]], Iterator[Any]]
 """Reads a range. It takes the input of a Spark task, which it reads to the end, and yields one
-result or one error.
+result, or one error of the tree of :mod:`subscriber.errors`.
 """
 
 _POLL_SECONDS: Final = 0.1
 _CANCEL_SECONDS: Final = 0.5
+_NO_MORE: Final = object()
+"""What a thread says when there are no more tasks."""
 
 
-def run_on_ranges(
-    context: SparkContext, task: RangeTask, ranges: Sequence[CopyRange], stop: threading.Event, *, group: str
-) -> Iterator[bytes]:
-    """The results of all ranges, in no particular order.
+def run_range_tasks(
+    context: SparkContext, tasks: Iterable[RangeTask], stop: threading.Event, *, group: str
+) -> Iterator[Any]:
+    """The results of all tasks, in no particular order.
 
     A caller that does not take all results cancels the tasks.
 
     Args:
         context: the Spark context.
-        task: the function that reads a range.
-        ranges: the ranges.
+        tasks: the tasks; each is taken when it can run, by one thread at a time.
         stop: ends the tasks.
         group: the name of the jobs' group, which must be unique; Spark's logs show it.
 
@@ -49,35 +48,43 @@ def run_on_ranges(
         SubscriberError: the error that ended a task, with its original type.
         PipelineError: Spark failed; 57014 if ``stop`` was set.
     """
-    pending = deque(ranges)
-    results: queue.Queue[bytes | Exception] = queue.Queue()
+    source = iter(tasks)
+    taking = threading.Lock()
+    results: queue.Queue[Any] = queue.Queue()
     closed = threading.Event()
     nothing: RDD[Any] = context.parallelize([], 1)
 
     def work() -> None:
         context.setJobGroup(group, group, interruptOnCancel=True)
         while not closed.is_set():
+            with taking:
+                task = next(source, None)
+            if task is None:
+                break
             try:
-                part = pending.popleft()
-            except IndexError:
-                return
-            try:
-                for item in nothing.mapPartitions(partial(task, part)).collect():
+                for item in nothing.mapPartitions(task).collect():
                     results.put(item)
             # py4j and Spark raise many kinds of errors, with the JVM's text
             except Exception as error:
                 results.put(_explain(error))
+        results.put(_NO_MORE)
 
-    in_flight = min(len(ranges), max(2, min(context.defaultParallelism, MOST_RANGES)))
-    threads = [threading.Thread(target=work, name=group, daemon=True) for _ in range(in_flight)]
+    threads = [
+        threading.Thread(target=work, name=group, daemon=True)
+        for _ in range(max(2, min(context.defaultParallelism, MOST_RANGES)))
+    ]
     for thread in threads:
         thread.start()
     try:
-        for _ in ranges:
+        working = len(threads)
+        while working:
             item = _next(results, stop)
-            if isinstance(item, Exception):
+            if item is _NO_MORE:
+                working -= 1
+            elif isinstance(item, Exception):
                 raise item
-            yield item
+            else:
+                yield item
     finally:
         closed.set()
         for thread in threads:

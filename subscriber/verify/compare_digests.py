@@ -2,20 +2,24 @@
 
 ::
 
-    publisher ──ranges: Spark tasks, or a thread──▶ sums ─┐
-                                                          ├─▶ buckets that differ ──▶ both sides again, only their rows
-    target ─────one read transaction ─────────────▶ sums ─┘                              └─▶ row_differences
+    publisher ──ranges: Spark tasks, or a thread──────▶ sums ─┐
+                                                              ├─▶ buckets that differ ──▶ both sides again, only their rows
+    target ─────ranges: this process, and idle tasks──▶ sums ─┘                              └─▶ row_differences
 
-Both sides are read at the same time if the table is large. The caller holds the publisher's
-snapshot, and what is applied to the target.
+Both sides are read at the same time if the table is large. This process reads the target from its
+first range on, also while Spark is starting. Tasks read the publisher, and then the target from its
+last range on, until they meet. The caller holds the publisher's snapshot, and what is applied to
+the target; so it does not matter that several connections read the target.
 """
 
 from __future__ import annotations
 
 import threading
 import uuid
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -26,18 +30,18 @@ from numpy.typing import NDArray
 
 from subscriber.errors import Stopped
 from subscriber.targets import Target
-from subscriber.verify.publisher_side import digest_range, digest_task
+from subscriber.targets.roles.reading import TableRange
+from subscriber.verify.digest_tasks import Result, publisher_task, target_task
+from subscriber.verify.publisher_side import digest_range
 from subscriber.verify.report import KEYS_SHOWN
-from subscriber.verify.row_batch import Row, RowBatch
+from subscriber.verify.row_batch import Row
 from subscriber.verify.row_differences import RowDifferences, compare_rows
 from subscriber.verify.row_digests import BucketSums
 from subscriber.verify.table_plan import TablePlan
-from subscriber.verify.target_side import target_batches
+from subscriber.verify.target_side import TargetSide
 
-RunTasks = Callable[..., Iterator[bytes]]
-"""Runs tasks on ranges: :func:`subscriber.pipeline.range_tasks.run_on_ranges`, without its first
-argument.
-"""
+RunTasks = Callable[..., Iterator[Result]]
+"""Runs tasks: :func:`subscriber.pipeline.range_tasks.run_range_tasks`, for one Spark context."""
 
 OnRows = Callable[[int, int], None]
 """Called with the numbers of rows that were read at the publisher and in the target."""
@@ -85,6 +89,8 @@ class TableComparer:
     ) -> None:
         self._target = target
         self._plan = plan
+        side = plan.side
+        self._side = TargetSide(plan.local.table, side.relation, side.columns, side.key, side.choice)
         self._run_tasks = run_tasks
         self._on_rows = on_rows
         self._stop = stop
@@ -100,63 +106,87 @@ class TableComparer:
         """
         if self._plan.estimated_bytes <= _ALONE_BYTES:
             return Digests(self._publisher_sums(threading.Event()), self.target_sums(connection))
+        run_tasks = self._run_tasks if len(self._plan.ranges) > 1 else None
+        ranges: Sequence[TableRange] = ()
+        if run_tasks is not None:
+            with self._target.reporting():
+                ranges = self._side.ranges(self._target, connection, 2 * len(self._plan.ranges))
+        left = deque(ranges)
         ended = threading.Event()
         with ThreadPoolExecutor(1, "publisher") as pool:
-            reading = pool.submit(self._publisher_sums, ended)
+            if run_tasks is None:
+                reading = pool.submit(lambda: Digests(self._publisher_sums(ended), BucketSums(self._side.choice)))
+            else:
+                reading = pool.submit(self._sums_of_tasks, run_tasks, left, ended)
             try:
                 # An error of the publisher's side ends the reading of the target.
-                target = self.target_sums(connection, lambda: reading.result() if reading.done() else None)
-                return Digests(reading.result(), target)
+                target = self.target_sums(
+                    connection, lambda: reading.result() if reading.done() else None, left if ranges else None
+                )
+                of_tasks = reading.result()
+                target.merge(of_tasks.target)
+                return Digests(of_tasks.publisher, target)
             finally:
                 ended.set()
 
     def _publisher_sums(self, ended: threading.Event) -> BucketSums:
-        plan = self._plan
-        if self._run_tasks is not None and len(plan.ranges) > 1:
-            return self._sums_of_tasks(self._run_tasks, ended)
-        sums = BucketSums(plan.side.choice)
+        sums = BucketSums(self._side.choice)
 
         def read(rows: int) -> None:
             self._on_rows(rows, 0)
             self._check(ended)
 
-        for part in plan.ranges:
-            sums.merge(digest_range(plan.side, part, ended, read))
+        for part in self._plan.ranges:
+            sums.merge(digest_range(self._plan.side, part, ended, read))
         return sums
 
-    def _sums_of_tasks(self, run_tasks: RunTasks, ended: threading.Event) -> BucketSums:
-        side = self._plan.side
-        sums = BucketSums(side.choice)
+    def _sums_of_tasks(self, run_tasks: RunTasks, left: deque[TableRange], ended: threading.Event) -> Digests:
+        """The sums of the publisher's side, and of the ranges of the target that tasks read."""
+        sums = Digests(BucketSums(self._side.choice), BucketSums(self._side.choice))
         name = f"verify {self._plan.local.qualified_name} {uuid.uuid4()}"
-        for data in run_tasks(partial(digest_task, side), self._plan.ranges, ended, group=name):
-            part = BucketSums.from_bytes(side.choice, data)
-            sums.merge(part)
-            self._on_rows(part.rows, 0)
+        for side, data in run_tasks(self._tasks(left), ended, group=name):
+            part = BucketSums.from_bytes(self._side.choice, data)
+            if side == "publisher":
+                sums.publisher.merge(part)
+                self._on_rows(part.rows, 0)
+            else:
+                sums.target.merge(part)
+                self._on_rows(0, part.rows)
         return sums
 
-    def target_sums(self, connection: sa.Connection, check: Callable[[], object] = lambda: None) -> BucketSums:
+    def _tasks(self, left: deque[TableRange]) -> Iterator[Callable[[Iterable[object]], Iterator[object]]]:
+        """Tasks for the ranges of the publisher, then for those of the target that are left."""
+        for part in self._plan.ranges:
+            yield partial(publisher_task, self._plan.side, part)
+        url = self._target.url.render_as_string(hide_password=False)
+        for taken in _taken(left.pop):
+            yield partial(target_task, url, self._side, taken)
+
+    def target_sums(
+        self,
+        connection: sa.Connection,
+        check: Callable[[], object] = lambda: None,
+        left: deque[TableRange] | None = None,
+    ) -> BucketSums:
         """The sums of the target's side.
 
         Args:
             connection: a connection to the target, in the transaction that is compared.
             check: called after each batch; its error ends the reading.
+            left: the ranges to read, of which tasks take some meanwhile; all rows if it is None.
 
         Raises:
             SubscriberError: the target cannot be read.
         """
-        sums = BucketSums(self._plan.side.choice)
+        sums = BucketSums(self._side.choice)
         with self._target.reporting():
-            for batch in self._target_batches(connection):
-                sums.add(batch.keys, batch.hashes)
-                self._on_rows(0, batch.rows)
-                self._check(self._stop)
-                check()
+            for part in [None] if left is None else _taken(left.popleft):
+                for batch in self._side.batches(self._target, connection, part):
+                    sums.add(batch.keys, batch.hashes)
+                    self._on_rows(0, batch.rows)
+                    self._check(self._stop)
+                    check()
         return sums
-
-    def _target_batches(self, connection: sa.Connection) -> Iterator[RowBatch]:
-        plan = self._plan
-        side = plan.side
-        return target_batches(self._target, connection, plan.local.table, side.relation, side.columns, side.key)
 
     def _check(self, stop: threading.Event) -> None:
         if stop.is_set() or self._stop.is_set():
@@ -201,6 +231,13 @@ class TableComparer:
             ``target.reporting()`` translates it.
         """
         choice = self._plan.side.choice
-        for batch in self._target_batches(connection):
+        for batch in self._side.batches(self._target, connection):
             self._check(self._stop)
             yield from batch.rows_of(choice, buckets)
+
+
+def _taken(take: Callable[[], TableRange]) -> Iterator[TableRange]:
+    """Ranges, until there are none left."""
+    with suppress(IndexError):
+        while True:
+            yield take()

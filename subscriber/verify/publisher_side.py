@@ -12,8 +12,7 @@ caller holds.
 from __future__ import annotations
 
 import threading
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Final
@@ -114,16 +113,3 @@ def digest_range(
         sums.add(batch.keys, batch.hashes)
         on_rows(batch.rows)
     return sums
-
-
-def digest_task(side: PublisherSide, part: CopyRange, nothing: Iterable[object]) -> Iterator[bytes | SubscriberError]:
-    """The result of a Spark task: the sums of a range as bytes, or the error that ended it.
-
-    Errors are returned as objects, because Spark would convert an exception into text.
-    """
-    # Spark reuses a Python worker only if the worker has read its input to the end.
-    deque(nothing, maxlen=0)
-    try:
-        yield digest_range(side, part, threading.Event()).to_bytes()
-    except SubscriberError as error:
-        yield error

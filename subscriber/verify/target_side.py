@@ -1,6 +1,6 @@
 """The target's side of a comparison: its rows in batches, as columns of canonical text.
 
-The rows are read in one pass, in no particular order, over a connection that the caller has opened.
+The rows are read in no particular order, over one connection or, in ranges, over several.
 A target that has PostgreSQL's text is read with COPY, any other as its role reading reads tables.
 """
 
@@ -19,39 +19,55 @@ from subscriber.publisher.copy_out import BLOCK_BYTES, CopyBlock
 from subscriber.publisher.copy_plan import CSV_DELIMITER, CSV_QUOTE
 from subscriber.stages.blocks import parse_csv
 from subscriber.targets import Target
+from subscriber.targets.roles.reading import TableRange
 from subscriber.targets.target_table import TargetTable
 from subscriber.verify.canonical_columns import ComparedColumn
 from subscriber.verify.row_batch import RowBatch, Values
+from subscriber.verify.row_digests import Choice
 
 
-def target_batches(
-    target: Target,
-    connection: sa.Connection,
-    table: TargetTable,
-    relation: Relation,
-    columns: Sequence[ComparedColumn],
-    key: Sequence[int],
-) -> Iterator[RowBatch]:
-    """The rows of a target's table.
+@dataclass(frozen=True, slots=True)
+class TargetSide:
+    """What is needed to read a table of the target.
 
-    Args:
-        target: the database.
-        connection: a connection to it.
+    Attributes:
         table: the table.
         relation: the publisher's columns that are compared.
         columns: the same columns, as they are compared.
         key: the places of the key's columns; empty for a table without a key.
-
-    Raises:
-        psycopg.Error, sqlalchemy.exc.SQLAlchemyError: the database's error; ``target.reporting()``
-        translates it.
+        choice: how rows are put into buckets.
     """
-    if target.capabilities.postgresql_text and columns:
-        for block in _copied(connection, table, columns):
-            yield RowBatch(block.rows, parse_csv(relation, block), _CopiedTexts(columns), key)
-        return
-    for read in target.reading.rows(connection, table, [one.column for one in columns]):
-        yield RowBatch(read.rows, read.columns, _TargetTexts(columns), key)
+
+    table: TargetTable
+    relation: Relation
+    columns: tuple[ComparedColumn, ...]
+    key: tuple[int, ...]
+    choice: Choice
+
+    def ranges(self, target: Target, connection: sa.Connection, count: int) -> Sequence[TableRange]:
+        """Ranges that several connections read; none if one connection is to read all rows.
+
+        Raises:
+            sqlalchemy.exc.SQLAlchemyError: the database's error.
+        """
+        return () if self._is_copied(target) else target.reading.ranges(connection, self.table, count)
+
+    def batches(self, target: Target, connection: sa.Connection, part: TableRange | None = None) -> Iterator[RowBatch]:
+        """The rows of a range; all rows if it is None.
+
+        Raises:
+            psycopg.Error, sqlalchemy.exc.SQLAlchemyError: the database's error;
+            ``target.reporting()`` translates it.
+        """
+        if self._is_copied(target):
+            for block in _copied(connection, self.table, self.columns):
+                yield RowBatch(block.rows, parse_csv(self.relation, block), _CopiedTexts(self.columns), self.key)
+            return
+        for read in target.reading.rows(connection, self.table, [one.column for one in self.columns], part):
+            yield RowBatch(read.rows, read.columns, _TargetTexts(self.columns), self.key)
+
+    def _is_copied(self, target: Target) -> bool:
+        return target.capabilities.postgresql_text and bool(self.columns)
 
 
 @dataclass(frozen=True, slots=True)

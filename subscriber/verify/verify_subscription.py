@@ -300,12 +300,12 @@ class _Verifier:
             return None
         if self._run_tasks is None:
             # Imported here, because pyspark takes a second.
-            from subscriber.pipeline.range_tasks import run_on_ranges
+            from subscriber.pipeline.range_tasks import run_range_tasks
             from subscriber.pipeline.session import starting_spark
 
             cores = self._options.processes or "*"
             spark = self._opened.enter_context(starting_spark(f"local[{cores}]", _spark_log(self._settings)))
-            self._run_tasks = lambda *arguments, **options: run_on_ranges(
+            self._run_tasks = lambda *arguments, **options: run_range_tasks(
                 spark.session().sparkContext, *arguments, **options
             )
         return self._run_tasks

@@ -14,6 +14,7 @@ from subscriber.commands import run_command
 from subscriber.commands.subscription_grammar import parse
 from subscriber.commands.subscription_statements import Query
 from subscriber.errors import ApplyError, PublisherUnavailable, UsageError
+from subscriber.verify import compare_digests
 from subscriber.verify import verify_subscription as verify_module
 from subscriber.verify.report import VerifyOptions, VerifyProgress
 from subscriber.verify.verify_subscription import TABLE_ATTEMPTS, verify_subscription
@@ -275,6 +276,28 @@ def test_publications_that_the_subscriber_evaluates_decide_about_rows_and_column
     assert (filled.error, filled.only_publisher) == (None, 3 + 9 + 10)
     session.execute("UPDATE typed SET w = 'x' WHERE id = 5", "INSERT INTO typed (id, w) VALUES (50, 'not published')")
     assert counts(verify(session).tables[0]) == (1, 0, 1)
+
+
+@pytest.mark.parametrize("session", ["sqlite", "mariadb", "postgresql"], indirect=True)
+def test_tasks_and_the_command_read_each_row_of_the_target_once(session, monkeypatch):
+    """The tasks run one after the other, in a thread of this process."""
+
+    def run_tasks(tasks, _stop, *, group):
+        assert group.startswith("verify public.typed")
+        for task in tasks:
+            yield from task(iter(()))
+
+    monkeypatch.setattr(verify_module, "LARGE_BYTES", 1)
+    monkeypatch.setattr(compare_digests, "_ALONE_BYTES", 1)
+    monkeypatch.setattr(verify_module._Verifier, "_tasks", lambda _self: run_tasks)
+    subscribe(session)
+    session.settings = replace(session.settings, partition_bytes=8 * 1024)
+    assert verify(session, tables=("typed",), repair=True).is_equal
+    for _ in range(3):
+        (found,) = verify(session, tables=("typed",)).tables
+        assert (found.publisher_rows, found.target_rows, found.differing) == (303, 303, 0)
+    session.execute("UPDATE typed SET w = 'broken' WHERE id IN (7, 150, 300)")
+    assert counts(verify(session, tables=("typed",)).tables[0]) == (3, 0, 0)
 
 
 @pytest.mark.spark

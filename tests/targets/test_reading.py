@@ -43,3 +43,32 @@ def test_rows_are_counted_without_columns(target):
 def test_an_empty_table_has_no_part(target):
     created(target, SHAPE)
     assert read(target, ("a",)) == []
+
+
+def test_the_ranges_of_a_table_have_each_row_once(target):
+    """A target without ranges is read by one connection."""
+    created(target, SHAPE)
+    with target.begin() as connection:
+        insert(target, connection, SHAPE, *ROWS)
+    with target.reporting(), target.engine.connect() as connection:
+        table = target.shapes.reflect(connection, SHAPE.schema, SHAPE.name)
+        columns = [table.column("a")]
+        ranges = target.reading.ranges(connection, table, 5)
+        assert len(ranges) in (0, 5)
+        assert bool(ranges) == (target.capabilities.database in ("SQLite", "MariaDB"))
+        parts = [one for part in ranges or [None] for one in target.reading.rows(connection, table, columns, part)]
+    found = [
+        value
+        for part in parts
+        for value in (part.columns[0].to_pylist() if isinstance(part.columns[0], pa.Array) else part.columns[0])
+    ]
+    assert sorted(map(int, found)) == list(range(1, len(ROWS) + 1))
+
+
+def test_a_small_table_has_no_ranges(target):
+    created(target, SHAPE)
+    with target.begin() as connection:
+        insert(target, connection, SHAPE, *ROWS[:3])
+    with target.reporting(), target.engine.connect() as connection:
+        table = target.shapes.reflect(connection, SHAPE.schema, SHAPE.name)
+        assert target.reading.ranges(connection, table, 5) == ()

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from subscriber.targets.duckdb.errors import DuckDBErrors
 from subscriber.targets.duckdb.values import DECIMAL
 from subscriber.targets.generic.reading import GenericReading
-from subscriber.targets.roles.reading import ReadRows
+from subscriber.targets.roles.reading import ReadRows, TableRange
 from subscriber.targets.roles.values import Values
 from subscriber.targets.target_table import TargetColumn, TargetTable
 
@@ -44,10 +44,16 @@ class DuckDBReading(GenericReading):
         return sa.select(*read or [sa.literal_column("1")]).select_from(table.clause())
 
     def rows(
-        self, connection: sa.Connection, table: TargetTable, columns: Sequence[TargetColumn]
+        self,
+        connection: sa.Connection,
+        table: TargetTable,
+        columns: Sequence[TargetColumn],
+        part: TableRange | None = None,
     ) -> Iterator[ReadRows]:
-        """See :meth:`Reading.rows`."""
+        """See :meth:`Reading.rows`; one process has the file open, so there are no ranges."""
         import duckdb
+
+        assert part is None
 
         sql = str(self.query(table, columns).compile(dialect=self._dialect, compile_kwargs={"literal_binds": True}))
         driver: Any = connection.connection.driver_connection

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from itertools import chain, islice
+from itertools import chain, islice, pairwise
 from typing import Any, Final
 
 import sqlalchemy as sa
 
-from subscriber.targets.roles.reading import ReadRows
+from subscriber.targets.roles.reading import ReadRows, TableRange
 from subscriber.targets.roles.values import Values
 from subscriber.targets.target_table import TargetColumn, TargetTable
 
@@ -28,6 +28,11 @@ class GenericReading:
     def __init__(self, values: Values) -> None:
         self.values = values
 
+    def ranges(self, connection: sa.Connection, table: TargetTable, count: int) -> Sequence[TableRange]:
+        """See :meth:`Reading.ranges`; none, because it is not known how rows are stored."""
+        del connection, table, count
+        return ()
+
     def query(self, table: TargetTable, columns: Sequence[TargetColumn]) -> sa.Select[Any]:
         """The query for the rows of a table."""
         # Columns without a type return the driver's values as they are stored.
@@ -35,16 +40,56 @@ class GenericReading:
         return sa.select(*read or [sa.literal_column("1")]).select_from(table.clause())
 
     def rows(
-        self, connection: sa.Connection, table: TargetTable, columns: Sequence[TargetColumn]
+        self,
+        connection: sa.Connection,
+        table: TargetTable,
+        columns: Sequence[TargetColumn],
+        part: TableRange | None = None,
     ) -> Iterator[ReadRows]:
         """See :meth:`Reading.rows`."""
         options = connection.execution_options(yield_per=_ROWS_OF_A_FETCH)
-        with closing(options.execute(self.query(table, columns))) as result:
+        query = self.query(table, columns)
+        if part is not None:
+            query = query.where(*_conditions(part))
+        with closing(options.execute(query)) as result:
             fetched = _fetched(result)
             while some := list(islice(fetched, _FETCHES)):
                 rows = sum(len(first) for first, *_ in some)
                 together = [list(chain.from_iterable(parts)) for parts in zip(*some, strict=True)]
                 yield ReadRows(rows, together if columns else [])
+
+
+def ranges_of(connection: sa.Connection, table: TargetTable, column: str, count: int) -> Sequence[TableRange]:
+    """Ranges of the values of a column, all of the same width.
+
+    Args:
+        connection: a connection to the target.
+        table: the table.
+        column: the name of a column of integers that is indexed and never NULL.
+        count: the largest number of ranges.
+
+    Returns:
+        The ranges; none if the table has too few rows for several.
+    """
+    place: sa.ColumnClause[int] = sa.column(column)
+    smallest, largest = connection.execute(
+        sa.select(
+            sa.select(sa.func.min(place)).select_from(table.clause()).scalar_subquery(),
+            sa.select(sa.func.max(place)).select_from(table.clause()).scalar_subquery(),
+        )
+    ).one()
+    if smallest is None or largest - smallest < count:
+        return ()
+    cuts = [None, *(smallest + (largest - smallest) * number // count for number in range(1, count)), None]
+    return [TableRange(column, first, end) for first, end in pairwise(cuts)]
+
+
+def _conditions(part: TableRange) -> Iterator[sa.ColumnElement[bool]]:
+    place: sa.ColumnClause[int] = sa.column(part.column)
+    if part.first is not None:
+        yield place >= part.first
+    if part.end is not None:
+        yield place < part.end
 
 
 def _fetched(result: sa.CursorResult[Any]) -> Iterator[Sequence[Sequence[Any]]]:

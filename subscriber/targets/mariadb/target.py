@@ -114,7 +114,6 @@ def open_mariadb(url: sa.URL) -> Target:
     transactions = MariaDBTransactions(engine, errors, counters)
 
     def table_roles() -> TableRoles:
-        from subscriber.targets.generic.reading import GenericReading
         from subscriber.targets.generic.row_versions import GenericRowVersions
         from subscriber.targets.mariadb.bulk import MariaDBBulk
         from subscriber.targets.mariadb.column_values import MariaDBValues
@@ -122,6 +121,7 @@ def open_mariadb(url: sa.URL) -> Target:
         from subscriber.targets.mariadb.loading import MariaDBLoading
         from subscriber.targets.mariadb.matching import MariaDBMatching
         from subscriber.targets.mariadb.objects import MariaDBObjects
+        from subscriber.targets.mariadb.reading import MariaDBReading
         from subscriber.targets.mariadb.sequences import MariaDBSequences
         from subscriber.targets.mariadb.shapes import MariaDBShapes
         from subscriber.targets.mariadb.writing import MariaDBWriting
@@ -134,7 +134,7 @@ def open_mariadb(url: sa.URL) -> Target:
             matching=matching,
             writing=writing,
             loading=MariaDBLoading(engine, errors, values, writing),
-            reading=GenericReading(values),
+            reading=MariaDBReading(values),
             ddl=ddl,
             sequences=MariaDBSequences(errors),
             row_versions=GenericRowVersions(),

@@ -84,7 +84,6 @@ def open_sqlite(url: sa.URL) -> Target:
     transactions = SQLiteTransactions(engine, errors, file)
 
     def table_roles() -> TableRoles:
-        from subscriber.targets.generic.reading import GenericReading
         from subscriber.targets.generic.row_versions import GenericRowVersions
         from subscriber.targets.sqlite.bulk import SQLiteBulk
         from subscriber.targets.sqlite.column_values import SQLiteValues
@@ -92,6 +91,7 @@ def open_sqlite(url: sa.URL) -> Target:
         from subscriber.targets.sqlite.loading import SQLiteLoading
         from subscriber.targets.sqlite.matching import SQLiteMatching
         from subscriber.targets.sqlite.objects import SQLiteObjects
+        from subscriber.targets.sqlite.reading import SQLiteReading
         from subscriber.targets.sqlite.sequences import SQLiteSequences
         from subscriber.targets.sqlite.shapes import SQLiteShapes
         from subscriber.targets.sqlite.writing import SQLiteWriting
@@ -104,7 +104,7 @@ def open_sqlite(url: sa.URL) -> Target:
             matching=matching,
             writing=writing,
             loading=SQLiteLoading(engine, errors, values, writing),
-            reading=GenericReading(values),
+            reading=SQLiteReading(values),
             ddl=ddl,
             sequences=SQLiteSequences(errors),
             row_versions=GenericRowVersions(),

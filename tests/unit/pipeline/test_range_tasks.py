@@ -1,23 +1,23 @@
-"""Tasks on ranges, with a Spark that runs them on the spot."""
+"""Tasks that read ranges, with a Spark that runs them on the spot."""
 
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
 
-from subscriber.errors import PipelineError, PublisherUnavailable, SubscriberError
-from subscriber.pipeline.range_tasks import run_on_ranges
-from subscriber.publisher.copy_plan import CopyRange, Piece
+from subscriber.errors import PipelineError, PublisherUnavailable
+from subscriber.pipeline.range_tasks import run_range_tasks
 
-PIECE = Piece("public", "t", 1, ((1, 1),), 100, 1.0)
-RANGES = [CopyRange(PIECE, first, first + 10) for first in range(0, 200, 10)]
+RANGES = range(0, 200, 10)
 
 
 class Spark:
-    """What :func:`run_on_ranges` asks of a SparkContext."""
+    """What :func:`run_range_tasks` asks of a SparkContext."""
 
     defaultParallelism = 4  # noqa: N815 - Spark's name
 
@@ -49,31 +49,45 @@ class Rdd:
         return list(self._task(iter(())))
 
 
-def first_of(part: CopyRange, nothing: Iterable[object]) -> Iterator[bytes | SubscriberError]:
+def first_of(first: int, nothing: Iterable[object]) -> Iterator[int]:
     assert list(nothing) == []
-    yield str(part.first).encode()
+    yield first
 
 
-def run(task: Any, stop: threading.Event | None = None, ranges: list[CopyRange] = RANGES) -> Iterator[bytes]:
+def run(task: Any, stop: threading.Event | None = None, ranges: Iterable[int] = RANGES) -> Iterator[Any]:
     context: Any = Spark()
-    return run_on_ranges(context, task, ranges, stop or threading.Event(), group="g")
+    tasks = (partial(task, first) for first in ranges)
+    return run_range_tasks(context, tasks, stop or threading.Event(), group="g")
 
 
 def test_each_range_has_one_result():
-    assert sorted(map(int, run(first_of))) == [part.first for part in RANGES]
+    assert sorted(run(first_of)) == list(RANGES)
     assert list(run(first_of, ranges=[])) == []
 
 
+def test_a_task_is_taken_when_it_can_run():
+    left = deque(RANGES)
+
+    def taken() -> Iterator[int]:
+        while left:
+            yield left.pop()
+
+    results = run(first_of, ranges=taken())
+    read = [next(results)]
+    ours = [left.popleft()] if left else []
+    assert sorted([*read, *ours, *results]) == list(RANGES)
+
+
 def test_the_error_of_a_task_has_its_own_type():
-    def fails(part: CopyRange, _nothing: Iterable[object]) -> Iterator[bytes | SubscriberError]:
-        yield PublisherUnavailable("gone") if part.first == 50 else b""
+    def fails(first: int, _nothing: Iterable[object]) -> Iterator[object]:
+        yield PublisherUnavailable("gone") if first == 50 else b""
 
     with pytest.raises(PublisherUnavailable, match="gone"):
         list(run(fails))
 
 
 def test_an_error_of_spark_is_explained_without_its_text():
-    def fails(_part: CopyRange, _nothing: Iterable[object]) -> Iterator[bytes]:
+    def fails(_first: int, _nothing: Iterable[object]) -> Iterator[object]:
         raise RuntimeError("values of a row")
 
     with pytest.raises(PipelineError) as error:
@@ -86,9 +100,9 @@ def test_a_caller_that_has_enough_ends_the_other_tasks():
     begun: list[int] = []
     gate = threading.Event()
 
-    def waits(part: CopyRange, _nothing: Iterable[object]) -> Iterator[bytes]:
-        begun.append(part.first)
-        if part.first:
+    def waits(first: int, _nothing: Iterable[object]) -> Iterator[object]:
+        begun.append(first)
+        if first:
             assert gate.wait(10)
         yield b""
 
@@ -106,7 +120,7 @@ def test_a_stop_ends_the_wait():
     stop = threading.Event()
     gate = threading.Event()
 
-    def waits(_part: CopyRange, _nothing: Iterable[object]) -> Iterator[bytes]:
+    def waits(_first: int, _nothing: Iterable[object]) -> Iterator[object]:
         stop.set()
         gate.wait(1)
         yield b""

@@ -9,7 +9,7 @@ from subscriber.targets.duckdb import reading as duckdb_reading
 from subscriber.targets.generic import reading as generic_reading
 from subscriber.verify.canonical_columns import ComparedColumn
 from subscriber.verify.row_digests import Choice
-from subscriber.verify.target_side import target_batches
+from subscriber.verify.target_side import TargetSide
 
 COLUMNS = (RelationColumn(1, "a", 23, -1), RelationColumn(0, "b", 16, -1), RelationColumn(0, "c", 1700, -1))
 
@@ -20,12 +20,16 @@ def target(request, tmp_path):
         yield target
 
 
-def read(target, names, key=()):
+def side_of(target, connection, names, key=()):
     relation = Relation(1, "public", "t", "d", tuple(one for one in COLUMNS if one.name in names))
+    table = target.shapes.reflect(connection, "public", "t")
+    columns = tuple(ComparedColumn(one.type_oid, table.column(one.name)) for one in relation.columns)
+    return TargetSide(table, relation, columns, key, Choice(8))
+
+
+def read(target, names, key=()):
     with target.engine.connect() as connection:
-        table = target.shapes.reflect(connection, "public", "t")
-        columns = [ComparedColumn(one.type_oid, table.column(one.name)) for one in relation.columns]
-        return list(target_batches(target, connection, table, relation, columns, key))
+        return list(side_of(target, connection, names, key).batches(target, connection))
 
 
 def fill(target, rows):
@@ -73,3 +77,18 @@ def test_rows_without_columns_are_counted(target):
 def test_an_empty_table_has_no_batch(target):
     fill(target, [])
     assert read(target, ("a",)) == []
+
+
+def test_the_ranges_of_a_table_have_its_rows_together(target):
+    fill(target, [(str(number), number, True) for number in range(100)])
+    with target.engine.connect() as connection:
+        side = side_of(target, connection, ("a",), key=(0,))
+        ranges = side.ranges(target, connection, 7)
+        assert len(ranges) == (7 if target.capabilities.database == "SQLite" else 0)
+        found = [
+            row
+            for part in ranges or [None]
+            for batch in side.batches(target, connection, part)
+            for row in rows_of(batch)
+        ]
+    assert sorted(int(stored[0]) for stored, _ in found) == list(range(100))
