@@ -6,9 +6,11 @@
       └─ verify_table         one table: plan, digests, differences, repair
            ├─ table_plan          what is compared: rows, columns, key, notes
            ├─ compare_digests     both sides' sums, and the rows of buckets that differ
-           │    ├─ publisher_side     ranges of the publisher's table
-           │    ├─ target_side        the target's rows
-           │    ├─ digest_tasks       ranges of both sides, read by tasks of Spark
+           │    ├─ read_both_sides    both sides at the same time, in this process and in tasks
+           │    │    ├─ side_tasks         a range of one side, read by a task of Spark
+           │    │    ├─ publisher_side     the publisher's rows
+           │    │    ├─ target_side        the target's rows
+           │    │    └─ collected          what is collected of them: sums, or rows of some buckets
            │    ├─ row_batch          some rows of one side: their texts and hashes
            │    ├─ canonical_columns  columns of text in which equal values have equal text
            │    └─ row_digests        hashes of rows, summed up in buckets

@@ -1,18 +1,13 @@
-"""The publisher's side of a comparison: digests of ranges of a table, and the rows of some buckets.
+"""The publisher's side of a comparison: its rows in batches, as columns of canonical text.
 
-::
-
-    CopyRange ──COPY (csv)──▶ columns of text ──▶ canonical text ──▶ hashes ──┬─▶ BucketSums      (a task)
-                                                                              └─▶ rows of buckets  (the driver)
-
-These functions run in tasks of Spark, and in one process alike. They read the snapshot that the
-caller holds.
+It is read in ranges, by tasks of Spark and in one process alike, with the snapshot that the caller
+holds.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Final
@@ -26,7 +21,7 @@ from subscriber.publisher.copy_plan import CopyRange
 from subscriber.stages.blocks import parse_csv
 from subscriber.verify.canonical_columns import ComparedColumn
 from subscriber.verify.row_batch import RowBatch, Values
-from subscriber.verify.row_digests import BucketSums, Choice
+from subscriber.verify.row_digests import Choice
 
 _NO_LIMIT: Final = 1 << 62
 """The result of a task is small, whatever it reads."""
@@ -92,24 +87,3 @@ class PublisherSide:
             return compared.publisher_text(texts)
         except SubscriberError as error:
             raise error.replace(relation=self.relation.qualified_name, column=compared.name) from None
-
-
-def digest_range(
-    side: PublisherSide, part: CopyRange, stop: threading.Event, on_rows: Callable[[int], None] = lambda _rows: None
-) -> BucketSums:
-    """The sums of a range.
-
-    Args:
-        side: the table.
-        part: the range.
-        stop: ends the reading with an error.
-        on_rows: called with the number of rows of each batch.
-
-    Raises:
-        SubscriberError: the range cannot be read.
-    """
-    sums = BucketSums(side.choice)
-    for batch in side.batches(part, stop):
-        sums.add(batch.keys, batch.hashes)
-        on_rows(batch.rows)
-    return sums

@@ -28,7 +28,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from hashlib import blake2b
-from typing import Final, Self
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -198,17 +198,3 @@ class BucketSums:
         """The buckets that do not have the same rows."""
         same = (self._counts == other._counts) & (self._sums == other._sums).all(axis=0)
         return np.flatnonzero(~same)
-
-    def to_bytes(self) -> bytes:
-        """The sums as bytes, compressed; the result of a task."""
-        data = self._counts.astype("<i8").tobytes() + self._sums.astype("<u8").tobytes()
-        return bytes(pa.compress(data, codec="lz4_raw", asbytes=True))
-
-    @classmethod
-    def from_bytes(cls, choice: Choice, data: bytes) -> Self:
-        """Read the bytes that :meth:`to_bytes` wrote."""
-        sums = cls(choice)
-        plain = pa.decompress(data, choice.buckets * 24, codec="lz4_raw", asbytes=True)
-        sums._counts = np.frombuffer(plain, "<i8", choice.buckets).astype(np.int64)
-        sums._sums = np.frombuffer(plain, "<u8", offset=choice.buckets * 8).reshape(2, -1).astype(np.uint64)
-        return sums

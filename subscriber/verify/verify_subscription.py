@@ -43,7 +43,8 @@ from subscriber.publisher.publisher import connect_publisher
 from subscriber.publisher.snapshot import Snapshot
 from subscriber.settings import Settings, default_journal
 from subscriber.targets import Target
-from subscriber.verify.compare_digests import LARGE_BYTES, RunTasks
+from subscriber.verify.compare_digests import LARGE_BYTES
+from subscriber.verify.read_both_sides import RunTasks
 from subscriber.verify.report import (
     OnProgress,
     TableVerification,

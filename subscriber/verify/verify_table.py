@@ -17,7 +17,8 @@ from subscriber.publisher.published_tables import ServerPublications
 from subscriber.publisher.snapshot import Snapshot, snapshot_session
 from subscriber.settings import Settings
 from subscriber.targets import Connection, Target
-from subscriber.verify.compare_digests import Digests, RunTasks, TableComparer
+from subscriber.verify.compare_digests import Digests, TableComparer
+from subscriber.verify.read_both_sides import RunTasks
 from subscriber.verify.repair_table import repair_table
 from subscriber.verify.report import DifferingKey, OnProgress, TableVerification, VerifyOptions, VerifyProgress
 from subscriber.verify.row_differences import RowDifferences
@@ -75,7 +76,7 @@ def verify_table(
     with _reading(target) as connection:
         digests = comparer.digests(connection)
         buckets = digests.differing
-        rows = comparer.differences(connection, buckets) if len(buckets) else None
+        rows = comparer.differences(connection, digests) if len(buckets) else None
     found = _found(table, plan, digests, rows, options)
     if not options.repair or not found.differences:
         return found

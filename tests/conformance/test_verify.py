@@ -14,7 +14,7 @@ from subscriber.commands import run_command
 from subscriber.commands.subscription_grammar import parse
 from subscriber.commands.subscription_statements import Query
 from subscriber.errors import ApplyError, PublisherUnavailable, UsageError
-from subscriber.verify import compare_digests
+from subscriber.verify import compare_digests, read_both_sides
 from subscriber.verify import verify_subscription as verify_module
 from subscriber.verify.report import VerifyOptions, VerifyProgress
 from subscriber.verify.verify_subscription import TABLE_ATTEMPTS, verify_subscription
@@ -288,7 +288,7 @@ def test_tasks_and_the_command_read_each_row_of_the_target_once(session, monkeyp
             yield from task(iter(()))
 
     monkeypatch.setattr(verify_module, "LARGE_BYTES", 1)
-    monkeypatch.setattr(compare_digests, "_ALONE_BYTES", 1)
+    monkeypatch.setattr(read_both_sides, "_ALONE_BYTES", 1)
     monkeypatch.setattr(verify_module._Verifier, "_tasks", lambda _self: run_tasks)
     subscribe(session)
     session.settings = replace(session.settings, partition_bytes=8 * 1024)
@@ -296,8 +296,12 @@ def test_tasks_and_the_command_read_each_row_of_the_target_once(session, monkeyp
     for _ in range(3):
         (found,) = verify(session, tables=("typed",)).tables
         assert (found.publisher_rows, found.target_rows, found.differing) == (303, 303, 0)
-    session.execute("UPDATE typed SET w = 'broken' WHERE id IN (7, 150, 300)")
-    assert counts(verify(session, tables=("typed",)).tables[0]) == (3, 0, 0)
+    for held in (100_000, 0):
+        monkeypatch.setattr(compare_digests, "HELD_ROWS", held)
+        session.execute("UPDATE typed SET w = 'broken' WHERE id IN (7, 150, 300)", "DELETE FROM typed WHERE id = 8")
+        assert counts(verify(session, tables=("typed",)).tables[0]) == (3, 1, 0)
+        assert verify(session, tables=("typed",), repair=True).is_equal
+        assert verify(session, tables=("typed",)).is_equal
 
 
 @pytest.mark.spark

@@ -334,6 +334,7 @@ _PROVEN_BY_SERVERS: Final = {
     "scenario/servers/mariadb_server": "conformance/test_servers.py",
     "scenario/servers/postgresql_server": "conformance/test_servers.py",
     "verify/compare_digests": "conformance/test_verify.py",
+    "verify/read_both_sides": "conformance/test_verify.py",
     "verify/publisher_side": "conformance/test_verify.py",
     "verify/repair_table": "conformance/test_verify.py",
     "verify/table_plan": "conformance/test_verify.py",

@@ -7,8 +7,9 @@ from subscriber.errors import SubscriberError
 from subscriber.protocol.messages import Relation, RelationColumn
 from subscriber.targets import open_target
 from subscriber.verify.canonical_columns import ComparedColumn
-from subscriber.verify.digest_tasks import target_task
-from subscriber.verify.row_digests import BucketSums, Choice
+from subscriber.verify.collected import CollectedSums
+from subscriber.verify.row_digests import Choice
+from subscriber.verify.side_tasks import target_task
 from subscriber.verify.target_side import TargetSide
 
 CHOICE = Choice(16)
@@ -27,20 +28,22 @@ def test_tasks_of_all_ranges_have_the_sums_of_the_table(tmp_path):
     url = f"sqlite:///{tmp_path / 't.db'}"
     with open_target(url) as target:
         side = side_of(target)
-        whole = BucketSums(CHOICE)
+        whole = CollectedSums(CHOICE)
         with target.engine.connect() as connection:
             ranges = side.ranges(target, connection, 3)
             for batch in side.batches(target, connection):
-                whole.add(batch.keys, batch.hashes)
-    together = BucketSums(CHOICE)
+                whole.add(batch)
+    together = CollectedSums(CHOICE)
+    rows = 0
     for part in ranges:
-        task = pickle.loads(pickle.dumps(partial(target_task, url, side, part)))
-        ((name, data),) = task(iter([1, 2]))
-        assert name == "target"
-        together.merge(BucketSums.from_bytes(CHOICE, data))
+        task = pickle.loads(pickle.dumps(partial(target_task, url, side, part, CollectedSums(CHOICE))))
+        (result,) = pickle.loads(pickle.dumps(list(task(iter([1, 2])))))
+        assert result.side == "target"
+        together.merge(result.collected)
+        rows += result.rows
     assert len(ranges) == 3
-    assert together.rows == 5
-    assert len(together.differing(whole)) == 0
+    assert together.sums.rows == rows == 5
+    assert len(together.sums.differing(whole.sums)) == 0
 
 
 def test_the_error_of_a_task_is_its_result(tmp_path):
@@ -51,5 +54,5 @@ def test_the_error_of_a_task_is_its_result(tmp_path):
             (part, *_) = side.ranges(target, connection, 3)
         with target.begin() as connection:
             connection.exec_driver_sql("DROP TABLE t")
-    (error,) = target_task(url, side, part, iter(()))
+    (error,) = target_task(url, side, part, CollectedSums(CHOICE), iter(()))
     assert isinstance(error, SubscriberError)
