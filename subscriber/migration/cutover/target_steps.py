@@ -64,15 +64,17 @@ class Schema(Step):
         if not missing or work.options.accept_missing:
             return ()
         count = "1 object" if len(missing) == 1 else f"{len(missing)} objects"
-        columns = any(name.startswith(MISSING_COLUMN) for name in missing)
-        later = " A missing column is there after the next change of a row of its table." if columns else ""
+        columns = ""
+        if any(name.startswith(MISSING_COLUMN) for name in missing):
+            columns = (
+                " A missing column is there after the next change of a row of its table, or at once with the two"
+                f" statements that `subscriber schema diff {work.name_in_shell}` lists with it."
+            )
         return [
             Refusal(
                 f"the target lacks {count} of the publisher's schema",
                 f"Run `subscriber schema apply --before {work.name_in_shell}` and `subscriber schema apply --after"
-                f" {work.name_in_shell}`, then run the command again, {_ACCEPT}. What"
-                f" `subscriber schema diff {work.name_in_shell}` calls a missing column is listed with the two statements"
-                f" that add it and copy its values.{later}",
+                f" {work.name_in_shell}`, then run the command again, {_ACCEPT}.{columns}",
                 tuple(missing),
             )
         ]
