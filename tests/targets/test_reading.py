@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pyarrow as pa
+import pytest
 
-from tests.targets.tables import created, insert, shape_of
+from subscriber.verify.canonical_columns import canonical, texts_of
+from tests.targets.tables import created, insert, is_unknown, shape_of
 
 SHAPE = shape_of({"a": "integer", "b": "text", "c": "bigint"}, ["a"])
 ROWS = [(str(number), None if number % 7 == 0 else f"row {number}", "9007199254740993") for number in range(1, 1301)]
@@ -29,6 +31,22 @@ def test_all_rows_are_read_with_the_columns_in_the_order_that_is_asked_for(targe
         insert(target, connection, SHAPE, *ROWS)
     rows = [row for _, columns in read(target, ("c", "a", "b")) for row in zip(*columns, strict=True)]
     assert sorted((str(a), b, str(c)) for c, a, b in rows) == sorted(ROWS)
+
+
+def test_numbers_are_read_as_they_are_stored(target):
+    """Also very small and very long ones."""
+    shape = shape_of({"a": "integer", "n": "numeric(38,15)"}, ["a"], name="numbers")
+    if is_unknown(target):
+        pytest.skip("nothing is known of its numbers")
+    created(target, shape)
+    texts = ["0.000000000000001", "-0.100000000000000", "12345678901234567890123.123456789012345", "7.000000000000000"]
+    with target.begin() as connection:
+        insert(target, connection, shape, *((str(place), text) for place, text in enumerate(texts)))
+    with target.reporting(), target.engine.connect() as connection:
+        table = target.shapes.reflect(connection, shape.schema, shape.name)
+        parts = list(target.reading.rows(connection, table, [table.column("n")]))
+    found = [text for part in parts for text in texts_of(1700, part.columns[0]).to_pylist()]
+    assert sorted(canonical(1700, pa.array(found)).to_pylist()) == sorted(canonical(1700, pa.array(texts)).to_pylist())
 
 
 def test_rows_are_counted_without_columns(target):

@@ -31,17 +31,13 @@ class DuckDBReading(GenericReading):
         self._dialect = engine.dialect
         self._errors = errors
 
-    def query(self, table: TargetTable, columns: Sequence[TargetColumn]) -> sa.Select[Any]:
-        """See :meth:`GenericReading.query`; numbers of DECIMAL as text, because Arrow writes small
+    def value(self, column: TargetColumn) -> sa.ColumnElement[Any]:
+        """See :meth:`GenericReading.value`; numbers of DECIMAL as text, because Arrow writes small
         ones with an exponent.
         """
-        read: list[sa.ColumnElement[Any]] = [
-            sa.cast(sa.column(column.name), sa.Text()).label(column.name)
-            if column.storage == DECIMAL
-            else self.values.readable(column)
-            for column in columns
-        ]
-        return sa.select(*read or [sa.literal_column("1")]).select_from(table.clause())
+        if column.storage != DECIMAL:
+            return super().value(column)
+        return sa.cast(sa.column(column.name), sa.Text()).label(column.name)
 
     def rows(
         self,

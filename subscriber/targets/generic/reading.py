@@ -33,10 +33,15 @@ class GenericReading:
         del connection, table, count
         return ()
 
+    def value(self, column: TargetColumn) -> sa.ColumnElement[Any]:
+        """The expression that reads a column. A column without a type returns the driver's values
+        as they are stored.
+        """
+        return self.values.readable(column)
+
     def query(self, table: TargetTable, columns: Sequence[TargetColumn]) -> sa.Select[Any]:
         """The query for the rows of a table."""
-        # Columns without a type return the driver's values as they are stored.
-        read: list[sa.ColumnElement[Any]] = [self.values.readable(column) for column in columns]
+        read: list[sa.ColumnElement[Any]] = [self.value(column) for column in columns]
         return sa.select(*read or [sa.literal_column("1")]).select_from(table.clause())
 
     def rows(

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import sqlalchemy as sa
 
 from subscriber.targets.generic.reading import GenericReading, ranges_of
 from subscriber.targets.mariadb.values import INTEGERS
 from subscriber.targets.roles.reading import TableRange
-from subscriber.targets.target_table import TargetTable
+from subscriber.targets.target_table import TargetColumn, TargetTable
 
 
 class MariaDBReading(GenericReading):
@@ -21,3 +22,11 @@ class MariaDBReading(GenericReading):
             return ()
         column = table.column(table.key[0])
         return ranges_of(connection, table, column.name, count) if column and column.storage in INTEGERS else ()
+
+    def value(self, column: TargetColumn) -> sa.ColumnElement[Any]:
+        """See :meth:`GenericReading.value`; decimals as text, because the driver would make an
+        object of each.
+        """
+        if column.storage != "decimal":
+            return super().value(column)
+        return sa.cast(sa.column(column.name), sa.CHAR()).label(column.name)
