@@ -139,24 +139,19 @@ def test_run_warns_of_journals_that_others_may_read_and_says_how_to_close_them(t
 
 
 @pytest.mark.parametrize("ignored", [False, True])
-def test_closing_the_terminal_stops_the_run_in_order(ignored):
+def test_closing_the_terminal_stops_the_run_in_order(ignored, signals_before):
     """Both the terminal and its shell send SIGHUP, and neither is a second Ctrl-C; what nohup
     ignores stays ignored.
     """
-    given = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
-    try:
-        signal.signal(signal.SIGHUP, signal.SIG_IGN if ignored else signal.SIG_DFL)
-        stop = stop_on_signals()
-        if not ignored:
-            signal.raise_signal(signal.SIGHUP)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN if ignored else signal.SIG_DFL)
+    stop = stop_on_signals()
+    if not ignored:
         signal.raise_signal(signal.SIGHUP)
-        assert stop.wait(0.2 if ignored else 30) is not ignored
-        stop.set()
-        with pytest.raises(KeyboardInterrupt):
-            signal.raise_signal(signal.SIGINT)
-    finally:
-        for number, handler in given.items():
-            signal.signal(number, handler)
+    signal.raise_signal(signal.SIGHUP)
+    assert stop.wait(0.2 if ignored else 30) is not ignored
+    stop.set()
+    with pytest.raises(KeyboardInterrupt):
+        signal.raise_signal(signal.SIGINT)
 
 
 # Message listeners --------------------------------------------------------------------------------
