@@ -51,26 +51,43 @@ class CollectedSums:
 
 
 class CollectedRows:
-    """The rows of some buckets.
+    """The rows of some buckets, unless they are too large to be held in memory.
 
     Args:
         choice: how rows are put into buckets, and which rows are looked at.
         buckets: the buckets.
+        most: the largest number of characters that are held. If there are more, the rows are given
+            up.
     """
 
-    def __init__(self, choice: Choice, buckets: NDArray[np.int64]) -> None:
+    def __init__(self, choice: Choice, buckets: NDArray[np.int64], most: int) -> None:
         self._choice = choice
         self._buckets = buckets
+        self._most = most
+        self._size = 0
         self.rows: list[Row] = []
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all rows are held."""
+        return self._size <= self._most
 
     def fresh(self) -> CollectedRows:
         """See :meth:`Collected.fresh`."""
-        return CollectedRows(self._choice, self._buckets)
+        return CollectedRows(self._choice, self._buckets, self._most)
 
     def add(self, batch: RowBatch) -> None:
         """See :meth:`Collected.add`."""
-        self.rows += batch.rows_of(self._choice, self._buckets)
+        for row in batch.rows_of(self._choice, self._buckets) if self.is_complete else ():
+            self._hold([row], sum(len(text or "") for texts in row for text in texts))
 
     def merge(self, other: CollectedRows) -> None:
         """See :meth:`Collected.merge`."""
-        self.rows += other.rows
+        self._hold(other.rows, other._size)
+
+    def _hold(self, rows: list[Row], size: int) -> None:
+        self._size += size
+        if self.is_complete:
+            self.rows += rows
+        else:
+            self.rows = []

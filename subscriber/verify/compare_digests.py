@@ -7,7 +7,8 @@
     target ─────▶ sums ─┘
 
 The rows of buckets that differ are usually few. They are then read by tasks as the sums are, and
-held in memory, so that a repair need not read them again. If they are many, they are streamed.
+held in memory, so that a repair need not read them again. If they are many or large, they are
+streamed.
 """
 
 from __future__ import annotations
@@ -38,6 +39,9 @@ this process while Spark would still be starting.
 
 HELD_ROWS: Final = 100_000
 """The number of rows of buckets that differ, of both sides together, that are held in memory."""
+
+_HELD_CHARACTERS: Final = 32 * 1024 * 1024
+"""The number of characters of these rows that are held of each side."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +120,10 @@ class TableComparer:
         """
         buckets = digests.differing
         if digests.rows_in(buckets) <= HELD_ROWS:
-            self._held = self._sides_again.read(connection, CollectedRows(self._plan.side.choice, buckets))
+            rows = CollectedRows(self._plan.side.choice, buckets, _HELD_CHARACTERS)
+            both = self._sides_again.read(connection, rows)
+            if both.publisher.is_complete and both.target.is_complete:
+                self._held = both
         with self._target.reporting():
             return compare_rows(
                 (row for row, _ in self.publisher_rows(buckets)),

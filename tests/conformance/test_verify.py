@@ -296,8 +296,8 @@ def test_tasks_and_the_command_read_each_row_of_the_target_once(session, monkeyp
     for _ in range(3):
         (found,) = verify(session, tables=("typed",)).tables
         assert (found.publisher_rows, found.target_rows, found.differing) == (303, 303, 0)
-    for held in (100_000, 0):
-        monkeypatch.setattr(compare_digests, "HELD_ROWS", held)
+    for name, most in (("HELD_ROWS", 100_000), ("_HELD_CHARACTERS", 10), ("HELD_ROWS", 0)):
+        monkeypatch.setattr(compare_digests, name, most)
         session.execute("UPDATE typed SET w = 'broken' WHERE id IN (7, 150, 300)", "DELETE FROM typed WHERE id = 8")
         assert counts(verify(session, tables=("typed",)).tables[0]) == (3, 1, 0)
         assert verify(session, tables=("typed",), repair=True).is_equal

@@ -23,7 +23,7 @@ def batch(*numbers):
     return RowBatch(len(numbers), [pa.array(numbers)], Texts(), (0,))
 
 
-@pytest.mark.parametrize("empty", [CollectedSums(CHOICE), CollectedRows(CHOICE, np.array([0, 3]))])
+@pytest.mark.parametrize("empty", [CollectedSums(CHOICE), CollectedRows(CHOICE, np.array([0, 3]), 100)])
 def test_what_two_tasks_collect_is_what_one_would_collect(empty):
     whole, first, second = empty.fresh(), empty.fresh(), empty.fresh()
     whole.add(batch(1, 2, 3, 4, 5, 6, 7, 8))
@@ -40,7 +40,20 @@ def test_what_two_tasks_collect_is_what_one_would_collect(empty):
 
 
 def test_a_fresh_collection_is_empty():
-    rows = CollectedRows(CHOICE, np.arange(4))
+    rows = CollectedRows(CHOICE, np.arange(4), 100)
     rows.add(batch(1))
     assert len(rows.rows) == 1
     assert rows.fresh().rows == []
+
+
+def test_rows_that_are_too_large_to_be_held_are_given_up():
+    """Each row counts with its texts before and after they were made canonical."""
+    empty = CollectedRows(CHOICE, np.arange(4), 8)
+    first, second = empty.fresh(), empty.fresh()
+    first.add(batch(10, 20))
+    second.add(batch(3))
+    assert (first.is_complete, len(first.rows)) == (True, 2)
+    first.merge(second)
+    assert (first.is_complete, first.rows) == (False, [])
+    first.add(batch(4))
+    assert first.rows == []
