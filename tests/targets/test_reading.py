@@ -49,6 +49,25 @@ def test_numbers_are_read_as_they_are_stored(target):
     assert sorted(canonical(1700, pa.array(found)).to_pylist()) == sorted(canonical(1700, pa.array(texts)).to_pylist())
 
 
+def test_large_rows_are_given_few_at_a_time(target):
+    """The memory of a reader does not depend on the size of the table's rows."""
+    shape = shape_of({"a": "integer", "b": "text"}, ["a"], name="large")
+    created(target, shape)
+    rows = [(str(number), str(number % 10) * 100_000) for number in range(400)]
+    with target.begin() as connection:
+        insert(target, connection, shape, *rows)
+    with target.reporting(), target.engine.connect() as connection:
+        table = target.shapes.reflect(connection, shape.schema, shape.name)
+        parts = [
+            (part.rows, *map(list, part.columns)) for part in target.reading.rows(connection, table, table.columns)
+        ]
+    assert sum(count for count, *_ in parts) == 400
+    found = sorted((int(str(a)), str(b)) for _, *columns in parts for a, b in zip(*columns, strict=True))
+    assert found == [(int(a), b) for a, b in rows]
+    if target.capabilities.database != "DuckDB":  # it reads a vector of 2,048 rows at once
+        assert max(count for count, *_ in parts) < 200
+
+
 def test_rows_are_counted_without_columns(target):
     created(target, SHAPE)
     with target.begin() as connection:

@@ -5,16 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
+import pyarrow as pa
 import sqlalchemy as sa
 
 from subscriber.targets.duckdb.errors import DuckDBErrors
 from subscriber.targets.duckdb.values import DECIMAL
-from subscriber.targets.generic.reading import GenericReading
+from subscriber.targets.generic.reading import BATCH_BYTES, GenericReading
 from subscriber.targets.roles.reading import ReadRows, TableRange
 from subscriber.targets.roles.values import Values
 from subscriber.targets.target_table import TargetColumn, TargetTable
 
-_ROWS_AT_ONCE: Final = 20_000
+_ROWS_OF_A_VECTOR: Final = 2048
+"""The number of rows that DuckDB reads at once."""
+_VECTORS: Final = 10
+"""The number of vectors that are given at once, unless they are large."""
 
 
 class DuckDBReading(GenericReading):
@@ -54,7 +58,18 @@ class DuckDBReading(GenericReading):
         sql = str(self.query(table, columns).compile(dialect=self._dialect, compile_kwargs={"literal_binds": True}))
         driver: Any = connection.connection.driver_connection
         try:
-            for batch in driver.sql(sql).to_arrow_reader(_ROWS_AT_ONCE):
-                yield ReadRows(batch.num_rows, batch.columns if columns else [])
+            some: list[pa.RecordBatch] = []
+            for batch in driver.sql(sql).to_arrow_reader(_ROWS_OF_A_VECTOR):
+                some.append(batch)
+                if len(some) == _VECTORS or sum(one.nbytes for one in some) >= BATCH_BYTES:
+                    yield _together(some, len(columns))
+                    some = []
+            if some:
+                yield _together(some, len(columns))
         except duckdb.Error as error:
             raise self._errors.translate_driver(error) from None
+
+
+def _together(some: Sequence[pa.RecordBatch], columns: int) -> ReadRows:
+    rows = sum(batch.num_rows for batch in some)
+    return ReadRows(rows, [pa.concat_arrays([batch.column(place) for batch in some]) for place in range(columns)])

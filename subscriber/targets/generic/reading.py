@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from itertools import chain, islice, pairwise
-from typing import Any, Final
+from itertools import chain, pairwise
+from typing import Any, Final, TypeAlias
 
 import sqlalchemy as sa
 
@@ -16,6 +16,11 @@ from subscriber.targets.target_table import TargetColumn, TargetTable
 _ROWS_OF_A_FETCH: Final = 500
 _FETCHES: Final = 40
 """The number of fetches that are given at once."""
+_FIRST_ROWS: Final = 10
+BATCH_BYTES: Final = 8 * 1024 * 1024
+"""The approximate size of the rows that are given at once."""
+
+_Columns: TypeAlias = Sequence[Sequence[Any]]
 
 
 class GenericReading:
@@ -57,8 +62,7 @@ class GenericReading:
         if part is not None:
             query = query.where(*_conditions(part))
         with closing(options.execute(query)) as result:
-            fetched = _fetched(result)
-            while some := list(islice(fetched, _FETCHES)):
+            for some in _batches(result):
                 rows = sum(len(first) for first, *_ in some)
                 together = [list(chain.from_iterable(parts)) for parts in zip(*some, strict=True)]
                 yield ReadRows(rows, together if columns else [])
@@ -97,13 +101,31 @@ def _conditions(part: TableRange) -> Iterator[sa.ColumnElement[bool]]:
         yield place < part.end
 
 
-def _fetched(result: sa.CursorResult[Any]) -> Iterator[Sequence[Sequence[Any]]]:
-    """The columns of a few hundred rows at a time.
+def _batches(result: sa.CursorResult[Any]) -> Iterator[Sequence[_Columns]]:
+    """Some fetches at a time: the columns of each.
 
-    They are made of the driver's tuples, because SQLAlchemy's rows take three times as long. So do
-    larger fetches: Python's garbage collector runs when some hundreds of new tuples are held.
+    The columns are made of the driver's tuples, because SQLAlchemy's rows take three times as long.
+    So do larger fetches: Python's garbage collector runs when some hundreds of new tuples are held.
+    Fetches of large rows are smaller, by the size of the rows that were fetched before.
     """
     cursor = result.cursor
     assert cursor is not None
-    while rows := result.cursor_strategy.fetchmany(result, cursor, _ROWS_OF_A_FETCH):
-        yield list(zip(*rows, strict=True))
+    some: list[_Columns] = []
+    size, count = 0, min(_FIRST_ROWS, _ROWS_OF_A_FETCH)
+    while rows := result.cursor_strategy.fetchmany(result, cursor, count):
+        some.append(list(zip(*rows, strict=True)))
+        of_fetch = _size(rows)
+        size += of_fetch
+        count = max(1, min(_ROWS_OF_A_FETCH, BATCH_BYTES * len(rows) // max(1, of_fetch)))
+        if len(some) == _FETCHES or size >= BATCH_BYTES:
+            yield some
+            some, size = [], 0
+    if some:
+        yield some
+
+
+def _size(rows: Sequence[Sequence[Any]]) -> int:
+    """The approximate size of the texts and binary values of some rows, by a sample of ten."""
+    sample = rows[:: max(1, len(rows) // 10)]
+    size = sum(len(value) for row in sample for value in row if isinstance(value, str | bytes))
+    return size * len(rows) // len(sample)

@@ -50,7 +50,8 @@ def rows_of(batch):
 def test_rows_are_read_in_batches_with_the_text_before_and_after(target, monkeypatch):
     monkeypatch.setattr(generic_reading, "_ROWS_OF_A_FETCH", 1)
     monkeypatch.setattr(generic_reading, "_FETCHES", 2)
-    monkeypatch.setattr(duckdb_reading, "_ROWS_AT_ONCE", 2)
+    monkeypatch.setattr(duckdb_reading, "_ROWS_OF_A_VECTOR", 2)
+    monkeypatch.setattr(duckdb_reading, "_VECTORS", 1)
     fill(target, [("1.50", 1, True), ("2", 2, False), (None, 3, None)])
     batches = read(target, ("a", "b", "c"), key=(0,))
     assert [batch.rows for batch in batches] == [2, 1]
