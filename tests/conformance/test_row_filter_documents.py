@@ -96,6 +96,30 @@ def test_a_function_gives_what_the_server_gives(session, signature):
     assert not found, f"seed {SEED}: {found[:5]}"
 
 
+def nested_document(random: Random, depth: int = 0) -> str:
+    """A document of few keys and short arrays, in which a short path leads somewhere."""
+    if depth == 3 or random.random() < 0.1:
+        return random.choice(["1", "null", '"a"', "{}", "[]"])
+    inner = [nested_document(random, depth + 1) for _ in range(random.randint(0, 4))]
+    if random.random() < 0.5:
+        return f"[{','.join(inner)}]"
+    return "{" + ",".join(f'"{random.choice("ab")}":{one}' for one in inner) + "}"
+
+
+def short_path(random: Random) -> str:
+    return "{" + ",".join(random.choice(["a", "a", "b", "0", "1", "-1", "-1", "-2"]) for _ in range(random.randint(0, 4))) + "}"
+
+
+@pytest.mark.parametrize("type_name", ["json", "jsonb"])
+def test_a_path_leads_to_what_the_server_finds(session, type_name):
+    """B11: with equal keys, and negative indexes in documents that have several arrays."""
+    random = Random(f"{SEED}{type_name}")
+    arguments = rows(random, [nested_document, short_path], 4000)
+    signature = f"{type_name}_extract_path_text({type_name},_text)"
+    found = differences(session, signature, [type_name, "text[]"], arguments)
+    assert not found, f"seed {SEED}: {len(found)}: {found[:5]}"
+
+
 @pytest.mark.parametrize("element", ELEMENTS)
 @pytest.mark.parametrize("signature", ARRAY_SIGNATURES)
 def test_a_function_of_arrays_gives_what_the_server_gives(newest, signature, element):

@@ -72,18 +72,43 @@ def _json_element(text: str, span: tuple[int, int], index: int) -> tuple[int, in
 
 
 def _json_path(text: str, span: tuple[int, int], path: Array) -> tuple[int, int]:
-    if not path.elements and text[span[0]] not in "{[":
+    """The part at a path, as the server's ``get_worker`` in jsonfuncs.c finds it.
+
+    The server does not go down the path. It reads the whole document once and keeps the last value
+    whose keys and indexes are those of the path. This shows in two places:
+
+    - Of equal keys all count: the path ``a,b`` of ``{"a":{"b":1},"a":2}`` is 1.
+    - A negative index is made a positive one at the first array of its level that is long enough,
+      which need not be on the path, and keeps this value in all later arrays of the level. So the
+      path ``a,-1`` of ``{"z":[1,2,3],"a":[4,5,6,7]}`` is 6.
+    """
+    begin, end = span
+    steps = path.elements
+    if not steps:
         # A scalar document is returned from its first character on, including leading blanks.
-        return 0, span[1]
-    for step in path.elements:
-        if text[span[0]] == "[":
-            index = path_index(step)
-            if index is None:
-                raise NothingThereError
-            span = _json_element(text, span, index)
-        else:
-            span = _json_field(text, span, step)
-    return span
+        return span if text[begin] in "{[" else (0, end)
+    indexes = [path_index(step) for step in steps]
+    found = None
+    values = [(begin, 0, True)]  # each with its level, and whether the path leads to it
+    while values:
+        begin, level, is_on_path = values.pop()
+        if text[begin] not in "{[":
+            continue
+        members = list(_members(text, begin))
+        index = indexes[level]
+        if text[begin] == "[" and index is not None and index < 0 and -index <= len(members):
+            index = indexes[level] = index + len(members)
+        inner = []
+        for place, (key, begin_of_member, end_of_member) in enumerate(members):
+            matches = is_on_path and (place == index if key is None else key == steps[level])
+            if level + 1 < len(steps):
+                inner.append((begin_of_member, level + 1, matches))
+            elif matches:
+                found = begin_of_member, end_of_member
+        values.extend(reversed(inner))  # so that the first is read next, as the server reads it
+    if found is None:
+        raise NothingThereError
+    return found
 
 
 def _register_json_access(signature: str, find: Callable[[str, tuple[int, int], Any], tuple[int, int]]) -> None:

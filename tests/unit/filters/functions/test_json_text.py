@@ -45,6 +45,17 @@ from tests.filter_expressions import failure, value
         ("'[1,2]'::json #> '{NULL}'", None),
         ("' [1,2]'::json #> '{}'", "[1,2]"),
         ("NULL::json -> 0", None),
+        # A path is searched in one pass over the document: all equal keys count, and the first long
+        # array of a level, wherever it is, says which element a negative index means.
+        ("""'{"a":{"b":1},"a":2}'::json #> '{a,b}'""", "1"),
+        ("""'{"a":{"b":1},"a":{"b":3}}'::json #> '{a,b}'""", "3"),
+        ("""'{"z":[1,2,3],"a":[5,6]}'::json #> '{a,-1}'""", None),
+        ("""'{"z":[1,2,3],"a":[4,5,6,7]}'::json #>> '{a,-1}'""", "6"),
+        ("""'{"z":[],"a":[5,6]}'::json #> '{a,-1}'""", "6"),
+        ("""'{"a":[1,2],"a":[]}'::json #> '{a,-1}'""", "2"),
+        ("'[[1,2],[3,4,5]]'::json #> '{-1,-1}'", "4"),
+        # The operator -> searches one level, where a negative index means what it says.
+        ("""'{"z":[1,2,3],"a":[5,6]}'::json -> 'a' -> -1""", "6"),
     ],
 )
 def test_documents(expression, expected):
