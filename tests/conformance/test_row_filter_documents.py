@@ -107,7 +107,11 @@ def nested_document(random: Random, depth: int = 0) -> str:
 
 
 def short_path(random: Random) -> str:
-    return "{" + ",".join(random.choice(["a", "a", "b", "0", "1", "-1", "-1", "-2"]) for _ in range(random.randint(0, 4))) + "}"
+    return (
+        "{"
+        + ",".join(random.choice(["a", "a", "b", "0", "1", "-1", "-1", "-2"]) for _ in range(random.randint(0, 4)))
+        + "}"
+    )
 
 
 @pytest.mark.parametrize("type_name", ["json", "jsonb"])
