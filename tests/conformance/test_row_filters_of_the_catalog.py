@@ -77,6 +77,11 @@ DIFFERED: Final = {
         "{timestamp with time zone} AT TIME ZONE {interval}", "{time with time zone} AT TIME ZONE {interval}",
         "({time without time zone}, {interval}) OVERLAPS ({time without time zone}, {interval})",
     ),
+    "the last timestamp is rounded to a moment before all dates that have no timestamp": (
+        "date_eq_timestamp('294277-01-01', \"timestamp\"({timestamp without time zone}, length('')))",
+        "date_ge_timestamp('294277-01-01', \"timestamp\"({timestamp without time zone}, length('')))",
+        "timestamp_cmp_date(\"timestamp\"({timestamp without time zone}, length('')), '294277-01-01')",
+    ),
     "a conversion of length that has no effect looks at nothing": (
         '"varchar"({character varying}, 20, {boolean})', '"varchar"({character varying}, -1, {boolean})',
         "varbit({bit varying}, 0, {boolean})", "varbit({bit varying}, -2147483648, {boolean})",

@@ -41,17 +41,20 @@ for _name in ("date", "time", "timestamp", "timestamptz"):
     register_extremes(FUNCTIONS, f"{_name}_larger({_name},{_name})", f"{_name}_smaller({_name},{_name})", sign)
 
 
-def _moment_of_dates(days: Any) -> Any:
-    """Convert dates to timestamps for a comparison.
+_AFTER_TIMESTAMPS: Final = TIMESTAMP_INFINITIES[1] - 1
+"""The moment of all dates for which there is no timestamp. It is later than every finite timestamp
+and earlier than infinity."""
 
-    All dates after the last possible timestamp become the same moment, which is later than every
-    finite timestamp and earlier than infinity.
-    """
+
+def _moment_of_dates(days: Any) -> Any:
+    """Convert dates to timestamps for a comparison."""
     minus_infinity, infinity = DATE_INFINITIES
     latest = pc.min_element_wise(days, pa.scalar(DAYS_OF_TIMESTAMPS, pa.int32()), skip_nulls=False)
     # -infinity would overflow in the multiplication. It is limited here and replaced afterwards.
     earliest = pc.max_element_wise(latest, pa.scalar(-DAYS_OF_TIMESTAMPS, pa.int32()), skip_nulls=False)
     moments = pc.multiply(pc.cast(earliest, pa.int64()), pa.scalar(DAY, pa.int64()))
+    is_late = pc.greater_equal(days, DAYS_OF_TIMESTAMPS)
+    moments = pc.if_else(is_late, pa.scalar(_AFTER_TIMESTAMPS, pa.int64()), moments)
     moments = pc.if_else(pc.equal(days, infinity), pa.scalar(TIMESTAMP_INFINITIES[1], pa.int64()), moments)
     return pc.if_else(pc.equal(days, minus_infinity), pa.scalar(TIMESTAMP_INFINITIES[0], pa.int64()), moments)
 
@@ -63,7 +66,7 @@ register_columns(FUNCTIONS, "timestamp_{}_date(timestamp,date)", None, _moment_o
 def _moment_of_date(day: int) -> int:
     if day in DATE_INFINITIES:
         return TIMESTAMP_INFINITIES[DATE_INFINITIES.index(day)]
-    return min(day, DAYS_OF_TIMESTAMPS) * DAY
+    return day * DAY if day < DAYS_OF_TIMESTAMPS else _AFTER_TIMESTAMPS
 
 
 register_order(FUNCTIONS, "date_cmp_timestamp(date,timestamp)", lambda day, moment: sign(_moment_of_date(day), moment))

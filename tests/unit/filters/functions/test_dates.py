@@ -18,6 +18,7 @@ PAIRS = [
     (DATE_INFINITIES[1], TIMESTAMP_INFINITIES[1], "="),
     (DATE_INFINITIES[1], LAST_TIMESTAMP, ">"),
     (DAYS_OF_TIMESTAMPS, LAST_TIMESTAMP, ">"),
+    (DAYS_OF_TIMESTAMPS, LAST_TIMESTAMP + 1, ">"),  # what timestamp(0) makes of the last timestamp
     (DATE_INFINITIES[1] - 1, TIMESTAMP_INFINITIES[1], "<"),
 ]
 TRUE = {"eq": "=", "ne": "<>", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
@@ -50,6 +51,7 @@ def test_null_beside_a_date_is_null():
         ("timestamp 'infinity' > date '5874897-12-31'", "t"),
         ("date_cmp_timestamp('infinity', 'infinity')", "0"),
         ("date_cmp_timestamp('5874897-12-31', '294276-12-31')", "1"),
+        ("""date_cmp_timestamp('294277-01-01', "timestamp"(timestamp '294276-12-31 23:59:59.999999', 0))""", "1"),
         ("timestamp_cmp_date('-infinity', '4713-01-01 BC')", "-1"),
         ("date '0001-12-31 BC' < date '0001-01-01'", "t"),
         ("time '24:00' > time '23:59:59.999999'", "t"),
