@@ -18,7 +18,7 @@ from subscriber.migration.cutover.real_world import RealWorld
 from subscriber.migration.cutover.report import as_json, prepare_folder, write_report
 from subscriber.migration.cutover.run_cutover import CutoverReport, StepResult
 from subscriber.migration.cutover.work import CutoverOptions, Work
-from subscriber.publisher.connection import check_conninfo
+from subscriber.publisher.conninfo import check_conninfo
 from subscriber.settings import Settings
 from subscriber.targets import open_target
 

@@ -39,7 +39,7 @@ from subscriber.journal.retention import undecided
 from subscriber.journal.segment import journal_entries
 from subscriber.journal.storage import Storage, journal_url, open_storage
 from subscriber.lsn import INVALID_LSN, LSN, format_lsn
-from subscriber.publisher.connection import check_conninfo
+from subscriber.publisher.conninfo import check_conninfo
 from subscriber.schema.relation_names import RelationNames
 from subscriber.settings import Settings
 from subscriber.targets import Target

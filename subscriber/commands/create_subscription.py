@@ -28,7 +28,7 @@ from subscriber.commands.subscription_statements import CreateSubscription
 from subscriber.errors import UsageError
 from subscriber.lsn import INVALID_LSN, LSN
 from subscriber.positions.slot_position import check_slot_position
-from subscriber.publisher.connection import check_conninfo
+from subscriber.publisher.conninfo import check_conninfo
 from subscriber.publisher.publisher import Publisher
 from subscriber.schema.attributes import TableAttributes
 from subscriber.schema.published_table import PublishedTable

@@ -2,7 +2,7 @@
 
 ::
 
-    connection, sql_connection
+    conninfo, connection, sql_connection, server_errors
                ──▶ publisher            checks whether it is ready: system, wal_level, slots, publications
                ──▶ published_tables     the tables that the server's publications publish, with columns and filters
                ──▶ shapes, schema_objects, sequences, read_attributes, replica_identity, privileges     the properties of those tables

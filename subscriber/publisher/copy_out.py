@@ -23,8 +23,9 @@ from typing import Final, NoReturn
 from psycopg import pq
 
 from subscriber.errors import PublisherError, PublisherUnavailable
-from subscriber.publisher.connection import STOP_SECONDS, UNREADABLE_TEXT, is_unreadable_text, server_error
+from subscriber.publisher.connection import STOP_SECONDS
 from subscriber.publisher.copy_plan import CopyFormat, CopyQuery, CopyRange, Piece, quoted, rewritten
+from subscriber.publisher.server_errors import UNREADABLE_TEXT, is_unreadable_text, server_error
 from subscriber.publisher.snapshot import snapshot_session
 from subscriber.publisher.sql_connection import Connection
 

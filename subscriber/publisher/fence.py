@@ -33,7 +33,7 @@ import psycopg
 from psycopg import sql
 
 from subscriber.errors import PublisherNotReady
-from subscriber.publisher.connection import error_of
+from subscriber.publisher.server_errors import error_of
 from subscriber.publisher.sql_connection import Connection
 from subscriber.waiting import session
 

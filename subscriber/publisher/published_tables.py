@@ -12,7 +12,7 @@ import psycopg
 from psycopg import sql
 
 from subscriber.errors import NotSupportedError, PublisherNotReady
-from subscriber.publisher.connection import error_of
+from subscriber.publisher.server_errors import error_of
 from subscriber.publisher.sql_connection import Connection, features_of
 from subscriber.schema.published_table import PublishedTable
 from subscriber.schema.server_features import ServerFeatures

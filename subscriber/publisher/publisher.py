@@ -20,10 +20,11 @@ from psycopg.abc import Query
 from subscriber.errors import PublisherNotReady, PublisherUnavailable, SlotInUse
 from subscriber.lsn import INVALID_LSN, LSN, parse_lsn
 from subscriber.publication.definition import Publication
-from subscriber.publisher.connection import check_conninfo, connection_refused, error_of, session_conninfo
+from subscriber.publisher.conninfo import check_conninfo, session_conninfo
 from subscriber.publisher.publication_definitions import read_publications
 from subscriber.publisher.published_tables import publications_of_other_origins
 from subscriber.publisher.sequences import PublishedSequence, published_sequences
+from subscriber.publisher.server_errors import connection_refused, error_of
 from subscriber.publisher.sql_connection import Connection, features_of
 from subscriber.schema.server_features import OLDEST_VERSION, ServerFeatures
 

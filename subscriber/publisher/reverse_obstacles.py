@@ -15,8 +15,9 @@ from typing import Final
 import psycopg
 from psycopg import sql
 
-from subscriber.publisher.connection import check_conninfo, error_of
+from subscriber.publisher.conninfo import check_conninfo
 from subscriber.publisher.reverse_replication import TableName, read_write
+from subscriber.publisher.server_errors import error_of
 from subscriber.publisher.sql_connection import Connection
 
 _PROHIBITED: Final = "2F003"

@@ -29,8 +29,8 @@ from psycopg import sql
 
 from subscriber.errors import PublisherNotReady
 from subscriber.lsn import INVALID_LSN, LSN, parse_lsn
-from subscriber.publisher.connection import error_of
 from subscriber.publisher.fence import SETTING
+from subscriber.publisher.server_errors import error_of
 from subscriber.publisher.sql_connection import Connection
 
 TableName = tuple[str, str]

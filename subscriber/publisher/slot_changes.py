@@ -16,7 +16,7 @@ import psycopg
 
 from subscriber.errors import SlotInUse
 from subscriber.lsn import LSN, format_lsn
-from subscriber.publisher.connection import error_of
+from subscriber.publisher.server_errors import error_of
 from subscriber.publisher.sql_connection import Connection
 
 _FIRST_ROWS: Final = 100

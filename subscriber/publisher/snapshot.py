@@ -24,7 +24,8 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from subscriber.errors import PublisherError, PublisherUnavailable
 from subscriber.lsn import LSN
-from subscriber.publisher.connection import ReplicationConnection, session_conninfo
+from subscriber.publisher.connection import ReplicationConnection
+from subscriber.publisher.conninfo import session_conninfo
 from subscriber.publisher.publisher import connect_publisher
 from subscriber.publisher.slots import create_slot
 from subscriber.publisher.sql_connection import Connection

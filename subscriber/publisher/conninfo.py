@@ -1,0 +1,99 @@
+"""Connection strings of the publisher: they are checked without revealing a password, and get the
+settings of the session.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.errors import ProgrammingError
+
+from subscriber.errors import UsageError
+from subscriber.settings import UNREADABLE_CONNINFO, redact_conninfo
+
+SESSION_SETTINGS: Final = {
+    "datestyle": "ISO",
+    "intervalstyle": "postgres",
+    "extra_float_digits": "3",
+    "timezone": "UTC",
+    "bytea_output": "hex",
+}
+"""The settings that the text form of values depends on. The first three are those of PostgreSQL's
+own subscriber.
+"""
+
+_CONNECT_TIMEOUT_SECONDS: Final = "10"
+
+
+def session_conninfo(conninfo: str, application_name: str) -> str:
+    """The user's connection string with the session settings and defaults of this program added.
+
+    Raises:
+        UsageError: see :func:`check_conninfo`.
+    """
+    given = check_conninfo(conninfo)
+    given.pop("replication", None)  # as in PostgreSQL's subscriber, which sets this parameter itself
+    options = " ".join(f"-c {name}={value}" for name, value in SESSION_SETTINGS.items())
+    defaults = {"connect_timeout": _CONNECT_TIMEOUT_SECONDS, "fallback_application_name": application_name}
+    return make_conninfo(
+        "",
+        **{
+            **defaults,
+            **given,
+            "client_encoding": "UTF8",
+            "options": f"{given.get('options') or ''} {options}".strip(),
+        },
+    )
+
+
+def check_conninfo(conninfo: str) -> dict[str, Any]:
+    """The parameters of a connection string, without connecting.
+
+    Raises:
+        UsageError: 42601, the string is not a connection string. libpq's reason is included as far
+            as it cannot reveal a password.
+    """
+    try:
+        given = conninfo_to_dict(conninfo)
+    except ProgrammingError as error:
+        reason = _harmless(conninfo, str(error).strip())
+        raise UsageError(
+            f"invalid connection string syntax{reason and f': {reason}'}",
+            sqlstate="42601",
+            hint="Use libpq's form: 'host=… port=… dbname=… user=…', or a postgresql:// URI.",
+        ) from None
+    if conninfo.startswith(("postgresql://", "postgres://")) and redact_conninfo(conninfo) == UNREADABLE_CONNINFO:
+        # libpq would use the rest of a password as a host, a port or a database, and show it in its
+        # error messages.
+        raise UsageError(
+            "invalid connection string syntax: it is ambiguous where its password ends",
+            sqlstate="42601",
+            hint='Write "@" as %40, "/" as %2F, ":" as %3A and "?" as %3F inside the parts of a postgresql:// URI.',
+        )
+    return given
+
+
+def _harmless(conninfo: str, reason: str) -> str:
+    """libpq's reason, without words that may be part of a password.
+
+    libpq quotes the word that it does not understand. If a password has a space in it, that word is
+    the rest of the password; in a URI with a mistake it is the whole URI. The word is therefore
+    shown only if it looks like a name and no password was given.
+    """
+    for before, after in _QUOTING_REASONS:
+        if reason.startswith(before) and reason.endswith(after):
+            word = reason[len(before) : len(reason) - len(after)]
+            harmless = _NAME.fullmatch(word) is not None and _SECRET.search(conninfo) is None
+            return f"{before}{word if harmless else '…'}{after}"
+    return "" if '"' in reason else reason
+
+
+_QUOTING_REASONS: Final = (
+    ('missing "=" after "', '" in connection info string'),
+    ('invalid connection option "', '"'),
+)
+"""libpq's reasons that quote one word. The reasons about URIs quote more than a word."""
+_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_SECRET: Final = re.compile("pass|secret|:", re.IGNORECASE)
