@@ -39,7 +39,7 @@ from subscriber.catalog.apply_holds import (
 )
 from subscriber.catalog.conflict_kinds import ConflictKind
 from subscriber.catalog.conflicts import KEPT_ROWS, ConflictLog, ConflictRecord
-from subscriber.catalog.existing_catalog import existing_catalog, existing_subscription
+from subscriber.catalog.existing_catalog import existing_catalog, existing_subscription, missing_catalog
 from subscriber.catalog.own_tables import (
     CATALOG,
     CONTROL,
@@ -199,6 +199,7 @@ __all__ = [
     "list_publications",
     "list_subscriptions",
     "make_ready",
+    "missing_catalog",
     "note_paused",
     "note_reached",
     "owners_of_publications",

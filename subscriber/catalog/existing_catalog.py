@@ -25,9 +25,9 @@ def existing_catalog(target: Target) -> Iterator[sa.Connection | None]:
     A catalog that an earlier version has created gets the columns and tables that are new.
 
     Raises:
-        TargetError: the target cannot be queried.
+        TargetError: the target cannot be queried; its file is in a folder that does not exist.
     """
-    if target.file is not None and not target.file.exists():
+    if target.file is not None and not target.file.exists() and target.file.parent.is_dir():
         yield None
         return
     with target.reporting():
@@ -51,9 +51,17 @@ def existing_subscription(target: Target, name: str) -> Subscription:
     with existing_catalog(target) as connection:
         found = None if connection is None else find_subscription(connection, name)
     if found is None:
-        raise UsageError(
-            f'subscription "{name}" does not exist',
-            sqlstate="42704",
-            hint="`subscriber status` lists the subscriptions of a target.",
+        hint = (
+            "`subscriber status` lists the subscriptions of a target."
+            if connection is not None
+            else f"{missing_catalog(target)}. Is the target URL correct?"
         )
+        raise UsageError(f'subscription "{name}" does not exist', sqlstate="42704", hint=hint)
     return found
+
+
+def missing_catalog(target: Target) -> str:
+    """Why a target has no subscriptions at all."""
+    if target.file is not None and not target.file.exists():
+        return f"There is no file {target.file}"
+    return f"{target.url.set(query={}).render_as_string()} has no subscriptions"

@@ -10,7 +10,7 @@ from dataclasses import asdict
 import click
 from rich.filesize import decimal
 
-from subscriber.catalog import RelationState, ReplacedCount
+from subscriber.catalog import RelationState, ReplacedCount, missing_catalog
 from subscriber.cli.options import json_option, target_option
 from subscriber.cli.psql_table import format_rows
 from subscriber.cli.schema_change_table import schema_change_parts
@@ -61,8 +61,7 @@ def command(target: str, as_json: bool) -> None:
     if as_of is not None:
         click.echo(f"as of {as_of}, while a batch or a copy of `subscriber run` locks the target:\n")
     if not statuses:
-        place = database.url.set(query={}).render_as_string()
-        click.echo(f"no subscriptions in {place}; create one with: subscriber sql -c 'CREATE SUBSCRIPTION …'")
+        click.echo(f"{missing_catalog(database)}. Create one with: subscriber sql -c 'CREATE SUBSCRIPTION …'")
         return
     click.echo(format_rows(_HEADINGS, [_row(status) for status in statuses]))
     click.echo("\n" + format_rows(_SLOT_HEADINGS, [_slot_row(status) for status in statuses], "Slots at the publisher"))

@@ -102,9 +102,9 @@ def _only_subscription(database: Target) -> str:
         return names[0]
     if not names:
         raise UsageError(
-            f"{database.url.render_as_string()} has no subscription",
+            "there is no subscription to verify",
             sqlstate="42704",
-            hint="Name the target of a subscription with --target or SUBSCRIBER_TARGET.",
+            hint=f"{catalog.missing_catalog(database)}. Is the target URL correct?",
         )
     raise click.UsageError(f"Name one of the subscriptions: {', '.join(names)}.")
 

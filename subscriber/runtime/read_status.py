@@ -38,17 +38,18 @@ _RECEIVED_PAUSE: Final = 0.1
 
 
 def subscription_statuses(target: Target, settings: Settings) -> list[SubscriptionStatus]:
-    """Return the status of every subscription of a target, ordered by name.
+    """Return the status of every subscription of a target, ordered by name. A target without a
+    catalog has none, and does not get one.
 
     Raises:
         TargetUnavailable: the target cannot be queried. If a publisher or a journal cannot be
             reached, the corresponding fields are None.
     """
-    with target.reporting():
-        catalog.ensure_catalog(target.engine)
     # The target is released before journals and publishers are asked, which may take seconds: a
     # connection to DuckDB's file locks it for all other processes.
-    with target.reporting(), target.engine.connect() as connection:
+    with catalog.existing_catalog(target) as connection:
+        if connection is None:
+            return []
         identifier = catalog.target_identifier(connection)
         runner = _runner(target, connection)
         holds = catalog.read_holds(connection)

@@ -8,7 +8,7 @@ import pytest
 import sqlalchemy as sa
 
 from subscriber import catalog
-from subscriber.errors import UsageError
+from subscriber.errors import TargetUnavailable, UsageError
 from subscriber.targets import Target, open_target
 
 
@@ -22,6 +22,14 @@ def test_a_target_without_a_file_has_no_catalog_and_gets_no_file(tmp_path):
     with open_target(f"sqlite:///{tmp_path / 'new.db'}") as target, catalog.existing_catalog(target) as connection:
         assert connection is None
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_in_a_folder_that_does_not_exist_is_an_error(tmp_path):
+    with (
+        open_target(f"sqlite:///{tmp_path / 'nowhere' / 'x.db'}") as target,
+        pytest.raises(TargetUnavailable, match="is not available"),
+    ):
+        catalog.existing_subscription(target, "s")
 
 
 def test_a_database_without_a_catalog_does_not_get_one(empty):
@@ -40,12 +48,22 @@ def test_a_catalog_can_be_read(target):
 
 
 def test_a_subscription_that_does_not_exist_is_an_error_whether_there_is_a_catalog_or_not(empty):
+    hints = []
     for _ in range(2):
         with pytest.raises(UsageError, match='subscription "s" does not exist') as raised:
             catalog.existing_subscription(empty, "s")
         assert raised.value.sqlstate == "42704"
-        assert raised.value.hint == "`subscriber status` lists the subscriptions of a target."
+        hints.append(raised.value.hint)
         catalog.ensure_catalog(empty.engine)
+    assert hints == [
+        f"There is no file {empty.file}. Is the target URL correct?",
+        "`subscriber status` lists the subscriptions of a target.",
+    ]
+
+
+def test_a_database_without_a_catalog_is_named_without_its_password():
+    with open_target("mysql+pymysql://u:s3cret@h/d?charset=utf8mb4") as target:
+        assert catalog.missing_catalog(target) == "mysql+pymysql://u:***@h/d has no subscriptions"
 
 
 def test_a_catalog_of_an_earlier_version_gets_what_is_new(target):

@@ -44,7 +44,7 @@ def test_an_unknown_subscription_is_an_error_and_creates_nothing(run, target, tm
     code, _, err = run("cutover", "--target", target, "s", *option)
     assert code == 1
     assert 'ERROR:  subscription "s" does not exist' in err
-    assert "HINT:  `subscriber status` lists" in err
+    assert "HINT:  There is no file" in err
     assert list(tmp_path.iterdir()) == []
 
 

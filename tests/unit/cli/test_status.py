@@ -272,3 +272,9 @@ def test_the_status_of_a_target_without_subscriptions_has_a_hint(run, target):
     assert code == 0
     assert "CREATE SUBSCRIPTION" in out
     assert json.loads(run("status", "--target", target, "--json")[1]) == []
+
+
+def test_the_status_of_a_wrong_target_creates_no_file(run, tmp_path):
+    code, out, _ = run("status", "--target", f"sqlite:///{tmp_path / 'wrong.db'}")
+    assert (code, out.partition(". ")[0]) == (0, f"There is no file {tmp_path / 'wrong.db'}")
+    assert list(tmp_path.iterdir()) == []

@@ -113,7 +113,8 @@ def test_a_subscription_is_named_unless_there_is_only_one(run, subscribed, answe
 def test_without_a_subscription_there_is_an_error_and_no_file_is_created(run, tmp_path):
     missing = f"sqlite:///{tmp_path / 'missing.db'}"
     ended = run("verify", "--target", missing)
-    assert (ended.code, "has no subscription" in ended.err) == (1, True)
+    assert (ended.code, "there is no subscription to verify" in ended.err) == (1, True)
+    assert f"HINT:  There is no file {tmp_path / 'missing.db'}. Is the target URL correct?" in ended.err
     ended = run("verify", "--target", missing, "s")
     assert (ended.code, 'subscription "s" does not exist' in ended.err) == (1, True)
     assert list(tmp_path.iterdir()) == []
