@@ -13,11 +13,10 @@ from collections.abc import Iterator
 from typing import Final
 
 from subscriber.filters.analyze.typeinfo import quote_identifier
-from subscriber.migration.schema.compare_checks import compare_check
+from subscriber.migration.schema.compare_checks import checks_of_type, compare_check
 from subscriber.migration.schema.compared import TEXT, Compared, Missing, different
 from subscriber.migration.schema.same_definition import is_constant, plain
 from subscriber.schema.shape import ColumnShape
-from subscriber.schema.table_objects import UserType
 from subscriber.targets.alter_table import add_column, as_typed
 from subscriber.targets.ddl import constant
 from subscriber.targets.table_changes import CannotBuild, NewDefault, NewGenerated, NewIdentity, NewType
@@ -165,19 +164,6 @@ def _user_type(both: Compared, column: ColumnShape) -> Iterator[Missing]:
             yield Missing("column type", column.name, change, publisher_ddl=column.type_name)
     elif is_array or made.kind not in ("enum", "domain"):
         yield Missing("column type", column.name, None, "its values are texts, which are not checked", made.ddl)
-    elif made.kind == "enum":
-        labels = ", ".join("'" + label.replace("'", "''") + "'::text" for label in made.labels)
-        quoted = '"' + column.name.replace('"', '""') + '"'
-        text = f"({quoted} = ANY (ARRAY[{labels}]))"
-        name = f"{column.name}_{made.name}"
-        yield from compare_check(both, "check of enum", name, text, made.ddl, {column.name: TEXT})
     else:
-        yield from _checks_of_domain(both, column, made)
-
-
-def _checks_of_domain(both: Compared, column: ColumnShape, made: UserType) -> Iterator[Missing]:
-    checks = made.checks if made.nullable else (("not_null", "(VALUE IS NOT NULL)"), *made.checks)
-    for name, text in checks:
-        yield from compare_check(
-            both, "check of domain", f"{column.name}_{name}", text, made.ddl, {"VALUE": made.base}, column.name
-        )
+        for one in checks_of_type(both, column):
+            yield from compare_check(both, one)
