@@ -36,7 +36,8 @@ def command() -> None:
 @json_option
 @click.argument("subscription", metavar="SUBSCRIPTION")
 def diff(target: str, ddl: bool, as_json: bool, subscription: str) -> None:
-    """List what the publisher of SUBSCRIPTION has and the target lacks.
+    """List what the publisher of SUBSCRIPTION has and the target lacks, and constraints that only
+    the target has.
 
     Objects of phase "before" are for empty tables, those of phase "after" are faster to build after
     the initial copy. Those of phase "manual" are left out, with the reason. Nothing is changed.

@@ -35,6 +35,8 @@ from subscriber.migration import check_publisher, check_tables, check_target
 from subscriber.migration.estimate_copy import estimate_copy
 from subscriber.migration.findings import Finding, finding_of_error, finding_of_notice
 from subscriber.migration.scan_values import scan_values
+from subscriber.migration.schema.compared import Compared
+from subscriber.migration.schema.surplus_constraints import surplus_constraints
 from subscriber.publication.coverage import uncovered
 from subscriber.publisher.blockers import transactions_in_progress
 from subscriber.publisher.catalog_tables import read_publisher_tables
@@ -44,10 +46,12 @@ from subscriber.publisher.publisher import Publisher, connect_publisher
 from subscriber.publisher.replica_identity import tables_without_identity
 from subscriber.publisher.server_facts import ServerFacts, read_server_facts
 from subscriber.publisher.table_facts import ReadingSpeed, TableFacts, read_table_facts, sample_reading
+from subscriber.publisher.table_objects import read_table_objects
 from subscriber.publisher.unreplicated_objects import unreplicated_objects
 from subscriber.schema.published_table import PublishedTable
 from subscriber.schema.publisher_tables import PublisherTable
 from subscriber.schema.server_features import OLDEST_VERSION
+from subscriber.schema.table_objects import TableObjects
 from subscriber.settings import Settings
 from subscriber.targets import Target, open_target
 from subscriber.targets.place import obstacle
@@ -58,6 +62,13 @@ _NO_IDENTITY: Final = "55000"
 """The SQLSTATE of a table without a replica identity, for which there is a finding already."""
 _LISTED_APART: Final = frozenset({"view", "materialized view", "trigger", "rule", "policy"})
 """Kinds that are listed for the whole database (:func:`check_tables.list_unreplicated`)."""
+_SURPLUS: Final = {
+    "surplus not null": "only the target's column is NOT NULL",
+    "surplus unique key": "only the target has this unique key",
+    "inexact unique key": "the target's unique key takes texts that differ at the publisher for equal ones",
+    "surplus check": "only the target has this CHECK constraint",
+}
+"""The message for each kind of :func:`surplus_constraints`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,6 +276,9 @@ def _target_tables(
     except SubscriberError as error:
         yield finding_of_error(error, "target", "map")
         return
+    objects = {
+        (one.shape.schema, one.shape.name): one for one in read_table_objects(publisher.connection, published.tables)
+    }
     missing = []
     for table in published.tables:
         try:
@@ -279,9 +293,33 @@ def _target_tables(
         warn_of_shapes(target, publisher, SubscribedTables([table], published.changing), options, warnings.append)
         for text in warnings:
             yield replace(finding_of_notice(text, "target", table.qualified_name), severity="FAIL")
+        if table.key in objects:
+            yield from _surplus(target, objects[table.key], options)
         if options.copy_data and not migration.exists:
             yield from _rows(target, table, migration)
     yield from _new_tables(target, publisher, published.tables, missing, migration)
+
+
+def _surplus(target: Target, objects: TableObjects, options: SubscriptionOptions) -> Iterator[Finding]:
+    """The constraints that only the target's table has."""
+    shape = objects.shape
+    with target.reporting(), target.engine.connect() as connection:
+        table = target.shapes.reflect(connection, *options.map.local(shape.schema, shape.name))
+        if table is None:
+            return
+        found = target.objects.find(connection, table)
+        both = Compared(
+            target=target, connection=connection, objects=objects, table=table, found=found, names=options.map
+        )
+        for one in surplus_constraints(both):
+            yield Finding(
+                severity="WARN",
+                area="target",
+                object=f"{options.map.qualified(shape.schema, shape.name)}.{one.name}",
+                message=_SURPLUS[one.kind],
+                reason="A row of the publisher that violates it stops the copy or the apply.",
+                remedy=" ".join(f"{statement};" for statement in one.by_hand) or None,
+            )
 
 
 def _rows(target: Target, table: PublishedTable, migration: Migration) -> Iterator[Finding]:

@@ -10,7 +10,9 @@ import psycopg
 import pytest
 from click.testing import CliRunner
 
+from subscriber.catalog.subscription_options import SubscriptionOptions
 from subscriber.cli import cli
+from subscriber.migration.check_migration import Migration, check_migration
 from subscriber.migration.schema.apply_schema import apply_schema
 from subscriber.migration.schema.schema_difference import schema_difference
 from subscriber.migration.schema.schema_object import Phase, SchemaDifference, SchemaObject
@@ -111,7 +113,8 @@ BY_HAND = {"sqlite": {"t.named", "t.mood_mood"}, "duckdb": {"t.twice"}}
 def test_what_is_built_is_the_same_and_what_is_changed_then_is_different(subscribed):
     session = subscribed(SCHEMA)
     build(session, "before", "after")
-    assert [one.name for one in listed(session).values() if one.phase != "manual" or "different" in one.kind] == []
+    found = listed(session).values()
+    assert [one.name for one in found if one.phase != "manual" or one.kind.startswith(("different", "surplus"))] == []
 
     session.publisher.execute(CHANGED)
     different = {name: one for name, one in listed(session).items() if "different" in one.kind}
@@ -308,3 +311,60 @@ def ready(runner: Runner) -> None:
 def equal(runner: Runner) -> None:
     verified = runner.call("verify", "s", timeout=120)
     assert verified.returncode == 0, verified.stdout + verified.stderr
+
+
+TYPES = {
+    "sqlite": ("TEXT", "TEXT"),
+    "duckdb": ("TEXT", "JSON"),
+    "mariadb": ("VARCHAR(20) COLLATE utf8mb4_nopad_bin", "JSON"),
+    "postgresql": ("varchar(20)", "jsonb"),
+}
+"""How each target declares a text and a document."""
+
+
+def test_constraints_that_only_the_target_has_are_listed_by_the_schema_step_and_by_check(subscribed):
+    """What the publisher accepts may violate them. Those of both are not listed."""
+    session = subscribed(
+        "CREATE TABLE t (id int PRIMARY KEY, n int, name varchar(20), doc jsonb, CONSTRAINT small CHECK (n < 100));"
+        "CREATE PUBLICATION p FOR TABLE t"
+    )
+    kind = kind_of(session)
+    text, document = TYPES[kind]
+    session.execute(
+        "DROP TABLE t",
+        f"CREATE TABLE t (id INTEGER PRIMARY KEY, n INTEGER NOT NULL, name {text}, doc {document},"
+        " CONSTRAINT small CHECK (n < 100), CONSTRAINT short CHECK (n < 9))",
+        "CREATE UNIQUE INDEX by_name ON t (name)",
+        "CREATE UNIQUE INDEX by_both ON t (id, name)",
+    )
+    found = {one.kind: one for one in difference(session).objects}
+    assert set(found) == {"surplus not null", "surplus unique key", "surplus check"}
+    assert {one.phase for one in found.values()} == {"manual"}
+    check = "CHECK ((n < 9))" if kind == "duckdb" else "short"
+    assert {one.name for one in found.values()} == {"public.t.n", "public.t.by_name", f"public.t.{check}"}
+
+    migration = Migration(session.publisher.conninfo, ("p",), SubscriptionOptions())
+    findings = [
+        one for one in check_migration(session.target, migration, session.settings) if "only the" in one.message
+    ]
+    assert {(one.severity, one.object) for one in findings} == {("WARN", one.name) for one in found.values()}
+
+    for one in findings:
+        if one.remedy:
+            run_statements(session, one.remedy.removesuffix(";"))
+    left = {one.kind for one in difference(session).objects}
+    assert left == {"surplus not null", *({"surplus check"} if kind in ("sqlite", "duckdb") else set())}
+
+
+def test_a_unique_key_of_texts_whose_collation_ignores_case_is_listed(request, publisher_database, tmp_path):
+    """'Ann' and 'ann' are two rows at the publisher."""
+    publisher_database.execute(
+        "CREATE TABLE t (id int PRIMARY KEY, name text UNIQUE); CREATE PUBLICATION p FOR TABLE t"
+    )
+    with opened("mariadb", request, tmp_path) as target:
+        session = Session(target, publisher_database, str(tmp_path / "journal"))
+        session.run(CREATE)
+        assert [one.kind for one in difference(session).objects] == []
+        session.execute("ALTER TABLE t MODIFY name VARCHAR(50) COLLATE utf8mb4_general_ci")
+        (one,) = difference(session).objects
+        assert (one.kind, one.ddl) == ("inexact unique key", "DROP INDEX `name` ON `t`")

@@ -109,5 +109,5 @@ def compare_check(both: Compared, one: PublisherCheck) -> Iterator[Missing]:
 
 
 def forms_of(both: Compared, change: NewCheck) -> set[str]:
-    """The forms in which the target may have the expression: as it is written, and as it is shown."""
+    """The forms in which the target may have the expression: as we write it, as the target does."""
     return {plain(change.expression), *([plain(both.shown(change))] if both.found.checks else ())}

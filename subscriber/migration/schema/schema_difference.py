@@ -1,4 +1,6 @@
-"""What the target of a subscription lacks of the publisher's schema."""
+"""What the target of a subscription lacks of the publisher's schema, and which constraints only the
+target has.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +16,7 @@ from subscriber.migration.schema.called_functions import Functions, calls_of, ca
 from subscriber.migration.schema.compare_table import compare_table
 from subscriber.migration.schema.compared import Compared, Missing
 from subscriber.migration.schema.schema_object import AFTER, KINDS, Phase, SchemaDifference, SchemaObject, sort_objects
+from subscriber.migration.schema.surplus_constraints import surplus_constraints
 from subscriber.publisher.functions import read_functions
 from subscriber.publisher.publisher import Publisher, connect_publisher
 from subscriber.publisher.schema_objects import schema_objects, view_depths
@@ -220,7 +223,8 @@ def _of_tables(
             shared_names=shared,
         )
         earlier: list[TableChange] = []
-        for missing in sorted(compare_table(both), key=lambda one: KINDS.index(one.kind)):
+        differing = [*compare_table(both), *surplus_constraints(both)]
+        for missing in sorted(differing, key=lambda one: KINDS.index(one.kind)):
             one = functions.waiting(_described(both, connection, missing, earlier), calls_of(objects, missing))
             if one.change is not None and not one.waits_for:
                 earlier.append(one.change)
