@@ -42,6 +42,8 @@ own subscriber.
 NAP_SECONDS: Final = 0.004
 STOP_SECONDS: Final = 0.2
 """How often a command that waits checks whether it is to stop."""
+_NO_SEARCH_PATH: Final = "-c search_path="
+"""As in PostgreSQL's walreceiver: names in values, such as those of regclass, have their schema."""
 _CONNECT_TIMEOUT_SECONDS: Final = "10"
 _END_OF_COPY: Final = -1
 _GULP_BYTES: Final = 1024 * 1024
@@ -133,7 +135,9 @@ class ReplicationConnection:
     def __init__(self, conninfo: str, application_name: str) -> None:
         self.conninfo = conninfo
         self.application_name = application_name
-        full = make_conninfo(session_conninfo(conninfo, application_name), replication="database")
+        session = session_conninfo(conninfo, application_name)
+        options = f"{conninfo_to_dict(session)['options']} {_NO_SEARCH_PATH}"
+        full = make_conninfo(session, replication="database", options=options)
         self._failure: PublisherError | None = None
         self._pg = pq.PGconn.connect(full.encode())
         if self._pg.status != pq.ConnStatus.OK:
