@@ -18,11 +18,10 @@ import time
 from typing import Final, NoReturn, Self
 
 from psycopg import pq
-from psycopg.conninfo import make_conninfo
 from psycopg.errors import OperationalError
 
 from subscriber.errors import PublisherError, PublisherUnavailable
-from subscriber.publisher.conninfo import session_conninfo
+from subscriber.publisher.conninfo import replication_conninfo
 from subscriber.publisher.server_errors import connection_refused, server_error
 
 NAP_SECONDS: Final = 0.004
@@ -46,9 +45,8 @@ class ReplicationConnection:
     def __init__(self, conninfo: str, application_name: str) -> None:
         self.conninfo = conninfo
         self.application_name = application_name
-        full = make_conninfo(session_conninfo(conninfo, application_name), replication="database")
         self._failure: PublisherError | None = None
-        self._pg = pq.PGconn.connect(full.encode())
+        self._pg = pq.PGconn.connect(replication_conninfo(conninfo, application_name).encode())
         if self._pg.status != pq.ConnStatus.OK:
             reason, role = _text(self._pg.error_message), _text(self._pg.user)
             self._pg.finish()

@@ -48,6 +48,18 @@ def session_conninfo(conninfo: str, application_name: str) -> str:
     )
 
 
+def replication_conninfo(conninfo: str, application_name: str) -> str:
+    """The connection string of a replication connection. Names in values, such as those of
+    regclass, get their schema, because the search_path is empty as in PostgreSQL's walreceiver.
+
+    Raises:
+        UsageError: see :func:`check_conninfo`.
+    """
+    session = session_conninfo(conninfo, application_name)
+    options = f"{conninfo_to_dict(session)['options']} -c search_path="
+    return make_conninfo(session, replication="database", options=options)
+
+
 def check_conninfo(conninfo: str) -> dict[str, Any]:
     """The parameters of a connection string, without connecting.
 

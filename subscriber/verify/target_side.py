@@ -106,6 +106,8 @@ def _copied(connection: sa.Connection, table: TargetTable, columns: Sequence[Com
         sql.Literal(CSV_DELIMITER),
         sql.Literal(CSV_QUOTE),
     )
+    # As in the publisher's session, names in values have their schema.
+    driver.execute("SELECT set_config('search_path', '', true)")
     with driver.cursor() as cursor, cursor.copy(query) as copy:
         rows: list[bytes] = []
         size = 0

@@ -87,6 +87,13 @@ def test_the_flushed_position_and_a_barrier_move_on(database):
 # Slot ---------------------------------------------------------------------------------------------
 
 
+def test_a_stream_writes_names_with_their_schema_whatever_the_search_path_is(database):
+    """As PostgreSQL's walreceiver, whose search_path is empty."""
+    database.execute(f"CREATE TABLE named (a int); ALTER DATABASE {database.name} SET search_path = public")
+    with ReplicationConnection(database.conninfo, "sub") as stream:
+        assert stream.execute("SELECT 'public.named'::regclass AS name") == [{"name": "public.named"}]
+
+
 def test_a_slot_that_is_ready_says_where_it_stands(database):
     name = made_slot(database)
     with asking(database.conninfo) as publisher:

@@ -263,6 +263,20 @@ def test_a_value_that_the_target_cannot_hold_counts_as_null_if_the_subscription_
     assert session.rows("SELECT n FROM held WHERE k = 2") == [(None,)]
 
 
+@pytest.mark.parametrize("session", ["postgresql"], indirect=True)
+def test_the_form_in_which_the_target_writes_values_is_no_difference(session):
+    session.publisher.execute(
+        "CREATE TABLE formed (id int PRIMARY KEY, y bytea, c regclass, s text); CREATE PUBLICATION f FOR TABLE formed;"
+        "INSERT INTO formed VALUES (1, '\\x00ff', 'formed', 'a')"
+    )
+    subscribe(session, "f")
+    with session.target.begin() as connection:
+        connection.exec_driver_sql(f"ALTER DATABASE {session.target.url.database} SET bytea_output = 'escape'")
+    session.target.engine.dispose()
+    assert verify(session, repair=True).is_equal
+    assert verify(session).is_equal
+
+
 @pytest.mark.parametrize("session", ["sqlite"], indirect=True)
 def test_publications_that_the_subscriber_evaluates_decide_about_rows_and_columns(session):
     """B17: the filters of two publications are combined with OR."""

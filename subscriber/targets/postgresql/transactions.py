@@ -30,7 +30,7 @@ database.
 """
 _SESSION: Final = (
     "SET datestyle = 'ISO'; SET intervalstyle = 'postgres'; SET timezone = 'UTC'; SET client_encoding = 'UTF8';"
-    " SET extra_float_digits = 1;"
+    " SET extra_float_digits = 1; SET bytea_output = 'hex';"
     # These settings are for interactive sessions. PostgreSQL's apply worker ignores them too.
     " SET default_transaction_read_only = off;"
     " SELECT set_config(name, '0', false) FROM pg_settings WHERE setting <> '0' AND source <> 'client' AND name IN"

@@ -8,7 +8,7 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict
 
 from subscriber.errors import UsageError
-from subscriber.publisher.conninfo import check_conninfo, session_conninfo
+from subscriber.publisher.conninfo import check_conninfo, replication_conninfo, session_conninfo
 
 
 def parameters(conninfo: str) -> dict[str, Any]:
@@ -101,3 +101,10 @@ def test_the_kind_of_connection_is_not_the_user_s_to_say():
     ordinary statements.
     """
     assert "replication" not in parameters("dbname=d replication=database")
+
+
+def test_a_replication_connection_has_no_search_path():
+    given = conninfo_to_dict(replication_conninfo("dbname=d options='-c search_path=mine'", "sub"))
+    assert given["replication"] == "database"
+    assert given["options"].startswith("-c search_path=mine -c datestyle=ISO")
+    assert given["options"].endswith("-c search_path=")
