@@ -201,6 +201,40 @@ def test_the_columns_of_an_existing_table_decide_and_replaced_values_are_a_warni
         )
 
 
+LIMITED = {
+    "b": ("bytea", "decode(repeat('ff', 5000000), 'hex')", "MEDIUMBLOB", "TINYBLOB"),
+    "j": ("jsonb", "to_jsonb(repeat('x', 300))", "LONGTEXT", "TINYTEXT"),
+    "m": ("text", "repeat('x', 16777216)", "LONGTEXT", "MEDIUMTEXT"),
+    "n": ("name", "repeat('x', 60)::name", "VARCHAR(63)", "VARCHAR(10)"),
+    "a": ("int[]", "ARRAY[1, 2, 3]", "VARCHAR(100)", "VARCHAR(5)"),
+    "i": ("interval", "interval '1 year 2 days 03:04:05.678'", "VARCHAR(100)", "VARCHAR(8)"),
+    "t": ("time", "time '12:34:56.789'", "VARCHAR(15)", "VARCHAR(8)"),
+    "u": ("uuid", "gen_random_uuid()", "CHAR(36)", "VARCHAR(32)"),
+    "v": ("bit varying", "repeat('1', 300)::bit varying", "TEXT", "TINYTEXT"),
+    "e": ("mood", "'delighted'::mood", "VARCHAR(20)", "VARCHAR(5)"),
+}
+"""For each column: the publisher's type, a value, and a column of MariaDB that holds it and one that
+does not.
+"""
+
+
+@pytest.mark.parametrize(("place", "expected"), [(2, set()), (3, {f"public.long.{name}" for name in LIMITED})])
+def test_values_of_any_type_that_are_too_long_are_found(place, expected, request, publisher_database, tmp_path):
+    columns = ", ".join(f"{name} {declared}" for name, (declared, *_) in LIMITED.items())
+    publisher_database.execute(
+        f"CREATE TYPE mood AS ENUM ('delighted'); CREATE TABLE long (k int PRIMARY KEY, {columns});"
+        f"INSERT INTO long VALUES (1, {', '.join(value for _, value, *_ in LIMITED.values())});"
+        "CREATE PUBLICATION p FOR TABLE long"
+    )
+    with opened("mariadb", request, tmp_path) as target:
+        with target.begin() as connection:
+            columns = ", ".join(f"{name} {declared[place]}" for name, declared in LIMITED.items())
+            connection.exec_driver_sql(
+                f"CREATE TABLE `long` (k int PRIMARY KEY, {columns}) CHARACTER SET utf8mb4 COLLATE utf8mb4_nopad_bin"
+            )
+        assert set(scanned(publisher_database, target)) - {"values"} == expected
+
+
 def test_create_subscription_warns_of_what_it_does_not_see_itself(database, tmp_path):
     role = f"{database.name}_poor"
     for statement in (
