@@ -30,7 +30,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from subscriber.apply.relations.local_relations import LocalRelation, RelationMap
-from subscriber.apply.writing.unrepresentable import replaced_columns
+from subscriber.apply.writing.unrepresentable import key_columns, refusal, replaced_columns
 from subscriber.catalog.subscription_options import SubscriptionOptions
 from subscriber.commands.check_publications import SubscribedTables
 from subscriber.errors import SubscriberError
@@ -41,8 +41,11 @@ from subscriber.publisher.announced import announced_relations
 from subscriber.publisher.copy_plan import quoted
 from subscriber.publisher.publisher import Publisher
 from subscriber.publisher.read_values import read_values
+from subscriber.publisher.shapes import read_published_shape
 from subscriber.schema.published_table import PublishedTable
+from subscriber.schema.relation_names import written_identifier
 from subscriber.targets import Target, TargetColumn, TargetTable
+from subscriber.targets.ddl import new_columns
 from subscriber.types import BUILT_IN_TYPES, declared_type, decode_column
 
 _LONGEST: Final = 2**24
@@ -125,7 +128,7 @@ def scan_values(
     for relation in announced_relations(publisher.connection, published.tables):
         table = tables[relation.namespace, relation.name]
         try:
-            local = _local(target, relation, options)
+            local = _local(target, publisher, table, relation, options)
             if local is None:
                 continue
             scanned = [one for one in _columns(target, local) if one is not None]
@@ -151,26 +154,25 @@ def scan_values(
         )
 
 
-def _local(target: Target, relation: Relation, options: SubscriptionOptions) -> LocalRelation | None:
+def _local(
+    target: Target,
+    publisher: Publisher,
+    published: PublishedTable,
+    relation: Relation,
+    options: SubscriptionOptions,
+) -> LocalRelation | None:
     """The target's table; None if there is none, and none is to be created."""
     place = options.map.local(relation.namespace, relation.name)
     with target.reporting(), target.engine.connect() as connection:
         if target.shapes.reflect(connection, *place) is not None:
             adds = options.schema_changes == "add_columns"
             return RelationMap(target, connection, options.map, add_columns=adds).compare(relation)
-    if not options.create_tables:
+    shape = read_published_shape(publisher.connection, published) if options.create_tables else None
+    if shape is None:
         return None
-    columns = tuple(_declared(target, column) for column in relation.columns)
-    key = tuple(column.name for column in relation.columns if column.is_identity) or None
-    table = TargetTable(*target.ddl.place(*place), columns, None if relation.replica_identity == "f" else key)
+    table = TargetTable(*target.ddl.place(*place), new_columns(target, shape), shape.key or None)
+    columns = tuple(column for announced in relation.columns if (column := table.column(announced.name)) is not None)
     return LocalRelation(relation, table, columns, options.map.qualified(relation.namespace, relation.name))
-
-
-def _declared(target: Target, column: RelationColumn) -> TargetColumn:
-    known = column.type_oid in BUILT_IN_TYPES
-    named = declared_type(column.type_oid, column.type_modifier) if known else "text"
-    declared = target.ddl.column_type(column.type_oid if known else 25, named, key=column.is_identity)
-    return TargetColumn(column.name, declared, target.ddl.storage(declared), nullable=not column.is_identity)
 
 
 def _columns(target: Target, local: LocalRelation) -> Iterator[_Scanned | None]:
@@ -239,7 +241,6 @@ def _finding(table: PublishedTable, local: LocalRelation, one: _Scanned, count: 
     reason = (
         f'Column "{one.column.name}" of table "{local.qualified_name}" is {one.column.declared_type} in the target.'
     )
-    key = {*(local.table.key or ()), *(column.name for column in local.remote.columns if column.is_identity)}
     if is_replaced:
         return Finding(
             severity="WARN",
@@ -248,8 +249,9 @@ def _finding(table: PublishedTable, local: LocalRelation, one: _Scanned, count: 
             message=f"{rows} that the target cannot hold",
             reason=f"{reason} NULL will take their place.",
         )
-    may_be_null = one.column.nullable and (one.name not in key or local.remote.replica_identity == "f")
-    option = f"WITH (unrepresentable_values = '{table.schema}.{table.name}.{one.name} = null')"
+    may_be_null = refusal(key_columns(local), one.column) is None
+    written = ".".join(written_identifier(part) for part in (table.schema, table.name, one.name)).replace("'", "''")
+    option = f"WITH (unrepresentable_values = '{written} = null')"
     declare = "Declare the target's column with a type that holds them, or change the rows"
     return Finding(
         severity="FAIL",

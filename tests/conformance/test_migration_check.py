@@ -201,6 +201,49 @@ def test_the_columns_of_an_existing_table_decide_and_replaced_values_are_a_warni
         )
 
 
+def test_a_table_that_is_to_be_created_is_judged_by_its_own_keys_and_not_null(request, publisher_database, tmp_path):
+    """A column of REPLICA IDENTITY FULL is no key, and a column may be NOT NULL without being one."""
+    publisher_database.execute(
+        """CREATE TABLE "T's" (k int PRIMARY KEY, needed float8 NOT NULL, "Free" float8, v text);
+        ALTER TABLE "T's" REPLICA IDENTITY FULL;
+        INSERT INTO "T's" VALUES (1, 'NaN', 'NaN', repeat('x', 5000)); CREATE PUBLICATION p FOR ALL TABLES"""
+    )
+    with opened("mariadb", request, tmp_path) as target:
+        found = check_migration(
+            target, Migration(publisher_database.conninfo, ("p",), CREATED), Settings("j"), scan=True
+        )
+        remedies = {one.object: str(one.remedy) for one in found if "target cannot hold" in one.message}
+        assert set(remedies) == {"public.T's.needed", "public.T's.Free"}
+        assert "unrepresentable_values" not in remedies["public.T's.needed"]
+        assert """WITH (unrepresentable_values = 'public."T''s"."Free" = null')""" in remedies["public.T's.Free"]
+        everywhere = SubscriptionOptions(create_tables=True, unrepresentable_values=parse_value_rules("null"))
+        assert {name: severity for name, (severity, _) in scanned(publisher_database, target, everywhere).items()} == {
+            "public.T's.needed": "FAIL",
+            "public.T's.Free": "WARN",
+        }
+
+
+def test_a_table_that_cannot_be_read_does_not_end_the_scan(publisher_database, tmp_path):
+    role = f"{publisher_database.name}_poor"
+    publisher_database.execute(
+        f"CREATE TABLE a (k name PRIMARY KEY); CREATE TABLE b (k name PRIMARY KEY); CREATE PUBLICATION p FOR TABLE a, b;"
+        f"CREATE ROLE {role} LOGIN REPLICATION; GRANT SELECT ON b TO {role}"
+    )
+    url = f"sqlite:///{tmp_path / 'old.db'}"
+    try:
+        with open_target(url) as target:
+            with target.begin() as connection:
+                for name in ("a", "b"):
+                    connection.exec_driver_sql(f"CREATE TABLE {name} (k CHARACTER VARYING(3) PRIMARY KEY)")
+            migration = Migration(make_conninfo(publisher_database.conninfo, user=role), ("p",), SubscriptionOptions())
+            found = list(check_migration(target, migration, Settings("journal"), scan=True))
+    finally:
+        publisher_database.execute(f"DROP OWNED BY {role}; DROP ROLE {role}")
+    said = {(one.object, one.message) for one in found if one.severity == "FAIL"}
+    assert ("public.a", "permission denied for table a") in said
+    assert found[-1].object == "size", "the checks after the scan were made, too"
+
+
 LIMITED = {
     "b": ("bytea", "decode(repeat('ff', 5000000), 'hex')", "MEDIUMBLOB", "TINYBLOB"),
     "j": ("jsonb", "to_jsonb(repeat('x', 300))", "LONGTEXT", "TINYTEXT"),
