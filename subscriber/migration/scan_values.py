@@ -196,7 +196,9 @@ def _columns(target: Target, local: LocalRelation) -> Iterator[_Scanned | None]:
 
 @lru_cache(maxsize=4)  # each may have many megabytes
 def _probes(type_oid: int, *, as_text: bool) -> pa.Array:
-    """The extreme values of a type; of a user-defined type, a text that is no number and no date."""
+    """The extreme values of a type; of a user-defined type, a text that is no number and no
+    date.
+    """
     texts = [*_PROBES.get(type_oid, () if type_oid in BUILT_IN_TYPES else ("x",))]
     if type_oid not in _PROBES or type_oid in _UNBOUNDED:
         texts.append("\\x" + "78" * _LONGEST if type_oid == _BYTEA else "x" * _LONGEST)
