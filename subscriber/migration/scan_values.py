@@ -6,7 +6,8 @@ before the copy finds them.
     columns of the target ──probes──▶ columns that cannot hold every value ──▶ COPY of these columns ──▶ mask ──▶ a number
 
 Whether a column may be concerned is found out with *probes*, a few extreme values of its type: a
-column that can hold them all is not read. The values of the others are read with one COPY a table,
+column that can hold them all is not read. Every type whose texts have no greatest length has a
+probe that is longer than all limits of columns. The values of the others are read with one COPY a table,
 and judged by the mask that the stream and the copy use too
 (:meth:`~subscriber.targets.roles.values.Values.unrepresentable_values`), so the numbers are exact.
 Where the target can hold all finite numbers or all usual dates, the publisher sends only the other
@@ -21,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -28,7 +30,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from subscriber.apply.relations.local_relations import LocalRelation, RelationMap
-from subscriber.apply.writing.unrepresentable import replaced_columns
+from subscriber.apply.writing.unrepresentable import key_columns, refusal, replaced_columns
 from subscriber.catalog.subscription_options import SubscriptionOptions
 from subscriber.commands.check_publications import SubscribedTables
 from subscriber.errors import SubscriberError
@@ -39,20 +41,28 @@ from subscriber.publisher.announced import announced_relations
 from subscriber.publisher.copy_plan import quoted
 from subscriber.publisher.publisher import Publisher
 from subscriber.publisher.read_values import read_values
+from subscriber.publisher.shapes import read_published_shape
 from subscriber.schema.published_table import PublishedTable
+from subscriber.schema.relation_names import written_identifier
 from subscriber.targets import Target, TargetColumn, TargetTable
+from subscriber.targets.ddl import new_columns
 from subscriber.types import BUILT_IN_TYPES, declared_type, decode_column
 
-_LONG: Final = "x" * 70_000
+_LONGEST: Final = 2**24
+"""More characters or bytes than any column can have that has a limit: MEDIUMTEXT has one less."""
 _FLOATS: Final = ("NaN", "Infinity", "-Infinity")
 _PROBES: Final[Mapping[int, Sequence[str]]] = {
     21: ("-32768", "32767"),
     23: ("-2147483648", "2147483647"),
     20: ("-9223372036854775808", "9223372036854775807"),
     26: ("4294967295",),
-    25: (_LONG,),
-    1043: (_LONG,),
-    1042: (_LONG,),
+    16: ("t", "f"),
+    28: ("4294967295",),
+    29: ("4294967295",),
+    2950: ("ffffffff-ffff-ffff-ffff-ffffffffffff",),
+    1083: ("23:59:59.999999", "24:00:00"),
+    1266: ("23:59:59.999999-15:59:59", "24:00:00-15:59:59"),
+    1186: ("-178000000 years -11 mons -2147483647 days -2562047788:00:54.775807", "infinity"),
     114: ('"\\u0000"',),
     1082: ("infinity", "-infinity", "4714-11-24 BC", "5874897-12-31"),
     1114: ("infinity", "-infinity", "4714-11-24 00:00:00 BC", "294276-12-31 23:59:59.999999"),
@@ -62,6 +72,9 @@ _PROBES: Final[Mapping[int, Sequence[str]]] = {
     1700: (*_FLOATS, "9" * 200, "0." + "0" * 200 + "1"),
 }
 """The extreme values of types that a target may not hold."""
+_BYTEA: Final = 17
+_UNBOUNDED: Final = frozenset({114})
+"""Types with extreme values whose texts have no greatest length nevertheless."""
 _USUAL: Final[Mapping[int, Sequence[str]]] = {
     1082: ("0001-01-01", "2000-02-29", "9999-12-31"),
     1114: ("0001-01-01 00:00:00", "2000-02-29 12:00:00.000001", "9999-12-31 23:59:59.999999"),
@@ -115,7 +128,7 @@ def scan_values(
     for relation in announced_relations(publisher.connection, published.tables):
         table = tables[relation.namespace, relation.name]
         try:
-            local = _local(target, relation, options)
+            local = _local(target, publisher, table, relation, options)
             if local is None:
                 continue
             scanned = [one for one in _columns(target, local) if one is not None]
@@ -135,42 +148,45 @@ def scan_values(
             area="tables",
             object="values",
             message="no value was found that the target cannot hold",
-            reason=f"{columns:,} {'column' if columns == 1 else 'columns'} that cannot hold every value of the type were read.",
+            reason="1 column that may not hold every value of its type was read."
+            if columns == 1
+            else f"{columns:,} columns that may not hold every value of their types were read.",
         )
 
 
-def _local(target: Target, relation: Relation, options: SubscriptionOptions) -> LocalRelation | None:
+def _local(
+    target: Target,
+    publisher: Publisher,
+    published: PublishedTable,
+    relation: Relation,
+    options: SubscriptionOptions,
+) -> LocalRelation | None:
     """The target's table; None if there is none, and none is to be created."""
     place = options.map.local(relation.namespace, relation.name)
     with target.reporting(), target.engine.connect() as connection:
         if target.shapes.reflect(connection, *place) is not None:
             adds = options.schema_changes == "add_columns"
             return RelationMap(target, connection, options.map, add_columns=adds).compare(relation)
-    if not options.create_tables:
+    shape = read_published_shape(publisher.connection, published) if options.create_tables else None
+    if shape is None:
         return None
-    columns = tuple(_declared(target, column) for column in relation.columns)
-    key = tuple(column.name for column in relation.columns if column.is_identity) or None
-    table = TargetTable(*target.ddl.place(*place), columns, None if relation.replica_identity == "f" else key)
+    table = TargetTable(*target.ddl.place(*place), new_columns(target, shape), shape.key or None)
+    columns = tuple(column for announced in relation.columns if (column := table.column(announced.name)) is not None)
     return LocalRelation(relation, table, columns, options.map.qualified(relation.namespace, relation.name))
 
 
-def _declared(target: Target, column: RelationColumn) -> TargetColumn:
-    known = column.type_oid in BUILT_IN_TYPES
-    named = declared_type(column.type_oid, column.type_modifier) if known else "text"
-    declared = target.ddl.column_type(column.type_oid if known else 25, named, key=column.is_identity)
-    return TargetColumn(column.name, declared, target.ddl.storage(declared), nullable=not column.is_identity)
-
-
 def _columns(target: Target, local: LocalRelation) -> Iterator[_Scanned | None]:
+    as_text = target.capabilities.postgresql_text
     for announced, column in zip(local.remote.columns, local.columns, strict=True):
         type_oid = announced.type_oid
-        probes = _PROBES.get(type_oid, ("x",) if type_oid not in BUILT_IN_TYPES else ())
-        if not probes or not _refuses(target, type_oid, column, probes):
+        if not _refuses(target, type_oid, column, _probes(type_oid, as_text=as_text)):
             yield None
             continue
         usual = _USUAL.get(type_oid)
         condition = "{0} IS NOT NULL"
-        if usual is not None and not _refuses(target, type_oid, column, usual):
+        if usual is not None and not _refuses(
+            target, type_oid, column, _decoded_texts(type_oid, usual, as_text=as_text)
+        ):
             condition = _UNUSUAL[type_oid]
         elif type_oid == 1700 and column.declared_type.lower() == _sized(announced):
             # The publisher's column has the same digits, so only NaN can be in the way.
@@ -178,20 +194,32 @@ def _columns(target: Target, local: LocalRelation) -> Iterator[_Scanned | None]:
         yield _Scanned(announced.name, type_oid, column, condition.format(quoted(announced.name)))
 
 
+@lru_cache(maxsize=4)  # each may have many megabytes
+def _probes(type_oid: int, *, as_text: bool) -> pa.Array:
+    """The extreme values of a type; of a user-defined type, a text that is no number and no
+    date.
+    """
+    texts = [*_PROBES.get(type_oid, () if type_oid in BUILT_IN_TYPES else ("x",))]
+    if type_oid not in _PROBES or type_oid in _UNBOUNDED:
+        texts.append("\\x" + "78" * _LONGEST if type_oid == _BYTEA else "x" * _LONGEST)
+    return _decoded_texts(type_oid, texts, as_text=as_text)
+
+
 def _sized(column: RelationColumn) -> str:
     """The declaration of a numeric column with the same precision and scale in other databases."""
     return declared_type(column.type_oid, column.type_modifier).replace("numeric", "decimal")
 
 
-def _refuses(target: Target, type_oid: int, column: TargetColumn, texts: Sequence[str]) -> bool:
-    raw = pa.array([text.encode() for text in texts], pa.binary())
-    return bool(pc.any(target.values.unrepresentable_values(type_oid, column, _decoded(target, type_oid, raw))).as_py())
+def _refuses(target: Target, type_oid: int, column: TargetColumn, values: pa.Array) -> bool:
+    return bool(pc.any(target.values.unrepresentable_values(type_oid, column, values)).as_py())
 
 
-def _decoded(target: Target, type_oid: int, raw: pa.Array) -> pa.Array:
-    if target.capabilities.postgresql_text:
-        return raw.cast(pa.string())
-    return decode_column(type_oid, raw, binary=False, column=1)
+def _decoded_texts(type_oid: int, texts: Sequence[str], *, as_text: bool) -> pa.Array:
+    return _decoded(type_oid, pa.array([text.encode() for text in texts], pa.binary()), as_text=as_text)
+
+
+def _decoded(type_oid: int, raw: pa.Array, *, as_text: bool) -> pa.Array:
+    return raw.cast(pa.string()) if as_text else decode_column(type_oid, raw, binary=False, column=1)
 
 
 def _count(target: Target, publisher: Publisher, table: PublishedTable, scanned: Sequence[_Scanned]) -> dict[str, int]:
@@ -200,9 +228,11 @@ def _count(target: Target, publisher: Publisher, table: PublishedTable, scanned:
     if not scanned:
         return counts
     names, conditions = [one.name for one in scanned], [one.condition for one in scanned]
+    as_text = target.capabilities.postgresql_text
     for lines in read_values(publisher.connection, table, names, conditions):
         for one, raw in zip(scanned, copy_text_columns(lines, range(len(scanned))), strict=True):
-            mask = target.values.unrepresentable_values(one.type_oid, one.column, _decoded(target, one.type_oid, raw))
+            values = _decoded(one.type_oid, raw, as_text=as_text)
+            mask = target.values.unrepresentable_values(one.type_oid, one.column, values)
             counts[one.name] += int(np.count_nonzero(mask.to_numpy(zero_copy_only=False)))
     return counts
 
@@ -213,7 +243,6 @@ def _finding(table: PublishedTable, local: LocalRelation, one: _Scanned, count: 
     reason = (
         f'Column "{one.column.name}" of table "{local.qualified_name}" is {one.column.declared_type} in the target.'
     )
-    key = {*(local.table.key or ()), *(column.name for column in local.remote.columns if column.is_identity)}
     if is_replaced:
         return Finding(
             severity="WARN",
@@ -222,8 +251,9 @@ def _finding(table: PublishedTable, local: LocalRelation, one: _Scanned, count: 
             message=f"{rows} that the target cannot hold",
             reason=f"{reason} NULL will take their place.",
         )
-    may_be_null = one.column.nullable and (one.name not in key or local.remote.replica_identity == "f")
-    option = f"WITH (unrepresentable_values = '{table.schema}.{table.name}.{one.name} = null')"
+    may_be_null = refusal(key_columns(local), one.column) is None
+    written = ".".join(written_identifier(part) for part in (table.schema, table.name, one.name)).replace("'", "''")
+    option = f"WITH (unrepresentable_values = '{written} = null')"
     declare = "Declare the target's column with a type that holds them, or change the rows"
     return Finding(
         severity="FAIL",

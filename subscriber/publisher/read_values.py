@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+import psycopg
+
+from subscriber.publisher.connection import error_of
 from subscriber.publisher.copy_plan import quoted
 from subscriber.publisher.sql_connection import Connection
 from subscriber.schema.published_table import PublishedTable
@@ -23,7 +26,8 @@ def read_values(
         conditions: SQL conditions; a row is read if one of them is true.
 
     Raises:
-        psycopg.Error: the table cannot be read.
+        PublisherError: the server refused to read the table.
+        psycopg.Error: the connection was lost.
     """
     only = "" if table.kind == "partitioned table" else "ONLY "
     source = f"{only}{quoted(table.schema, table.name)} AS {quoted(table.name)}"
@@ -32,11 +36,16 @@ def read_values(
         where = f"({' OR '.join(table.filters)}) AND {where}"
     query = f"COPY (SELECT {', '.join(map(quoted, columns))} FROM {source} WHERE {where}) TO STDOUT"
     waiting = bytearray()
-    with connection.cursor() as cursor, cursor.copy(query.encode()) as copy:
-        for data in copy:
-            waiting += data
-            if len(waiting) >= _BLOCK_BYTES and waiting.endswith(b"\n"):
-                yield bytes(waiting)
-                waiting.clear()
+    try:
+        with connection.cursor() as cursor, cursor.copy(query.encode()) as copy:
+            for data in copy:
+                waiting += data
+                if len(waiting) >= _BLOCK_BYTES and waiting.endswith(b"\n"):
+                    yield bytes(waiting)
+                    waiting.clear()
+    except psycopg.Error as error:
+        if connection.broken or error.sqlstate is None:
+            raise
+        raise error_of(error) from error
     if waiting:
         yield bytes(waiting)

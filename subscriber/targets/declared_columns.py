@@ -19,7 +19,7 @@ from subscriber.errors import UnsupportedValue
 from subscriber.targets.target_table import TargetColumn
 
 _NOT_FINITE: Final = "^(?:NaN|-?Infinity)$"
-_NO_WHOLE_DIGITS: Final = r"^-?0*|\..*$|^NaN$"
+_NO_WHOLE_DIGITS: Final = r"^NaN$|^-?0*|\..*$"
 _LARGEST_DECIMAL: Final = 38
 """The largest precision of Arrow's decimal128. Arrow does not notice that a number is too large
 for 128 bits, neither when it reads the digits nor when it appends zeros for the scale.

@@ -201,6 +201,83 @@ def test_the_columns_of_an_existing_table_decide_and_replaced_values_are_a_warni
         )
 
 
+def test_a_table_that_is_to_be_created_is_judged_by_its_own_keys_and_not_null(request, publisher_database, tmp_path):
+    """A column of REPLICA IDENTITY FULL is no key, and a column may be NOT NULL without being one."""
+    publisher_database.execute(
+        """CREATE TABLE "T's" (k int PRIMARY KEY, needed float8 NOT NULL, "Free" float8, v text);
+        ALTER TABLE "T's" REPLICA IDENTITY FULL;
+        INSERT INTO "T's" VALUES (1, 'NaN', 'NaN', repeat('x', 5000)); CREATE PUBLICATION p FOR ALL TABLES"""
+    )
+    with opened("mariadb", request, tmp_path) as target:
+        found = check_migration(
+            target, Migration(publisher_database.conninfo, ("p",), CREATED), Settings("j"), scan=True
+        )
+        remedies = {one.object: str(one.remedy) for one in found if "target cannot hold" in one.message}
+        assert set(remedies) == {"public.T's.needed", "public.T's.Free"}
+        assert "unrepresentable_values" not in remedies["public.T's.needed"]
+        assert """WITH (unrepresentable_values = 'public."T''s"."Free" = null')""" in remedies["public.T's.Free"]
+        everywhere = SubscriptionOptions(create_tables=True, unrepresentable_values=parse_value_rules("null"))
+        assert {name: severity for name, (severity, _) in scanned(publisher_database, target, everywhere).items()} == {
+            "public.T's.needed": "FAIL",
+            "public.T's.Free": "WARN",
+        }
+
+
+def test_a_table_that_cannot_be_read_does_not_end_the_scan(publisher_database, tmp_path):
+    role = f"{publisher_database.name}_poor"
+    publisher_database.execute(
+        f"CREATE TABLE a (k name PRIMARY KEY); CREATE TABLE b (k name PRIMARY KEY); CREATE PUBLICATION p FOR TABLE a, b;"
+        f"CREATE ROLE {role} LOGIN REPLICATION; GRANT SELECT ON b TO {role}"
+    )
+    url = f"sqlite:///{tmp_path / 'old.db'}"
+    try:
+        with open_target(url) as target:
+            with target.begin() as connection:
+                for name in ("a", "b"):
+                    connection.exec_driver_sql(f"CREATE TABLE {name} (k CHARACTER VARYING(3) PRIMARY KEY)")
+            migration = Migration(make_conninfo(publisher_database.conninfo, user=role), ("p",), SubscriptionOptions())
+            found = list(check_migration(target, migration, Settings("journal"), scan=True))
+    finally:
+        publisher_database.execute(f"DROP OWNED BY {role}; DROP ROLE {role}")
+    said = {(one.object, one.message) for one in found if one.severity == "FAIL"}
+    assert ("public.a", "permission denied for table a") in said
+    assert found[-1].object == "size", "the checks after the scan were made, too"
+
+
+LIMITED = {
+    "b": ("bytea", "decode(repeat('ff', 5000000), 'hex')", "MEDIUMBLOB", "TINYBLOB"),
+    "j": ("jsonb", "to_jsonb(repeat('x', 300))", "LONGTEXT", "TINYTEXT"),
+    "m": ("text", "repeat('x', 16777216)", "LONGTEXT", "MEDIUMTEXT"),
+    "n": ("name", "repeat('x', 60)::name", "VARCHAR(63)", "VARCHAR(10)"),
+    "a": ("int[]", "ARRAY[1, 2, 3]", "VARCHAR(100)", "VARCHAR(5)"),
+    "i": ("interval", "interval '1 year 2 days 03:04:05.678'", "VARCHAR(100)", "VARCHAR(8)"),
+    "t": ("time", "time '12:34:56.789'", "VARCHAR(15)", "VARCHAR(8)"),
+    "u": ("uuid", "gen_random_uuid()", "CHAR(36)", "VARCHAR(32)"),
+    "v": ("bit varying", "repeat('1', 300)::bit varying", "TEXT", "TINYTEXT"),
+    "e": ("mood", "'delighted'::mood", "VARCHAR(20)", "VARCHAR(5)"),
+}
+"""For each column: the publisher's type, a value, and a column of MariaDB that holds it and one that
+does not.
+"""
+
+
+@pytest.mark.parametrize(("place", "expected"), [(2, set()), (3, {f"public.long.{name}" for name in LIMITED})])
+def test_values_of_any_type_that_are_too_long_are_found(place, expected, request, publisher_database, tmp_path):
+    columns = ", ".join(f"{name} {declared}" for name, (declared, *_) in LIMITED.items())
+    publisher_database.execute(
+        f"CREATE TYPE mood AS ENUM ('delighted'); CREATE TABLE long (k int PRIMARY KEY, {columns});"
+        f"INSERT INTO long VALUES (1, {', '.join(value for _, value, *_ in LIMITED.values())});"
+        "CREATE PUBLICATION p FOR TABLE long"
+    )
+    with opened("mariadb", request, tmp_path) as target:
+        with target.begin() as connection:
+            columns = ", ".join(f"{name} {declared[place]}" for name, declared in LIMITED.items())
+            connection.exec_driver_sql(
+                f"CREATE TABLE `long` (k int PRIMARY KEY, {columns}) CHARACTER SET utf8mb4 COLLATE utf8mb4_nopad_bin"
+            )
+        assert set(scanned(publisher_database, target)) - {"values"} == expected
+
+
 def test_create_subscription_warns_of_what_it_does_not_see_itself(database, tmp_path):
     role = f"{database.name}_poor"
     for statement in (

@@ -68,7 +68,7 @@ def replaced_columns(rules: ValueRules, local: LocalRelation) -> dict[str, tuple
     """
     table = (local.remote.namespace, local.remote.name)
     named = {column for place, column in rules.named() if place == table}
-    key = {*(local.table.key or ()), *_identity(local.remote)}
+    key = key_columns(local)
     found = {}
     for announced, column in zip(local.remote.columns, local.columns, strict=True):
         if not rules.replaces(table, column.name):
@@ -100,13 +100,14 @@ def refused_column(relation: str, column: str, reason: str) -> TargetRelationErr
     )
 
 
-def _identity(relation: Relation) -> set[str]:
-    """The columns of the replica identity; with REPLICA IDENTITY FULL every column is sent, and
-    none of them identifies a row alone.
+def key_columns(local: LocalRelation) -> set[str]:
+    """The columns by which rows of a table are found, for :func:`refusal`.
+
+    With REPLICA IDENTITY FULL every column is sent, and none of them identifies a row alone.
     """
-    if relation.replica_identity == _FULL:
-        return set()
-    return {column.name for column in relation.columns if column.is_identity}
+    relation = local.remote
+    identity = () if relation.replica_identity == _FULL else relation.columns
+    return {*(local.table.key or ()), *(column.name for column in identity if column.is_identity)}
 
 
 @dataclass(frozen=True, slots=True)

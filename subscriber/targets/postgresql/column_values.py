@@ -111,7 +111,7 @@ def _overflow(column: TargetColumn, texts: pa.Array) -> pa.Array:
     precision, scale = declared_precision(column.declared_type)
     if precision is None:
         return none_of(texts)
-    whole = pc.utf8_length(pc.replace_substring_regex(texts, r"^-?0*|\..*$|^NaN$|e.*$", ""))
+    whole = pc.utf8_length(pc.replace_substring_regex(texts, r"^NaN$|^-?0*|\..*$|e.*$", ""))
     excess = pc.or_(pc.match_substring_regex(texts, "(?i)inf"), pc.greater(whole, max(precision - scale, 0)))
     return pc.fill_null(excess, False)
 

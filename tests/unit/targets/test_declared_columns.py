@@ -122,6 +122,7 @@ def test_a_number_is_accepted_if_its_digits_fit(whole, scale, digits, places, ze
         ("NUMERIC_TEXT(6,1)", "99999.123", True),
         ("NUMERIC_TEXT(6,1)", "123456", False),
         ("NUMERIC_TEXT(6,1)", "NaN", True),
+        ("NUMERIC_TEXT(4,2)", "NaN", True),
         ("NUMERIC_TEXT(6,1)", "-Infinity", False),
         ("NUMERIC_TEXT(2,5)", "0.00099", True),
         ("NUMERIC_TEXT(2,5)", "1", False),

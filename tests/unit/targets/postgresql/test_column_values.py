@@ -57,6 +57,13 @@ def test_every_column_is_accepted():
     VALUES.check_column(25, PostgreSQLColumn("c", "integer", "integer"))
 
 
+@pytest.mark.parametrize("declared", ["numeric(4,2)", "numeric(2,5)", "numeric(38,0)"])
+def test_nan_fits_every_numeric_and_an_infinity_fits_none_that_has_a_precision(declared):
+    column = PostgreSQLColumn("c", declared, "numeric")
+    mask = VALUES.unrepresentable_values(1700, column, pa.array(["NaN", "Infinity", "0", None]))
+    assert mask.to_pylist() == [False, True, False, False]
+
+
 @pytest.mark.parametrize(
     ("column", "is_refused"),
     [
