@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 
 import psycopg
 
-from subscriber.publisher.connection import error_of
 from subscriber.publisher.copy_plan import quoted
+from subscriber.publisher.server_errors import error_of
 from subscriber.publisher.sql_connection import Connection
 from subscriber.schema.published_table import PublishedTable
 
