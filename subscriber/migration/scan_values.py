@@ -7,8 +7,8 @@ before the copy finds them.
 
 Whether a column may be concerned is found out with *probes*, a few extreme values of its type: a
 column that can hold them all is not read. Every type whose texts have no greatest length has a
-probe that is longer than all limits of columns. The values of the others are read with one COPY a table,
-and judged by the mask that the stream and the copy use too
+probe that is longer than all limits of columns. The values of the others are read with one COPY a
+table, and judged by the mask that the stream and the copy use too
 (:meth:`~subscriber.targets.roles.values.Values.unrepresentable_values`), so the numbers are exact.
 Where the target can hold all finite numbers or all usual dates, the publisher sends only the other
 rows. *Rejected:* conditions in SQL alone. They would repeat the rules of each target in another

@@ -202,7 +202,7 @@ def test_the_columns_of_an_existing_table_decide_and_replaced_values_are_a_warni
 
 
 def test_a_table_that_is_to_be_created_is_judged_by_its_own_keys_and_not_null(request, publisher_database, tmp_path):
-    """A column of REPLICA IDENTITY FULL is no key, and a column may be NOT NULL without being one."""
+    """With REPLICA IDENTITY FULL no column is a key, and one that is none may be NOT NULL."""
     publisher_database.execute(
         """CREATE TABLE "T's" (k int PRIMARY KEY, needed float8 NOT NULL, "Free" float8, v text);
         ALTER TABLE "T's" REPLICA IDENTITY FULL;
@@ -256,7 +256,7 @@ LIMITED = {
     "v": ("bit varying", "repeat('1', 300)::bit varying", "TEXT", "TINYTEXT"),
     "e": ("mood", "'delighted'::mood", "VARCHAR(20)", "VARCHAR(5)"),
 }
-"""For each column: the publisher's type, a value, and a column of MariaDB that holds it and one that
+"""For each column: the publisher's type, a value, a column of MariaDB that holds it, and one that
 does not.
 """
 
