@@ -15,13 +15,14 @@ enforce them, except in DuckDB, for which the schema step builds none.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Final
 
 from subscriber.migration.schema.compare_checks import checks_of_table, checks_of_type, forms_of
 from subscriber.migration.schema.compared import Compared, Missing
 from subscriber.migration.schema.same_definition import plain
 from subscriber.schema.table_objects import IndexShape
-from subscriber.targets.table_changes import CannotBuild, Definition, FoundIndex, NewCheck, NewIndex
+from subscriber.targets.table_changes import CannotBuild, FoundIndex, NewCheck, NewIndex
 
 _REASON: Final = "only the target has it: a row of the publisher that violates it stops the copy or the apply"
 _JSON_TYPES: Final = frozenset({114, 3802})
@@ -53,6 +54,7 @@ def _unique_keys(both: Compared) -> Iterator[Missing]:
         if not index.unique:
             continue
         columns = frozenset(index.keys)
+        name = index.name or "primary key"
         is_plain = None not in columns and not index.partial
         if is_plain:
             is_known = any(key <= columns for key in keys)
@@ -61,7 +63,7 @@ def _unique_keys(both: Compared) -> Iterator[Missing]:
             definitions = {plain(one.ddl) for one in unique}
             is_known = index.name in names or plain(index.definition) in definitions
         if not is_known:
-            yield _surplus(both, "surplus unique key", index.name, _REASON, _index(index))
+            yield _surplus(both, "surplus unique key", name, _REASON, _index(index))
             continue
         inexact = sorted(both.found.inexact & {name for name in columns if name is not None})
         if inexact:
@@ -69,7 +71,7 @@ def _unique_keys(both: Compared) -> Iterator[Missing]:
                 f'texts in column "{inexact[0]}" that differ at the publisher may be equal in the target, whose collation'
                 " ignores case or blanks: such a row stops the copy or the apply"
             )
-            yield _surplus(both, "inexact unique key", index.name, reason, _index(index))
+            yield _surplus(both, "inexact unique key", name, reason, _index(index))
 
 
 def _is_plain(index: IndexShape) -> bool:
@@ -111,9 +113,9 @@ def _json_checks(both: Compared) -> set[str]:
     return {plain(f"json_valid({column.name})") for column in columns if column.type_oid in _JSON_TYPES}
 
 
-def _surplus(both: Compared, kind: str, name: str, reason: str, present: Definition) -> Missing:
-    try:
-        removal = both.target.objects.removal(both.table, present, name)
-    except CannotBuild:
-        removal = ()
+def _surplus(both: Compared, kind: str, name: str, reason: str, present: NewIndex | NewCheck) -> Missing:
+    removal: tuple[str, ...] = ()
+    if present.name:  # that of SQLite's rowid has none
+        with suppress(CannotBuild):
+            removal = both.target.objects.removal(both.table, present, name)
     return Missing(kind, name, None, reason, by_hand=removal)

@@ -76,6 +76,16 @@ class TableText:
                     yield _unquoted(tokens[0][0]), item[tokens[place + 1].end() : tokens[closing].start()]
                     break
 
+    def collations(self) -> Iterator[tuple[str, str]]:
+        """Name and collation, in capitals, of the columns that have one."""
+        for item in self.items:
+            words = _words(item)
+            depth = 0
+            for place, word in enumerate(words[:-1]):
+                depth += (word == "(") - (word == ")")
+                if depth == 0 and place > 0 and word.upper() == "COLLATE":
+                    yield _unquoted(words[0]), _unquoted(words[place + 1]).upper()
+
 
 def after_names(sql: str) -> str:
     """What follows the names in a CREATE INDEX statement: the keys and the condition."""

@@ -103,6 +103,9 @@ class SQLiteObjects(GenericObjects):
             defaults={row.name: row.dflt_value for row in columns if row.dflt_value is not None},
             generated={} if text is None else dict(text.generated()),
             counted=frozenset(counted),
+            inexact=frozenset(
+                name for name, collation in (() if text is None else text.collations()) if collation != "BINARY"
+            ),
         )
 
     def is_text(self, column: TargetColumn) -> bool:

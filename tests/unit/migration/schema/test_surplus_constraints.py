@@ -68,6 +68,11 @@ def test_a_unique_key_that_the_publisher_lacks_is_listed_with_its_removal(surplu
     assert surplus(found, objects=indexed(*publisher)) == expected
 
 
+def test_the_key_of_a_rowid_table_has_no_name_and_no_removal(surplus):
+    found = FoundObjects(indexes=(FoundIndex("", ("a",), unique=True),))
+    assert surplus(found) == [("surplus unique key", "primary key", ())]
+
+
 def test_a_partial_unique_index_is_the_publisher_s_by_its_name_or_its_definition(surplus):
     publisher = unique("a", predicate="(b IS NULL)", ddl="btree (a) WHERE (b IS NULL)")
     same_name = FoundIndex("of_publisher", ("a",), unique=True, partial=True)

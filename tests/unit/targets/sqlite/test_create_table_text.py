@@ -102,3 +102,11 @@ def test_generated_columns_are_found_with_their_expressions():
 def test_what_follows_the_names_of_an_index_is_found():
     assert after_names('CREATE INDEX "(" ON "t(" (lower(a)) WHERE (b > 0)') == "(lower(a)) WHERE (b > 0)"
     assert after_names("") == ""
+
+
+def test_the_collations_of_columns():
+    sql = """CREATE TABLE t (a TEXT, "b c" TEXT COLLATE nocase NOT NULL, d TEXT CHECK (d = 'COLLATE x' COLLATE rtrim),
+    [e] TEXT COLLATE "Own", f TEXT COLLATE BINARY, CHECK (a COLLATE nocase = 'x'))"""
+    text = read_table_text(sql)
+    assert text is not None
+    assert dict(text.collations()) == {"b c": "NOCASE", "e": "OWN", "f": "BINARY"}
