@@ -14,7 +14,7 @@ from subscriber.commands import run_command
 from subscriber.commands.subscription_grammar import parse
 from subscriber.commands.subscription_statements import Query
 from subscriber.errors import ApplyError, PublisherUnavailable, UsageError
-from subscriber.verify import compare_digests, read_both_sides
+from subscriber.verify import compare_digests, read_both_sides, verify_table
 from subscriber.verify import verify_subscription as verify_module
 from subscriber.verify.report import VerifyOptions, VerifyProgress
 from subscriber.verify.verify_subscription import TABLE_ATTEMPTS, verify_subscription
@@ -164,6 +164,33 @@ def test_a_table_that_is_truncated_after_the_snapshot_is_read_again_without_the_
 
 
 @pytest.mark.parametrize("session", ["sqlite"], indirect=True)
+def test_a_table_that_is_refreshed_before_its_hold_is_not_compared(session):
+    """Its copy may have rows of another LSN."""
+    subscribe(session)
+    refresh = iter(["ALTER SUBSCRIPTION s REFRESH TABLE bag"])
+    hold = IdleHold(on_snapshot=lambda: [session.run(command) for command in refresh])
+    found = {table.table: table for table in verify(session, hold=hold, repair=True).tables}
+    assert str(found["public.bag"].error).startswith("ERROR:  not ready: state i")
+    assert session.rows("SELECT count(*) FROM bag") == [(0,)]
+    assert found["public.part"].repaired == 15
+
+
+def test_a_table_that_is_refreshed_while_it_is_compared_is_not_repaired(session, monkeypatch):
+    subscribe(session)
+    repair_table = verify_table.repair_table
+
+    def refresh_first(*arguments):
+        session.run("ALTER SUBSCRIPTION s REFRESH TABLE bag")
+        return repair_table(*arguments)
+
+    monkeypatch.setattr(verify_table, "repair_table", refresh_first)
+    hold = IdleHold()
+    (bag,) = verify(session, hold=hold, repair=True, tables=("bag",)).tables
+    assert (hold.holds, str(bag.error)[:27]) == (2, "ERROR:  not ready: state i\n")
+    assert session.rows("SELECT count(*) FROM bag") == [(0,)]
+
+
+@pytest.mark.parametrize("session", ["sqlite"], indirect=True)
 def test_a_repair_that_fails_leaves_the_table_as_it_was(session):
     subscribe(session)
     verify(session, repair=True)
@@ -175,6 +202,39 @@ def test_a_repair_that_fails_leaves_the_table_as_it_was(session):
     assert "repair of table" in str(report.tables[0].error)
     assert not report.is_equal
     assert session.rows("SELECT count(*) FROM typed WHERE id < 10") == [(0,)]
+
+
+UNIQUE = """
+CREATE TABLE unique_codes (id int PRIMARY KEY, code varchar(9) UNIQUE NOT NULL);
+INSERT INTO unique_codes SELECT n, 'c' || n FROM generate_series(1, 9) n; CREATE PUBLICATION q FOR TABLE unique_codes
+"""
+MOVED = (
+    "DELETE FROM unique_codes",
+    *(f"INSERT INTO unique_codes (id, code) VALUES ({n}, 'c{n % 9 + 1}')" for n in range(1, 10)),
+)
+
+
+def test_changed_rows_that_keep_unique_values_from_each_other_are_repaired(session):
+    session.publisher.execute(UNIQUE)
+    subscribe(session, "q")
+    verify(session, repair=True)
+    session.execute(*MOVED)
+    (found,) = verify(session, repair=True).tables
+    assert (counts(found), found.repaired, found.error) == ((9, 0, 0), 9, None)
+    assert verify(session).is_equal
+
+
+@pytest.mark.parametrize("session", ["sqlite", "postgresql"], indirect=True)
+def test_a_row_is_not_deleted_by_a_repair_if_the_target_has_more_of_it(session):
+    session.publisher.execute(UNIQUE)
+    subscribe(session, "q")
+    verify(session, repair=True)
+    session.execute("ALTER TABLE unique_codes ADD COLUMN remark text DEFAULT 'own'", *MOVED)
+    (found,) = verify(session, repair=True).tables
+    assert "duplicate key value violates unique constraint" in str(found.error)
+    assert "copy the table again: ALTER SUBSCRIPTION s REFRESH TABLE public.unique_codes;" in str(found.error)
+    assert session.rows("SELECT DISTINCT remark FROM unique_codes") == [("own",)]
+    assert session.rows("SELECT code FROM unique_codes WHERE id = 1") == [("c2",)]
 
 
 @pytest.mark.parametrize("session", ["sqlite"], indirect=True)
