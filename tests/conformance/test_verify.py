@@ -204,6 +204,23 @@ def test_a_repair_that_fails_leaves_the_table_as_it_was(session):
     assert session.rows("SELECT count(*) FROM typed WHERE id < 10") == [(0,)]
 
 
+@pytest.mark.parametrize("session", ["sqlite"], indirect=True)
+def test_a_table_is_compared_only_while_it_is_published_and_what_is_not_published_is_said(session):
+    subscribe(session)
+    verify(session, repair=True)
+    session.publisher.execute("ALTER PUBLICATION p SET (publish = 'insert, update')")
+    session.execute("INSERT INTO part (id, v) VALUES (50, 'deleted at the publisher')")
+    (part,) = verify(session, tables=("part",)).tables
+    assert counts(part) == (0, 0, 1)
+    assert (
+        "the publications do not publish DELETE and TRUNCATE: what that changed at the publisher differs" in part.notes
+    )
+    session.publisher.execute("ALTER PUBLICATION p DROP TABLE part")
+    (part,) = verify(session, tables=("part",), repair=True).tables
+    assert str(part.error).startswith('ERROR:  table "public.part" is not published any more')
+    assert session.rows("SELECT count(*) FROM part") == [(16,)]
+
+
 UNIQUE = """
 CREATE TABLE unique_codes (id int PRIMARY KEY, code varchar(9) UNIQUE NOT NULL);
 INSERT INTO unique_codes SELECT n, 'c' || n FROM generate_series(1, 9) n; CREATE PUBLICATION q FOR TABLE unique_codes
