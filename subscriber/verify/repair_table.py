@@ -38,7 +38,7 @@ from subscriber.apply.relations.local_relations import RelationMap
 from subscriber.apply.walk import Run
 from subscriber.apply.writing.change_writer import ChangeWriter
 from subscriber.catalog import ConflictKind, Subscription, SubscriptionRelation
-from subscriber.errors import ApplyError, TargetRelationError
+from subscriber.errors import ApplyError, PublisherNotReady, TargetRelationError
 from subscriber.lsn import LSN
 from subscriber.protocol.changes import Action, ChangeGroup, Frame
 from subscriber.protocol.messages import Relation
@@ -106,6 +106,7 @@ def repair_table(
 
     Raises:
         TargetRelationError: another subscription writes to the same table.
+        PublisherNotReady: row security hides rows of the publisher.
         ProgressConflict: something was applied, or the table is copied again; nothing was written.
         SubscriberError: a row cannot be written or deleted; the table is as it was before.
     """
@@ -115,6 +116,14 @@ def repair_table(
             sqlstate="55000",
             hint="Rows of the other subscription cannot be told from surplus rows. Repair the table by hand.",
             relation=plan.local.qualified_name,
+        )
+    if plan.hidden_from is not None:
+        raise PublisherNotReady(
+            f'table "{relation.qualified_name}" is not repaired: row security hides rows from role "{plan.hidden_from}"',
+            sqlstate="42501",
+            detail="Hidden rows cannot be told from surplus rows of the target.",
+            hint="Name the table's owner, or a role with BYPASSRLS, in the CONNECTION of the subscription.",
+            relation=relation.qualified_name,
         )
     with closing(RowsToRepair(plan.side.key)) as rows:
         with target.reporting(), target.engine.connect() as connection:

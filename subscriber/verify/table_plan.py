@@ -51,6 +51,8 @@ class TablePlan:
         side: reads the publisher's rows.
         ranges: the ranges of the publisher's table.
         local: the target's table, with the publisher's columns that are compared.
+        hidden_from: the role from which row security hides rows of the publisher's table; None if it
+            sees all.
         shared_with: the names of other subscriptions that write to the target's table.
         estimated_rows: the number of rows by the publisher's statistics; 0 if there are none.
         estimated_bytes: the size on the publisher's disk.
@@ -60,6 +62,7 @@ class TablePlan:
     side: PublisherSide
     ranges: tuple[CopyRange, ...]
     local: LocalRelation
+    hidden_from: str | None
     shared_with: tuple[str, ...]
     estimated_rows: int
     estimated_bytes: int
@@ -157,7 +160,14 @@ def plan_table(
     if shared:
         notes.append(f"the target's table is also written by {', '.join(shared)}, whose rows are only in the target")
     return TablePlan(
-        side, copy.ranges, local, shared, copy.estimated_rows, copy.estimated_bytes, tuple(dict.fromkeys(notes))
+        side,
+        copy.ranges,
+        local,
+        copy.hidden_from,
+        shared,
+        copy.estimated_rows,
+        copy.estimated_bytes,
+        tuple(dict.fromkeys(notes)),
     )
 
 
@@ -187,7 +197,7 @@ def _buckets(rows: int) -> int:
 def _hidden(copy: CopyPlan) -> tuple[str, ...]:
     if copy.hidden_from is None:
         return ()
-    return (f'row security hides rows from role "{copy.hidden_from}": only the others are compared',)
+    return (f'row security hides rows from role "{copy.hidden_from}": those count as rows that only the target has',)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,11 +14,13 @@ from subscriber.commands import run_command
 from subscriber.commands.subscription_grammar import parse
 from subscriber.commands.subscription_statements import Query
 from subscriber.errors import ApplyError, PublisherUnavailable, UsageError
+from subscriber.targets import open_target
 from subscriber.verify import compare_digests, read_both_sides, verify_table
 from subscriber.verify import verify_subscription as verify_module
 from subscriber.verify.report import VerifyOptions, VerifyProgress
 from subscriber.verify.verify_subscription import TABLE_ATTEMPTS, verify_subscription
-from tests.subscribing import Session
+from tests.conftest import Database
+from tests.subscribing import Session, a_role, with_role
 from tests.target_databases import opened
 from tests.verifying import IdleHold, counts, subscribe, verify
 
@@ -219,6 +221,37 @@ def test_a_table_is_compared_only_while_it_is_published_and_what_is_not_publishe
     (part,) = verify(session, tables=("part",), repair=True).tables
     assert str(part.error).startswith('ERROR:  table "public.part" is not published any more')
     assert session.rows("SELECT count(*) FROM part") == [(16,)]
+
+
+@pytest.mark.parametrize("session", ["sqlite"], indirect=True)
+def test_rows_that_row_security_hides_are_not_deleted_by_a_repair(session):
+    subscribe(session)
+    verify(session, repair=True)
+    with a_role(session.publisher, "REPLICATION") as role:
+        session.publisher.execute(
+            f"GRANT SELECT ON bag TO {role}; ALTER TABLE bag ENABLE ROW LEVEL SECURITY; CREATE POLICY p ON bag USING (a = 1)"
+        )
+        session.run(f"ALTER SUBSCRIPTION s CONNECTION '{with_role(session.publisher, role)}'")
+        (bag,) = verify(session, tables=("bag",), repair=True).tables
+    assert counts(bag) == (0, 0, 2)
+    assert f'table "public.bag" is not repaired: row security hides rows from role "{role}"' in str(bag.error)
+    assert session.rows("SELECT count(*) FROM bag") == [(4,)]
+
+
+@pytest.mark.parametrize("session", ["postgresql"], indirect=True)
+def test_a_table_that_may_not_be_read_in_the_target_has_an_error(session):
+    subscribe(session)
+    database = Database(session.publisher.server, session.target.url.database, "")
+    with a_role(database, "") as role:
+        database.execute(
+            f"GRANT SELECT, UPDATE ON ALL TABLES IN SCHEMA public TO {role}; REVOKE SELECT ON bag FROM {role}"
+        )
+        url = session.target.url.set(username=role, password="x").render_as_string(hide_password=False)
+        with open_target(url) as target:
+            session.target = target
+            found = {table.table: table for table in verify(session, tables=("bag", "vacant")).tables}
+    assert found["public.vacant"].is_equal
+    assert found["public.bag"].error == "ERROR:  permission denied for table bag"
 
 
 UNIQUE = """
