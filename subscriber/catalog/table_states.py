@@ -217,6 +217,20 @@ def advance_relation(
     return _advance(connection, subid, relation, state, lsn)
 
 
+def lock_ready(connection: sa.Connection, subid: int, schema: str, name: str) -> None:
+    """Keep a table in state ready until the transaction ends.
+
+    Raises:
+        ProgressConflict: the table is not ready.
+    """
+    ready = {"srsubstate": RelationState.READY.value}
+    is_ready = _key(subid, schema, name) & (SUBSCRIPTION_REL.c.srsubstate == RelationState.READY.value)
+    if connection.execute(sa.update(SUBSCRIPTION_REL).where(is_ready).values(**ready)).rowcount != 1:
+        raise ProgressConflict(
+            f'table "{schema}.{name}" is not ready any more', hint="A command has refreshed or removed it meanwhile."
+        )
+
+
 def make_ready(connection: sa.Connection, subid: int, relations: Sequence[SubscriptionRelation]) -> None:
     """Set the state of tables that were handed over (state s) to ready, as :func:`advance_relation`
     does.

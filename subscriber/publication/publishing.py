@@ -97,6 +97,15 @@ class Publishing:
         entries = [] if table is None else [member_entry(one, table) for one in self.publications]
         return any(entry is not None and entry.columns is not None for entry in entries)
 
+    def published_actions(self, schema: str, name: str) -> frozenset[str] | None:
+        """See :meth:`Publications.published_actions`."""
+        listing = [
+            one
+            for one in self.publications
+            if any(table.key == (schema, name) for table in listed_tables([one], self.tables))
+        ]
+        return frozenset[str]().union(*(one.publish for one in listing)) if listing else None
+
     def changing_tables(self) -> frozenset[tuple[str, str]]:
         """The schemas and names of the tables whose UPDATEs or DELETEs are published.
 

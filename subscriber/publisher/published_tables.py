@@ -114,6 +114,22 @@ class ServerPublications:
         ).fetchone()
         return row is not None and bool(row[0])
 
+    def published_actions(self, schema: str, name: str) -> frozenset[str] | None:
+        """See :meth:`Publications.published_actions`.
+
+        Raises:
+            psycopg.Error: the query failed.
+        """
+        truncate = "p.pubtruncate" if features_of(self.connection).published_truncate else "false"
+        rows = self.connection.execute(
+            "SELECT CASE WHEN p.pubinsert THEN 'insert' END, CASE WHEN p.pubupdate THEN 'update' END,"
+            f" CASE WHEN p.pubdelete THEN 'delete' END, CASE WHEN {truncate} THEN 'truncate' END FROM pg_publication p,"
+            " LATERAL pg_get_publication_tables(p.pubname) gpt, pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
+            " WHERE c.oid = gpt.relid AND n.nspname = %s AND c.relname = %s AND p.pubname = ANY (%s)".encode(),
+            (schema, name, list(self.names)),
+        ).fetchall()
+        return frozenset(action for row in rows for action in row if action is not None) if rows else None
+
     def changing_tables(self) -> frozenset[tuple[str, str]]:
         """Schema and name of the tables whose UPDATEs or DELETEs are published.
 

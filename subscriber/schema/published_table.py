@@ -76,6 +76,14 @@ class Publications(Protocol):
             PublisherError: the publisher refused the query.
         """
 
+    def published_actions(self, schema: str, name: str) -> frozenset[str] | None:
+        """The changes of a table that are published, such as ``insert``; None if no publication
+        lists the table.
+
+        Raises:
+            PublisherError: the publisher refused the query.
+        """
+
     def changing_tables(self) -> frozenset[tuple[str, str]]:
         """Schema and name of the tables whose UPDATEs or DELETEs are published.
 

@@ -9,14 +9,19 @@ The transaction is one of the apply path: the target's triggers and foreign keys
 replica, the replication origin is that of the subscription, and statements and values are those of
 :mod:`subscriber.apply.writing.change_writer`. The progress does not move. It is locked at the LSN
 that it had when the hold began: if anything was applied since then, the rows that were compared are
-no longer those of the target, and nothing is written.
+no longer those of the target, and nothing is written. The same holds if the table is being copied
+again: the copy is of a later LSN, and the changes up to that LSN would be lost.
 
-Rows are deleted first, so that a surplus row does not keep a unique value from another row.
+Rows are deleted first, so that a surplus row does not keep a unique value from another row. Changed
+rows may keep unique values from each other. Then the transaction is rolled back, and in the next
+one changed rows are deleted and inserted. *Rejected:* always to do so. Columns that only the target
+has would lose their values, and foreign keys of a session that is not a replica would act.
 """
 
 from __future__ import annotations
 
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import Final
 
@@ -25,13 +30,15 @@ import pyarrow as pa
 import sqlalchemy as sa
 from numpy.typing import NDArray
 
+from subscriber import catalog
 from subscriber.apply.conflicts.conflict import Conflict
 from subscriber.apply.conflicts.conflict_policy import Resolution
+from subscriber.apply.regrouping.reorderable import has_own_columns
 from subscriber.apply.relations.local_relations import RelationMap
 from subscriber.apply.walk import Run
 from subscriber.apply.writing.change_writer import ChangeWriter
-from subscriber.catalog import ConflictKind, Subscription
-from subscriber.errors import TargetRelationError
+from subscriber.catalog import ConflictKind, Subscription, SubscriptionRelation
+from subscriber.errors import ApplyError, PublisherNotReady, TargetRelationError
 from subscriber.lsn import LSN
 from subscriber.protocol.changes import Action, ChangeGroup, Frame
 from subscriber.protocol.messages import Relation
@@ -41,7 +48,11 @@ from subscriber.verify.compare_digests import TableComparer
 from subscriber.verify.rows_to_repair import Kind, RowsToRepair, Texts
 from subscriber.verify.table_plan import TablePlan, repair_relation
 
-_ACTIONS: Final[tuple[tuple[Kind, Action], ...]] = (("surplus", "D"), ("changed", "U"), ("missing", "I"))
+Steps = tuple[tuple[Kind, Action], ...]
+
+_IN_PLACE: Final[Steps] = (("surplus", "D"), ("changed", "U"), ("missing", "I"))
+_ANEW: Final[Steps] = (("surplus", "D"), ("changed", "D"), ("changed", "I"), ("missing", "I"))
+_UNIQUE: Final = "23505"
 _OF_ANOTHER_ORIGIN: Final = frozenset({ConflictKind.UPDATE_ORIGIN_DIFFERS, ConflictKind.DELETE_ORIGIN_DIFFERS})
 
 
@@ -76,6 +87,7 @@ class Repair:
 def repair_table(
     target: Target,
     subscription: Subscription,
+    relation: SubscriptionRelation,
     plan: TablePlan,
     comparer: TableComparer,
     buckets: NDArray[np.int64],
@@ -86,13 +98,16 @@ def repair_table(
     Args:
         target: the target.
         subscription: the subscription.
-        plan: the table.
+        relation: the table, which is ready.
+        plan: how it was compared.
         comparer: reads both sides.
         buckets: the buckets that differ.
         applied: the subscription's progress when the hold began.
 
     Raises:
         TargetRelationError: another subscription writes to the same table.
+        PublisherNotReady: row security hides rows of the publisher.
+        ProgressConflict: something was applied, or the table is copied again; nothing was written.
         SubscriberError: a row cannot be written or deleted; the table is as it was before.
     """
     if plan.shared_with:
@@ -102,35 +117,72 @@ def repair_table(
             hint="Rows of the other subscription cannot be told from surplus rows. Repair the table by hand.",
             relation=plan.local.qualified_name,
         )
+    if plan.hidden_from is not None:
+        raise PublisherNotReady(
+            f'table "{relation.qualified_name}" is not repaired: row security hides rows from role "{plan.hidden_from}"',
+            sqlstate="42501",
+            detail="Hidden rows cannot be told from surplus rows of the target.",
+            hint="Name the table's owner, or a role with BYPASSRLS, in the CONNECTION of the subscription.",
+            relation=relation.qualified_name,
+        )
     with closing(RowsToRepair(plan.side.key)) as rows:
         with target.reporting(), target.engine.connect() as connection:
             rows.add(comparer.publisher_rows(buckets), 1)
             rows.add(comparer.target_rows(connection, buckets), -1)
         rows.cancel()
-        with target.begin() as connection:
-            subscription.progress.lock(connection, applied)
-            target.transactions.set_synchronous_commit(connection, subscription.options.synchronous_commit)
-            if target.origins is not None:
-                target.origins.set(connection, subscription.origin)
-            return _write(target, connection, subscription, plan, rows)
+        try:
+            with _writing(target, subscription, relation, applied) as connection:
+                return _write(target, connection, subscription, plan, rows, _IN_PLACE)
+        except ApplyError as error:
+            if error.sqlstate != _UNIQUE:
+                raise
+            with _writing(target, subscription, relation, applied) as connection:
+                if not _may_be_deleted(target, connection, plan):
+                    raise
+                return _write(target, connection, subscription, plan, rows, _ANEW)
+
+
+@contextmanager
+def _writing(
+    target: Target, subscription: Subscription, relation: SubscriptionRelation, applied: LSN
+) -> Iterator[sa.Connection]:
+    """A transaction of the apply path, in which the progress does not move."""
+    with target.begin() as connection:
+        subscription.progress.lock(connection, applied)
+        catalog.lock_ready(connection, subscription.subid, relation.schema, relation.name)
+        target.transactions.set_synchronous_commit(connection, subscription.options.synchronous_commit)
+        if target.origins is not None:
+            target.origins.set(connection, subscription.origin)
+        yield connection
+
+
+def _may_be_deleted(target: Target, connection: sa.Connection, plan: TablePlan) -> bool:
+    """Whether a row is the same after it was deleted and inserted, and so are all others."""
+    return not has_own_columns(plan.local) and not target.writing.delete_acts(connection, plan.local.table)
 
 
 def _write(
-    target: Target, connection: sa.Connection, subscription: Subscription, plan: TablePlan, rows: RowsToRepair
+    target: Target,
+    connection: sa.Connection,
+    subscription: Subscription,
+    plan: TablePlan,
+    rows: RowsToRepair,
+    steps: Steps,
 ) -> Repair:
     relation = repair_relation(plan.side.relation)
     writer = ChangeWriter(
         target, connection, {}, RelationMap(target, connection, subscription.options.map), policy=RepairPolicy()
     )
-    counts = {action: 0 for _, action in _ACTIONS}
-    for kind, action in _ACTIONS:
+    counts: dict[Kind, int] = {}
+    for kind, action in steps:
+        counts[kind] = 0
         for part in rows.rows(kind):
             group = _changes(target, plan, relation, action, part)
             writer.open_frame(Frame((group,)))
             writer.write(Run(0, 0, len(group)))
-            counts[action] += len(group)
+            counts[kind] += len(group)
     writer.flush()
-    return Repair(counts["D"], counts["U"], counts["I"])
+    return Repair(counts["surplus"], counts["changed"], counts["missing"])
 
 
 def _changes(target: Target, plan: TablePlan, relation: Relation, action: Action, rows: list[Texts]) -> ChangeGroup:

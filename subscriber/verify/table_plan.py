@@ -19,6 +19,8 @@ from subscriber import catalog
 from subscriber.apply.relations.local_relations import LocalRelation, RelationMap
 from subscriber.apply.writing.unrepresentable import replaced_columns
 from subscriber.catalog import Subscription
+from subscriber.errors import PublisherNotReady
+from subscriber.filters.analyze.typeinfo import quote_identifier
 from subscriber.protocol.messages import IDENTITY_FLAG, Relation
 from subscriber.publisher.copy_out import CopyReader
 from subscriber.publisher.copy_plan import CopyPlan, CopyRange, TableFiles, plan_copy
@@ -37,6 +39,7 @@ _ROWS_OF_A_BUCKET: Final = 16
 _BYTES_OF_A_ROW: Final = 100
 """An assumption for tables that have no statistics."""
 _TEXTS: Final = frozenset({19, TEXT, 1042, 1043})
+_ACTIONS: Final = ("insert", "update", "delete", "truncate")
 _FLOATS: Final = frozenset({700, 701})
 
 
@@ -48,6 +51,8 @@ class TablePlan:
         side: reads the publisher's rows.
         ranges: the ranges of the publisher's table.
         local: the target's table, with the publisher's columns that are compared.
+        hidden_from: the role from which row security hides rows of the publisher's table; None if it
+            sees all.
         shared_with: the names of other subscriptions that write to the target's table.
         estimated_rows: the number of rows by the publisher's statistics; 0 if there are none.
         estimated_bytes: the size on the publisher's disk.
@@ -57,6 +62,7 @@ class TablePlan:
     side: PublisherSide
     ranges: tuple[CopyRange, ...]
     local: LocalRelation
+    hidden_from: str | None
     shared_with: tuple[str, ...]
     estimated_rows: int
     estimated_bytes: int
@@ -114,10 +120,14 @@ def plan_table(
         share: the share of the rows to compare.
 
     Raises:
-        SubscriberError: the table does not exist on one side, or its columns do not fit.
+        SubscriberError: the table is not published, does not exist on one side, or its columns do
+            not fit.
         psycopg.Error: the publisher refused a query.
     """
     subscription = source.subscription
+    actions = source.publications.published_actions(source.schema, source.name)
+    if actions is None:
+        raise _not_published(source)
     copy = plan_copy(publisher, source.publications, source.schema, source.name, partition_bytes, source.files)
     notes = list(_hidden(copy))
     relations = RelationMap(
@@ -141,13 +151,23 @@ def plan_table(
         tuple(names.index(name) for name in key) if key is not None and set(key) <= set(names) else (),
         Choice(_buckets(rows), share),
     )
-    if (source.schema, source.name) not in source.publications.changing_tables():
-        notes.append("the publications publish neither UPDATE nor DELETE: the target keeps rows as they were inserted")
+    absent_actions = [action.upper() for action in _ACTIONS if action not in actions]
+    if absent_actions:
+        notes.append(
+            f"the publications do not publish {' and '.join(absent_actions)}: what that changed at the publisher differs"
+        )
     shared = _shared_with(connection, subscription, source.schema, source.name)
     if shared:
         notes.append(f"the target's table is also written by {', '.join(shared)}, whose rows are only in the target")
     return TablePlan(
-        side, copy.ranges, local, shared, copy.estimated_rows, copy.estimated_bytes, tuple(dict.fromkeys(notes))
+        side,
+        copy.ranges,
+        local,
+        copy.hidden_from,
+        shared,
+        copy.estimated_rows,
+        copy.estimated_bytes,
+        tuple(dict.fromkeys(notes)),
     )
 
 
@@ -155,6 +175,18 @@ def repair_relation(relation: Relation) -> Relation:
     """The relation of changes that repair rows: their old rows have all columns."""
     columns = tuple(replace(column, flags=IDENTITY_FLAG) for column in relation.columns)
     return replace(relation, replica_identity="f", columns=columns)
+
+
+def _not_published(source: TableSource) -> PublisherNotReady:
+    name = f"{source.schema}.{source.name}"
+    return PublisherNotReady(
+        f'table "{name}" is not published any more, or not published as this table',
+        sqlstate="42704",
+        detail="Which of its rows and columns the target is to have is not known.",
+        hint="Add it to a publication of the subscription, or remove it from the subscription:"
+        f" ALTER SUBSCRIPTION {quote_identifier(source.subscription.name)} REFRESH PUBLICATION;",
+        relation=name,
+    )
 
 
 def _buckets(rows: int) -> int:
@@ -165,7 +197,7 @@ def _buckets(rows: int) -> int:
 def _hidden(copy: CopyPlan) -> tuple[str, ...]:
     if copy.hidden_from is None:
         return ()
-    return (f'row security hides rows from role "{copy.hidden_from}": only the others are compared',)
+    return (f'row security hides rows from role "{copy.hidden_from}": those count as rows that only the target has',)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import psycopg
 import pyarrow as pa
@@ -56,8 +57,8 @@ class TargetSide:
         """The rows of a range; all rows if it is None.
 
         Raises:
-            psycopg.Error, sqlalchemy.exc.SQLAlchemyError: the database's error;
-            ``target.reporting()`` translates it.
+            sqlalchemy.exc.SQLAlchemyError: the database's error; ``target.reporting()`` translates
+            it.
         """
         if self._is_copied(target):
             for block in _copied(connection, self.table, self.columns):
@@ -106,6 +107,16 @@ def _copied(connection: sa.Connection, table: TargetTable, columns: Sequence[Com
         sql.Literal(CSV_DELIMITER),
         sql.Literal(CSV_QUOTE),
     )
+    try:
+        yield from _blocks(driver, query)
+    except psycopg.Error as error:
+        lost = driver.broken
+        raise sa.exc.DBAPIError.instance(
+            "COPY", None, error, psycopg.Error, connection_invalidated=lost, dialect=connection.dialect
+        ) from None
+
+
+def _blocks(driver: psycopg.Connection[Any], query: sql.Composed) -> Iterator[CopyBlock]:
     # As in the publisher's session, names in values have their schema.
     driver.execute("SELECT set_config('search_path', '', true)")
     with driver.cursor() as cursor, cursor.copy(query) as copy:

@@ -11,6 +11,9 @@ While the apply is held, changes wait in the journal. So a hold does not last lo
 table, or some small ones, are read. Tables of different batches are read at different LSNs, each of
 which is reported.
 
+A table that a command takes out of state r meanwhile is not compared, and not repaired: its copy
+has other rows than the snapshot.
+
 A hold that is lost, a table that was rewritten, or a publisher that did not answer, proves nothing:
 what is left of the batch is compared again, up to :data:`ATTEMPTS` times after a lost hold, and up
 to :data:`TABLE_ATTEMPTS` times in all. *Rejected:* a lock that keeps a table from being rewritten.
@@ -139,7 +142,7 @@ def verify_subscription(
         raise UsageError("the sample must be more than 0% and at most 100%", sqlstate="22023")
     subscription, relations = _relations(target, name, options.tables)
     found: dict[tuple[str, str], TableVerification] = {
-        (one.schema, one.name): _not_ready(subscription, one)
+        (one.schema, one.name): _not_ready(subscription, one, one.state)
         for one in relations
         if one.state is not RelationState.READY
     }
@@ -193,11 +196,16 @@ def _named(subscription: Subscription, relation: SubscriptionRelation) -> TableV
     )
 
 
-def _not_ready(subscription: Subscription, relation: SubscriptionRelation) -> TableVerification:
-    return replace(
-        _named(subscription, relation),
-        error=f"ERROR:  not ready: state {relation.state.value}\nHINT:  Wait until `subscriber status` shows the table as ready.",
+def _not_ready(
+    subscription: Subscription, relation: SubscriptionRelation, state: RelationState | None
+) -> TableVerification:
+    """The line of a table that cannot be compared now; its state is None if it was removed."""
+    error = (
+        "ERROR:  the table is no longer part of the subscription"
+        if state is None
+        else f"ERROR:  not ready: state {state.value}\nHINT:  Wait until `subscriber status` shows the table as ready."
     )
+    return replace(_named(subscription, relation), error=error)
 
 
 def _batches(tables: Sequence[_Table]) -> Iterator[list[_Table]]:
@@ -326,7 +334,16 @@ class _Verifier:
             with self._target.reporting(), self._target.engine.connect() as connection:
                 applied = self._subscription.progress.read(connection)
                 publishing = read_publishing(connection, self._subscription)
+                # A command may have refreshed or removed a table since the comparison began.
+                states = {
+                    (one.schema, one.name): one.state
+                    for one in catalog.relations_of(connection, self._subscription.subid)
+                }
             for table in batch:
+                state = states.get(table.key)
+                if state is not RelationState.READY:
+                    found[table.key] = _not_ready(self._subscription, table.relation, state)
+                    continue
                 held_table = HeldTable(self._subscription, table.relation, publishing, held.snapshot, applied)
                 try:
                     found[table.key] = verify_table(

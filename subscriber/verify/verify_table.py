@@ -9,7 +9,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from subscriber.catalog import Subscription, SubscriptionRelation
-from subscriber.errors import ApplyError
+from subscriber.errors import ApplyError, PublisherNotReady, SubscriberError
+from subscriber.filters.analyze.typeinfo import quote_identifier
 from subscriber.lsn import LSN, format_lsn
 from subscriber.publication.publishing import Publishing
 from subscriber.publisher.copy_plan import table_files
@@ -81,11 +82,11 @@ def verify_table(
     if not options.repair or not found.differences:
         return found
     try:
-        repaired = repair_table(target, table.subscription, plan, comparer, buckets, table.applied)
-    except ApplyError as error:
+        repaired = repair_table(target, table.subscription, table.relation, plan, comparer, buckets, table.applied)
+    except (ApplyError, PublisherNotReady) as error:
         if error.transient or error.sqlstate == "40001":
             raise
-        return replace(found, error=error.replace(context=error.context or f'repair of table "{found.table}"').report())
+        return replace(found, error=_not_repaired(table, error).report())
     logger.warning(
         'table "%s" was repaired at %s: %d rows deleted, %d updated, %d inserted',
         plan.local.qualified_name,
@@ -178,11 +179,23 @@ def _found(
     )
 
 
+def _not_repaired(table: HeldTable, error: SubscriberError) -> SubscriberError:
+    """The error of a repair, which says what to do instead."""
+    relation = table.relation
+    subscription, schema, name = map(quote_identifier, (table.subscription.name, relation.schema, relation.name))
+    again = f"ALTER SUBSCRIPTION {subscription} REFRESH TABLE {schema}.{name};"
+    return error.replace(
+        context=error.context or f'repair of table "{relation.qualified_name}"',
+        hint=error.hint or f"Remove the cause and repair again, or copy the table again: {again}",
+    )
+
+
 def _still_differs(plan: TablePlan) -> ApplyError:
     return ApplyError(
         f'table "{plan.local.qualified_name}" differs again after its repair',
         sqlstate="55000",
-        detail="A trigger of the target changes the rows, or another session writes to the table.",
-        hint="Find out who writes to the table, and run `subscriber verify` again.",
+        detail="A trigger of the target changes the rows, another session writes to the table, or several rows of the"
+        " publisher have the same values in the target's key.",
+        hint="Find out which it is, and run `subscriber verify` again.",
         relation=plan.local.qualified_name,
     )

@@ -265,7 +265,10 @@ def test_emulated_publications_publish_what_the_servers_publish(database):
             tables = server.published_tables()
             assert emulated.published_tables() == tables, names
             assert emulated.changing_tables() == server.changing_tables(), names
+            assert emulated.published_actions("s", "none") is server.published_actions("s", "none") is None
             for table in tables:
+                actions = emulated.published_actions(*table.key)
+                assert actions == server.published_actions(*table.key) is not None, (names, table)
                 assert emulated.published_table(*table.key) == server.published_table(*table.key) == table, names
 
 

@@ -14,11 +14,13 @@ from subscriber.commands import run_command
 from subscriber.commands.subscription_grammar import parse
 from subscriber.commands.subscription_statements import Query
 from subscriber.errors import ApplyError, PublisherUnavailable, UsageError
-from subscriber.verify import compare_digests, read_both_sides
+from subscriber.targets import open_target
+from subscriber.verify import compare_digests, read_both_sides, verify_table
 from subscriber.verify import verify_subscription as verify_module
 from subscriber.verify.report import VerifyOptions, VerifyProgress
 from subscriber.verify.verify_subscription import TABLE_ATTEMPTS, verify_subscription
-from tests.subscribing import Session
+from tests.conftest import Database
+from tests.subscribing import Session, a_role, with_role
 from tests.target_databases import opened
 from tests.verifying import IdleHold, counts, subscribe, verify
 
@@ -164,6 +166,33 @@ def test_a_table_that_is_truncated_after_the_snapshot_is_read_again_without_the_
 
 
 @pytest.mark.parametrize("session", ["sqlite"], indirect=True)
+def test_a_table_that_is_refreshed_before_its_hold_is_not_compared(session):
+    """Its copy may have rows of another LSN."""
+    subscribe(session)
+    refresh = iter(["ALTER SUBSCRIPTION s REFRESH TABLE bag"])
+    hold = IdleHold(on_snapshot=lambda: [session.run(command) for command in refresh])
+    found = {table.table: table for table in verify(session, hold=hold, repair=True).tables}
+    assert str(found["public.bag"].error).startswith("ERROR:  not ready: state i")
+    assert session.rows("SELECT count(*) FROM bag") == [(0,)]
+    assert found["public.part"].repaired == 15
+
+
+def test_a_table_that_is_refreshed_while_it_is_compared_is_not_repaired(session, monkeypatch):
+    subscribe(session)
+    repair_table = verify_table.repair_table
+
+    def refresh_first(*arguments):
+        session.run("ALTER SUBSCRIPTION s REFRESH TABLE bag")
+        return repair_table(*arguments)
+
+    monkeypatch.setattr(verify_table, "repair_table", refresh_first)
+    hold = IdleHold()
+    (bag,) = verify(session, hold=hold, repair=True, tables=("bag",)).tables
+    assert (hold.holds, str(bag.error)[:27]) == (2, "ERROR:  not ready: state i\n")
+    assert session.rows("SELECT count(*) FROM bag") == [(0,)]
+
+
+@pytest.mark.parametrize("session", ["sqlite"], indirect=True)
 def test_a_repair_that_fails_leaves_the_table_as_it_was(session):
     subscribe(session)
     verify(session, repair=True)
@@ -175,6 +204,87 @@ def test_a_repair_that_fails_leaves_the_table_as_it_was(session):
     assert "repair of table" in str(report.tables[0].error)
     assert not report.is_equal
     assert session.rows("SELECT count(*) FROM typed WHERE id < 10") == [(0,)]
+
+
+@pytest.mark.parametrize("session", ["sqlite"], indirect=True)
+def test_a_table_is_compared_only_while_it_is_published_and_what_is_not_published_is_said(session):
+    subscribe(session)
+    verify(session, repair=True)
+    session.publisher.execute("ALTER PUBLICATION p SET (publish = 'insert, update')")
+    session.execute("INSERT INTO part (id, v) VALUES (50, 'deleted at the publisher')")
+    (part,) = verify(session, tables=("part",)).tables
+    assert counts(part) == (0, 0, 1)
+    assert (
+        "the publications do not publish DELETE and TRUNCATE: what that changed at the publisher differs" in part.notes
+    )
+    session.publisher.execute("ALTER PUBLICATION p DROP TABLE part")
+    (part,) = verify(session, tables=("part",), repair=True).tables
+    assert str(part.error).startswith('ERROR:  table "public.part" is not published any more')
+    assert session.rows("SELECT count(*) FROM part") == [(16,)]
+
+
+@pytest.mark.parametrize("session", ["sqlite"], indirect=True)
+def test_rows_that_row_security_hides_are_not_deleted_by_a_repair(session):
+    subscribe(session)
+    verify(session, repair=True)
+    with a_role(session.publisher, "REPLICATION") as role:
+        session.publisher.execute(
+            f"GRANT SELECT ON bag TO {role}; ALTER TABLE bag ENABLE ROW LEVEL SECURITY; CREATE POLICY p ON bag USING (a = 1)"
+        )
+        session.run(f"ALTER SUBSCRIPTION s CONNECTION '{with_role(session.publisher, role)}'")
+        (bag,) = verify(session, tables=("bag",), repair=True).tables
+    assert counts(bag) == (0, 0, 2)
+    assert f'table "public.bag" is not repaired: row security hides rows from role "{role}"' in str(bag.error)
+    assert session.rows("SELECT count(*) FROM bag") == [(4,)]
+
+
+@pytest.mark.parametrize("session", ["postgresql"], indirect=True)
+def test_a_table_that_may_not_be_read_in_the_target_has_an_error(session):
+    subscribe(session)
+    database = Database(session.publisher.server, session.target.url.database, "")
+    with a_role(database, "") as role:
+        database.execute(
+            f"GRANT SELECT, UPDATE ON ALL TABLES IN SCHEMA public TO {role}; REVOKE SELECT ON bag FROM {role}"
+        )
+        url = session.target.url.set(username=role, password="x").render_as_string(hide_password=False)
+        with open_target(url) as target:
+            session.target = target
+            found = {table.table: table for table in verify(session, tables=("bag", "vacant")).tables}
+    assert found["public.vacant"].is_equal
+    assert found["public.bag"].error == "ERROR:  permission denied for table bag"
+
+
+UNIQUE = """
+CREATE TABLE unique_codes (id int PRIMARY KEY, code varchar(9) UNIQUE NOT NULL);
+INSERT INTO unique_codes SELECT n, 'c' || n FROM generate_series(1, 9) n; CREATE PUBLICATION q FOR TABLE unique_codes
+"""
+MOVED = (
+    "DELETE FROM unique_codes",
+    *(f"INSERT INTO unique_codes (id, code) VALUES ({n}, 'c{n % 9 + 1}')" for n in range(1, 10)),
+)
+
+
+def test_changed_rows_that_keep_unique_values_from_each_other_are_repaired(session):
+    session.publisher.execute(UNIQUE)
+    subscribe(session, "q")
+    verify(session, repair=True)
+    session.execute(*MOVED)
+    (found,) = verify(session, repair=True).tables
+    assert (counts(found), found.repaired, found.error) == ((9, 0, 0), 9, None)
+    assert verify(session).is_equal
+
+
+@pytest.mark.parametrize("session", ["sqlite", "postgresql"], indirect=True)
+def test_a_row_is_not_deleted_by_a_repair_if_the_target_has_more_of_it(session):
+    session.publisher.execute(UNIQUE)
+    subscribe(session, "q")
+    verify(session, repair=True)
+    session.execute("ALTER TABLE unique_codes ADD COLUMN remark text DEFAULT 'own'", *MOVED)
+    (found,) = verify(session, repair=True).tables
+    assert "duplicate key value violates unique constraint" in str(found.error)
+    assert "copy the table again: ALTER SUBSCRIPTION s REFRESH TABLE public.unique_codes;" in str(found.error)
+    assert session.rows("SELECT DISTINCT remark FROM unique_codes") == [("own",)]
+    assert session.rows("SELECT code FROM unique_codes WHERE id = 1") == [("c2",)]
 
 
 @pytest.mark.parametrize("session", ["sqlite"], indirect=True)

@@ -18,9 +18,9 @@ from subscriber.targets.target_table import (
 
 _ACTING: Final = sa.text(
     # The foreign keys that a DELETE of this session would obey by changing rows of other tables.
-    "SELECT r.relname FROM pg_constraint f JOIN pg_class r ON r.oid = f.conrelid"
+    "SELECT r.relname, f.conrelid = f.confrelid FROM pg_constraint f JOIN pg_class r ON r.oid = f.conrelid"
     " JOIN pg_class c ON c.oid = f.confrelid JOIN pg_namespace n ON n.oid = c.relnamespace"
-    " WHERE f.contype = 'f' AND f.confdeltype IN ('c', 'n', 'd') AND f.conrelid <> f.confrelid"
+    " WHERE f.contype = 'f' AND f.confdeltype IN ('c', 'n', 'd')"
     " AND current_setting('session_replication_role') <> 'replica'"
     " AND n.nspname = :schema AND c.relname = :table ORDER BY r.relname"
 )
@@ -47,6 +47,16 @@ class PostgreSQLWriting(GenericWriting):
         with self._errors.reporting():
             connection.exec_driver_sql(f"TRUNCATE {', '.join(names)} {identity} RESTRICT")
 
+    def delete_acts(self, connection: sa.Connection, table: TargetTable) -> bool:
+        """See :meth:`Writing.delete_acts`; false for a replica."""
+        return bool(self._acting(connection, table))
+
+    def _acting(self, connection: sa.Connection, table: TargetTable) -> Sequence[tuple[str, bool]]:
+        """The tables whose foreign keys to ``table`` act, and whether each is the table itself."""
+        with self._errors.reporting():
+            rows = connection.execute(_ACTING, {"schema": table.schema, "table": table.name})
+            return [(other, is_same) for other, is_same in rows]
+
     def delete_all(self, connection: sa.Connection, table: TargetTable) -> None:
         """See :meth:`Writing.delete_all`.
 
@@ -58,8 +68,7 @@ class PostgreSQLWriting(GenericWriting):
             return
         only = "" if table.kind == "partitioned table" else "ONLY "
         name = connection.dialect.identifier_preparer.format_table(table.clause())
-        with self._errors.reporting():
-            acting = connection.execute(_ACTING, {"schema": table.schema, "table": table.name}).scalars().all()
+        acting = [other for other, is_same in self._acting(connection, table) if not is_same]
         if acting:
             raise referenced(table, f'Table "{acting[0]}" references "{table.name}", with an action ON DELETE.')
         try:

@@ -54,6 +54,12 @@ class Writing(Protocol):
         """
         ...
 
+    def delete_acts(self, connection: sa.Connection, table: TargetTable) -> bool:
+        """Whether a replicated DELETE of a row would delete or change other rows, by a foreign key
+        that acts in this session.
+        """
+        ...
+
     def override_identity(self, insert: str) -> str:
         """The INSERT statement in a form that can also write identity columns."""
         ...

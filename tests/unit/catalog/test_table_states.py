@@ -115,6 +115,15 @@ def test_tables_that_were_handed_over_become_ready_together(connection):
         catalog.make_ready(connection, 1, handed_over)
 
 
+def test_only_a_table_that_is_ready_can_be_kept_ready(connection):
+    add(connection, "t", RelationState.READY, LSN(20))
+    catalog.lock_ready(connection, 1, "public", "t")
+    assert [(one.state, one.lsn) for one in catalog.relations_of(connection, 1)] == [(RelationState.READY, LSN(20))]
+    catalog.replace_relations(connection, 1, [("public", "t")])
+    with pytest.raises(ProgressConflict, match=r'table "public\.t" is not ready any more'):
+        catalog.lock_ready(connection, 1, "public", "t")
+
+
 def test_the_states_for_caching_have_no_value_that_changes_more_often(connection):
     add(connection, "copied", RelationState.FINISHEDCOPY, LSN(10))
     add(connection, "handed_over", RelationState.SYNCDONE, LSN(20))

@@ -139,6 +139,13 @@ def test_a_copy_reads_what_the_publications_say():
     assert caught.value.sqlstate == "42704"
 
 
+def test_the_actions_of_a_table_are_those_of_all_publications_that_list_it():
+    deletes = Publication("d", tables=(entry(T, "b = 'x'"),), publish=frozenset({"delete"}))
+    inserts = Publication("i", tables=(entry(T, "b = 'x'"),), publish=frozenset({"insert"}))
+    assert publishing(deletes, inserts).published_actions("public", "t") == {"delete", "insert"}
+    assert publishing(deletes).published_actions("public", "u") is None
+
+
 def test_tables_change_whose_updates_or_deletes_are_published():
     assert publishing(P).changing_tables() == {("public", "t")}
     assert publishing(Q).changing_tables() == set()

@@ -147,6 +147,24 @@ def test_the_tables_whose_updates_or_deletes_are_published_are_told_by_name():
     assert server.asked[0].parameters == (["p"],)
 
 
+@pytest.mark.parametrize(
+    ("rows", "actions"),
+    [
+        ([], None),
+        ([{"i": None, "u": None, "d": None, "t": None}], frozenset()),
+        (
+            [{"i": "insert", "u": None, "d": None, "t": None}, {"i": "insert", "u": None, "d": "delete", "t": None}],
+            frozenset({"insert", "delete"}),
+        ),
+    ],
+    ids=["not listed", "nothing", "two publications"],
+)
+def test_the_actions_of_a_table_are_those_of_all_publications_that_list_it(rows, actions):
+    server = ScriptedServer({"p.pubinsert": rows})
+    assert ServerPublications(server.connection, ("p",)).published_actions("s", "t") == actions
+    assert server.asked[0].parameters == ("s", "t", ["p"])
+
+
 @pytest.mark.parametrize("version", VERSIONS)
 def test_publications_of_tables_that_the_publisher_subscribes_to_are_told(version):
     """C55: from PostgreSQL 12 on, their partitions and roots count as well."""

@@ -75,3 +75,10 @@ def test_an_insert_also_writes_identity_columns(insert, overriding):
 )
 def test_a_before_trigger_may_suppress_a_change(table, may):
     assert WRITING.may_suppress(table) is may
+
+
+@pytest.mark.parametrize("rows", [[], [{"relname": "t", "is_same": True}], [{"relname": "u", "is_same": False}]])
+def test_a_delete_acts_on_other_rows_by_a_foreign_key_of_its_own_or_another_table(rows):
+    server = RecordedServer({"confdeltype": rows})
+    with server.engine(URL).connect() as connection:
+        assert WRITING.delete_acts(connection, TABLES[1]) is bool(rows)
