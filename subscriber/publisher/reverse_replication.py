@@ -167,10 +167,12 @@ def drop_on_target(target: Connection, name: str) -> None:
 
 
 def dropping_statements(name: str) -> tuple[str, str]:
-    """The statements that end the way back, at the old publisher and at the target, for people."""
+    """The statements that end the way back, at the old publisher and at the target, for people. The
+    old publisher may be fenced.
+    """
     quoted = _name(name)
     return (
-        f"DROP SUBSCRIPTION {quoted};",
+        f"SET {SETTING} = off; DROP SUBSCRIPTION {quoted};",
         f"DROP PUBLICATION {quoted};",
     )
 

@@ -75,6 +75,25 @@ def test_a_role_that_may_not_fence_is_told_the_statements(database: Database):
             database.execute(f'ALTER DATABASE "{database.name}" OWNER TO {owner}')
 
 
+@pytest.mark.parametrize("former", [None, "off"])
+def test_the_statements_that_lift_a_fence_run_behind_it(database: Database, former):
+    with connect_publisher(database.conninfo, "s") as ours:
+        fence.raise_fence(ours, former)
+    with psycopg.connect(database.conninfo, autocommit=True) as behind:
+        for statement in fence.lifting_statements(database.name, former).split("; "):
+            behind.execute(statement)
+    with connect_publisher(database.conninfo, "s") as ours:
+        assert fence.own_setting(ours) == former
+
+
+def test_the_statement_for_a_setting_of_a_role_in_one_database_removes_it(database: Database):
+    with a_role(database, "") as role, connect_publisher(database.conninfo, "s") as ours:
+        database.execute(f"ALTER ROLE {role} IN DATABASE {database.name} SET default_transaction_read_only = off")
+        ((_, statement),) = fence.fence_obstacles(ours)
+        database.execute(statement)
+        assert fence.fence_obstacles(ours) == []
+
+
 def test_only_transactions_of_the_database_that_write_are_named(database: Database):
     database.execute("CREATE TABLE t (a int)")
     with (
@@ -144,6 +163,13 @@ def test_publication_slot_and_subscription_are_made_and_dropped_as_often_as_one_
             assert reverse_replication.confirmed_by_publisher(new, "back") is not None
             with pytest.raises(PublisherNotReady, match="the target refuses the way back"):
                 reverse_replication.prepare_target(new, "other", [("public", "missing")])
+            at_old, at_new = reverse_replication.dropping_statements("back")
+            old.execute("SET default_transaction_read_only = on")  # as behind a fence
+            for connection, statements in ((old, at_old), (new, at_new)):
+                for statement in statements.split("; "):
+                    connection.execute(statement)
+            reverse_replication.prepare_target(new, "back", [("public", "t")])
+            reverse_replication.subscribe_back(old, "back", postgresql18.conninfo(target))
             for _ in range(2):
                 reverse_replication.drop_subscription_back(old, "back")
                 reverse_replication.drop_on_target(new, "back")

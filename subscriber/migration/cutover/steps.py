@@ -24,7 +24,7 @@ from subscriber.migration.cutover.work import (
     names_of,
 )
 from subscriber.migration.cutover.world import PublisherState, TargetState
-from subscriber.publisher.fence import lifting_statement
+from subscriber.publisher.fence import lifting_statements
 
 _AGAIN: Final = "then run the command again"
 
@@ -339,4 +339,4 @@ def fence_left(work: Work) -> str | None:
     fence = work.fence
     if fence is None:
         return None
-    return f"The fence stays. To lift it, run at the publisher: {lifting_statement(fence['database'], fence['former'])}"
+    return f"The fence stays. To lift it, run at the publisher: {lifting_statements(fence['database'], fence['former'])}"

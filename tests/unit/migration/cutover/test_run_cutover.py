@@ -183,7 +183,7 @@ def test_finishing_drops_the_subscription_and_says_what_stays():
     assert error is None
     assert report.state == "finished"
     assert world.log[-1] == "drop_subscription"
-    assert report.notes[0].endswith('run at the publisher: ALTER DATABASE "shop" RESET default_transaction_read_only;')
+    assert report.notes[0].endswith('run at the publisher: BEGIN READ WRITE; ALTER DATABASE "shop" RESET default_transaction_read_only; COMMIT;')
     assert 'DROP SUBSCRIPTION "subscriber_reverse_1";' in report.notes[1]
 
 
