@@ -186,10 +186,11 @@ def abandon(work: Work, report: CutoverReport, on_step: OnStep) -> None:
         for step in _UNDONE:
             begun = time.monotonic()
             failpoints.hit("cutover.undo.before")
-            text = step.undo(work)
+            undone = step.undo(work)
             failpoints.hit("cutover.undo.after")
-            if text is not None:
-                result = StepResult(step.name, step.title, "undone", time.monotonic() - begun, text)
+            if undone is not None:
+                seconds = time.monotonic() - begun
+                result = StepResult(step.name, step.title, "undone", seconds, undone.text, undone.details)
                 report.steps.append(result)
                 on_step(result)
         work.save(state="abandoned", abandoned_at=now(), barrier=None)

@@ -62,7 +62,7 @@ class Step:
         """
         raise NotImplementedError
 
-    def undo(self, work: Work) -> str | None:
+    def undo(self, work: Work) -> Outcome | None:
         """Undo it; returns what was undone, or None if there was nothing.
 
         Raises:
@@ -231,14 +231,14 @@ class Writes(Step):
 
         work.wait("closing the fence", sessions_ended, sessions)
 
-    def undo(self, work: Work) -> str | None:
+    def undo(self, work: Work) -> Outcome | None:
         """See :meth:`Step.undo`."""
         fence = work.fence
         if fence is None:
             return None
         work.world.lift_fence(fence["former"])
         work.remember("fence", None)
-        return f'the fence around database "{fence["database"]}" is lifted'
+        return Outcome(f'the fence around database "{fence["database"]}" is lifted')
 
 
 def _is_quiet(work: Work) -> bool:
@@ -321,13 +321,13 @@ class Switch(Step):
         slot = work.world.state().subscription.slot_name
         return Outcome(f'the subscription is disabled at {format_lsn(last)}, its slot "{slot}" is kept{left}')
 
-    def undo(self, work: Work) -> str | None:
+    def undo(self, work: Work) -> Outcome | None:
         """See :meth:`Step.undo`."""
         if work.cutover.state != "switched":
             return None
         work.save(enabled=True, state="running", switched_at=None)
         work.world.wake()
-        return "the subscription is enabled again"
+        return Outcome("the subscription is enabled again")
 
 
 def _tables(number: int) -> str:
@@ -339,4 +339,6 @@ def fence_left(work: Work) -> str | None:
     fence = work.fence
     if fence is None:
         return None
-    return f"The fence stays. To lift it, run at the publisher: {lifting_statements(fence['database'], fence['former'])}"
+    return (
+        f"The fence stays. To lift it, run at the publisher: {lifting_statements(fence['database'], fence['former'])}"
+    )

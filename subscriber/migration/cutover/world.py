@@ -13,6 +13,7 @@ from subscriber.commands.refresh_sequences import UnsetSequence
 from subscriber.lsn import LSN
 from subscriber.publisher.fence import Fence, Session
 from subscriber.publisher.publisher import Slot
+from subscriber.publisher.reverse_sequences import SetForward
 
 MISSING_COLUMN: Final = "missing column"
 """The kind of a published column that the target lacks: the beginning of its line among the missing
@@ -177,6 +178,9 @@ class World(Protocol):
 
     def came_back(self, name: str) -> bool:
         """Whether a transaction of the target has been applied at the old publisher."""
+
+    def set_publisher_sequences(self) -> SetForward:
+        """Set the old publisher's sequences forward to the target's."""
 
     def drop_reverse(self, name: str) -> None:
         """Drop publication, slot and subscription of the way back."""

@@ -16,6 +16,7 @@ from subscriber.migration.cutover.work import CutoverOptions, Work
 from subscriber.migration.cutover.world import PublisherState, TargetState, VerifyResult
 from subscriber.publisher.fence import Fence, Session
 from subscriber.publisher.publisher import Slot
+from subscriber.publisher.reverse_sequences import SetForward
 from tests.subscriptions import SUBSCRIPTION
 
 READY = SubscriptionRelation("public", "t", RelationState.READY, None)
@@ -178,6 +179,10 @@ class FakeWorld:
 
     def came_back(self, name: str) -> bool:
         return self.brought_back
+
+    def set_publisher_sequences(self) -> SetForward:
+        self._do("set_publisher_sequences")
+        return SetForward(["sequence a is set forward to 9"], ["sequence b was not set forward"])
 
     def drop_reverse(self, name: str) -> None:
         self._do(f"drop_reverse {name}")

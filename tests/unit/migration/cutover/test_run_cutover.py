@@ -70,7 +70,8 @@ def test_abandoning_undoes_the_way_back_before_it_enables_and_lifts_the_fence_la
     report, error = carry_out(again(work), "abandon")
     assert error is None
     assert world.log == [
-        "drained subscriber_reverse_1", "drop_reverse subscriber_reverse_1", "enable", "lift off",
+        "drained subscriber_reverse_1", "set_publisher_sequences", "drop_reverse subscriber_reverse_1", "enable",
+        "lift off",
     ]  # fmt: skip
     assert (report.state, world.subscription.enabled, world.setting) == ("abandoned", True, "off")
     assert "fence" not in world.stored[-1].options
@@ -171,9 +172,13 @@ def test_with_a_way_back_the_old_database_has_what_was_written_and_is_not_sent_i
     report, error = carry_out(again(work), "abandon")
     assert error is None
     assert world.log == [
-        "drained subscriber_reverse_1", "origin none", "drop_reverse subscriber_reverse_1", "enable",
+        "drained subscriber_reverse_1", "set_publisher_sequences", "origin none", "drop_reverse subscriber_reverse_1",
+        "enable",
     ]  # fmt: skip
     assert "SET (origin = any)" in report.steps[0].text
+    assert report.steps[0].details == (
+        "sequence a is set forward to 9", "WARNING:  sequence b was not set forward",
+    )  # fmt: skip
 
 
 def test_finishing_drops_the_subscription_and_says_what_stays():
@@ -183,7 +188,9 @@ def test_finishing_drops_the_subscription_and_says_what_stays():
     assert error is None
     assert report.state == "finished"
     assert world.log[-1] == "drop_subscription"
-    assert report.notes[0].endswith('run at the publisher: BEGIN READ WRITE; ALTER DATABASE "shop" RESET default_transaction_read_only; COMMIT;')
+    assert report.notes[0].endswith(
+        'run at the publisher: BEGIN READ WRITE; ALTER DATABASE "shop" RESET default_transaction_read_only; COMMIT;'
+    )
     assert 'DROP SUBSCRIPTION "subscriber_reverse_1";' in report.notes[1]
 
 

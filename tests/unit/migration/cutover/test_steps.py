@@ -11,6 +11,7 @@ from subscriber.catalog import RelationState, SubscriptionRelation
 from subscriber.errors import UsageError
 from subscriber.lsn import LSN
 from subscriber.migration.cutover.steps import Barrier, Preconditions, Switch, Writes, fence_left
+from subscriber.migration.cutover.work import Outcome
 from subscriber.publisher.fence import Session
 from tests.subscriptions import SUBSCRIPTION
 from tests.unit.migration.cutover.fake_world import READY, SLOT, FakeWorld, a_work
@@ -153,5 +154,5 @@ def test_the_switch_counts_the_rows_and_disables():
     assert text == 'the subscription is disabled at 0/6E, its slot "s" is kept'
     assert world.stored[-1].state == "switched"
     assert world.stored[-1].findings["rows"] == {"public.t": 3}
-    assert Switch().undo(work) == "the subscription is enabled again"
+    assert Switch().undo(work) == Outcome("the subscription is enabled again")
     assert Switch().undo(work) is None
