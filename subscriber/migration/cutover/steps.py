@@ -215,8 +215,11 @@ class Writes(Step):
             former = work.world.own_setting()
             kept = {"database": work.world.publisher_state().database, "former": former, "since": None}
             work.remember("fence", kept)
+        since = kept["since"]
+        if since is not None and work.world.own_setting() != "on":
+            since = None  # somebody has lifted it meanwhile, and sessions began without it
         raised = work.world.raise_fence(kept["former"])
-        since = kept["since"] or raised.since
+        since = since or raised.since
         work.remember("fence", {**kept, "since": since})
 
         def sessions_ended() -> bool:

@@ -122,7 +122,7 @@ class Verify(Step):
                 f"`subscriber verify {work.name_in_shell} --repair` puts that right; then run the command again.",
                 tuple(result.differing),
             ).error()
-        return Outcome(f"equal at {text}")
+        return Outcome(f"equal at {text}", result.notes)
 
 
 class Reverse(Step):

@@ -59,11 +59,10 @@ def check_unwritten(work: Work) -> Outcome | None:
     result = work.world.verify_at_rest(work.options.timeout)
     if not result.is_equal:
         raise _refusal(work, result)
-    notes = [f"{table['table']}: {note}" for table in result.report.get("tables", ()) for note in table["notes"]]
     return Outcome(
         f"publisher and target are equal at {format_lsn(result.lsn)}; tables that the subscription does not have were"
         " not looked at",
-        tuple(notes),
+        result.notes,
     )
 
 

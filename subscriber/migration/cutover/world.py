@@ -73,6 +73,11 @@ class VerifyResult:
     differing: Sequence[str]
     report: Mapping[str, Any] = field(default_factory=dict)
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was compared in another way, or not at all, with the table."""
+        return tuple(f"{table['table']}: {note}" for table in self.report.get("tables", ()) for note in table["notes"])
+
 
 class World(Protocol):
     """Publisher and target of one subscription.

@@ -49,6 +49,8 @@ class FakeWorld:
     old_sessions: list[list[Session]] = field(default_factory=list)
     writes_at_barriers: list[int] = field(default_factory=list)
     setting: str | None = None
+    moment: str = "2026-11-25 10:00:00+00"
+    fenced_since: str = "2026-11-25 10:00:00+00"
     obstacles: list[tuple[str, str]] = field(default_factory=list)
     messages: list[str] = field(default_factory=lambda: ['NOTICE:  sequence "t_id_seq": 1 → 9'])
     left_alone: list[UnsetSequence] = field(default_factory=list)
@@ -149,14 +151,14 @@ class FakeWorld:
     def raise_fence(self, former: str | None) -> Fence:
         self._do("fence")
         self.setting = "on"
-        return Fence("shop", former, "2026-11-25 10:00:00+00")  # type: ignore[arg-type]
+        return Fence("shop", former, self.moment)  # type: ignore[arg-type]
 
     def lift_fence(self, former: str | None) -> None:
         self._do(f"lift {former}")
         self.setting = former
 
     def unfenced_sessions(self, since: str) -> list[Session]:
-        assert since == "2026-11-25 10:00:00+00"
+        assert since == self.fenced_since
         if len(self.old_sessions) > 1:
             return self.old_sessions.pop(0)
         return self.old_sessions[0] if self.old_sessions else []

@@ -211,11 +211,35 @@ def test_the_command_given_again_after_the_switch_does_nothing_and_says_the_ways
     assert report.notes[0] == "The subscription is switched over already."
 
 
+@pytest.mark.parametrize("command", ["cutover", "dry run"])
+def test_after_the_switch_a_step_that_it_was_made_without_is_refused(command):
+    work, world = a_work(FakeWorld(way_back=True))
+    carry_out(work)
+    world.log.clear()
+    work = again(work, **ALL, accept_missing=True)
+    report = cutovers.new_report(world, command)
+    with pytest.raises(UsageError) as caught:
+        (cutovers.rehearse if command == "dry run" else cutovers.run_cutover)(work, report, lambda _: None)
+    assert caught.value.sqlstate == "55000"
+    assert caught.value.message == 'subscription "s" was switched over without --fence, --verify, --reverse'
+    assert "subscriber cutover s --abandon" in str(caught.value.hint)
+    assert (world.log, report.state) == ([], "switched")
+
+
+def test_after_the_switch_the_command_with_the_same_options_is_no_error():
+    work, _ = a_work(FakeWorld(way_back=True), **ALL)
+    carry_out(work)
+    assert carry_out(again(work, **ALL))[1] is None
+    work, _ = a_work(reverse=True)  # SQLite
+    carry_out(work)
+    assert carry_out(again(work, reverse=True))[1] is None
+
+
 def test_a_dry_run_changes_nothing_and_says_what_would_be_refused():
     work, world = a_work(FakeWorld(missing=["index i"], writers=[["process 5"]]), fence=True, verify=True, reverse=True)
     report = cutovers.new_report(world, "dry run")
     assert not cutovers.rehearse(work, report, lambda _: None)
-    assert (world.log, world.stored, world.barriers) == ([], [], 0)
+    assert (world.log, world.stored, world.barriers, report.state) == ([], [], 0, "not begun")
     assert {step.name: step.status for step in report.steps} == {
         **dict.fromkeys(NAMES, "would do"), "schema": "would refuse",
     }  # fmt: skip

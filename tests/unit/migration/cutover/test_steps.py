@@ -92,6 +92,18 @@ def test_the_fence_is_stored_before_it_is_set_and_waits_for_older_sessions():
     assert world.log == ["fence"]
 
 
+@pytest.mark.parametrize("lifted", [False, True])
+def test_a_fence_that_somebody_has_lifted_holds_sessions_from_its_second_time_on(lifted):
+    work, world = a_work(fence=True)
+    Writes().do(work)
+    world.moment = "2026-11-25 11:00:00+00"
+    if lifted:
+        world.setting = None
+        world.fenced_since = world.moment
+    Writes().do(work)
+    assert work.fence == {"database": "shop", "former": None, "since": world.fenced_since}
+
+
 def test_older_sessions_are_ended_only_if_that_is_asked():
     world = FakeWorld(old_sessions=[[Session(5, "process 5")]])
     work, _ = a_work(world, fence=True, timeout=5.0)

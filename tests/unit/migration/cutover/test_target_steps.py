@@ -70,6 +70,12 @@ def test_a_difference_is_refused_with_the_command_that_repairs_it():
     assert world.stored[-1].findings["verify"]["is_equal"] is False
 
 
+def test_what_was_not_compared_is_told():
+    tables = [{"table": "public.t", "notes": ["column g is left out"]}]
+    work, _ = a_work(FakeWorld(verified=VerifyResult(True, LSN(200), (), {"tables": tables})), verify=True)
+    assert Verify().do(work).details == ("public.t: column g is left out",)
+
+
 def test_a_target_without_a_way_back_is_told_in_one_sentence_and_not_refused():
     work, world = a_work(reverse=True)
     assert Reverse().check(work) == ()
