@@ -160,6 +160,7 @@ def test_publication_slot_and_subscription_are_made_and_dropped_as_often_as_one_
             for _ in range(2):
                 reverse_replication.prepare_target(new, "back", [("public", "t")])
                 reverse_replication.subscribe_back(old, "back", postgresql18.conninfo(target))
+            assert reverse_replication.stands(old, new, "back")
             assert not reverse_replication.came_back(old, "back")
             assert reverse_replication.confirmed_by_publisher(new, "back") is not None
             with pytest.raises(PublisherNotReady, match="the target refuses the way back"):
@@ -173,6 +174,7 @@ def test_publication_slot_and_subscription_are_made_and_dropped_as_often_as_one_
             reverse_replication.subscribe_back(old, "back", postgresql18.conninfo(target))
             for _ in range(2):
                 reverse_replication.drop_subscription_back(old, "back")
+                assert not reverse_replication.stands(old, new, "back")
                 reverse_replication.drop_on_target(new, "back")
             assert not reverse_replication.came_back(old, "back")
             assert reverse_replication.confirmed_by_publisher(new, "back") is None

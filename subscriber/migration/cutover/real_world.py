@@ -269,6 +269,11 @@ class RealWorld:
             confirmed = reverse_replication.confirmed_by_publisher(target, name)
         return confirmed is None or confirmed >= self._drained_at
 
+    def way_back_stands(self, name: str) -> bool:
+        """See :meth:`World.way_back_stands`."""
+        with self._publisher() as publisher, self._as_publisher() as target:
+            return reverse_replication.stands(publisher.connection, target, name)
+
     def came_back(self, name: str) -> bool:
         """See :meth:`World.came_back`."""
         with self._publisher() as publisher:

@@ -172,18 +172,10 @@ class Reverse(Step):
         if kept is None:
             return None
         name = kept["name"]
-        switched = work.cutover.switched_at is not None or work.cutover.state == "switched"
-        if switched and not work.options.discard_writes:
-            work.wait(
-                "bringing back what was written to the target",
-                lambda: work.world.reverse_drained(name),
-                lambda: [f'subscription "{name}" at the old publisher, whose server\'s log tells its errors'],
-            )
-        sequences = work.world.set_publisher_sequences() if switched else SetForward()
-        back = work.world.came_back(name)
+        sequences, back = self._bring_back(work, name)
         changed = back and work.world.leave_out_origins()
         work.world.drop_reverse(name)
-        work.remember("reverse", None)
+        work.remember(self.name, None)
         text = f'publication, slot and subscription "{name}" are dropped'
         if back and not work.options.discard_writes:
             text += "; what was written to the target is at the old publisher"
@@ -193,6 +185,22 @@ class Reverse(Step):
                 f" it, you may run: ALTER SUBSCRIPTION {work.name_in_sql} SET (origin = any);"
             )
         return Outcome(text, (*sequences.done, *(f"WARNING:  {line}" for line in sequences.left)))
+
+    @staticmethod
+    def _bring_back(work: Work, name: str) -> tuple[SetForward, bool]:
+        """Wait until the old publisher has everything; returns what was done to its sequences, and
+        whether anything may have come back.
+        """
+        if work.cutover.state != "switched":
+            return SetForward(), work.world.came_back(name)
+        stands = work.world.way_back_stands(name)
+        if stands and not work.options.discard_writes:
+            work.wait(
+                "bringing back what was written to the target",
+                lambda: work.world.reverse_drained(name),
+                lambda: [f'subscription "{name}" at the old publisher, whose server\'s log tells its errors'],
+            )
+        return work.world.set_publisher_sequences(), not stands or work.world.came_back(name)
 
 
 def no_way_back(work: Work) -> str:

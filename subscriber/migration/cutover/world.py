@@ -181,6 +181,9 @@ class World(Protocol):
     def reverse_drained(self, name: str) -> bool:
         """Whether the old publisher has all that the target had when this was first asked."""
 
+    def way_back_stands(self, name: str) -> bool:
+        """Whether subscription and slot of the way back are still there."""
+
     def came_back(self, name: str) -> bool:
         """Whether a transaction of the target has been applied at the old publisher."""
 

@@ -61,6 +61,7 @@ class FakeWorld:
     way_back: bool = False
     reverse_problems: list[tuple[str, str]] = field(default_factory=list)
     brought_back: bool = False
+    stands: bool = True
     origin_changes: bool = True
     failing: dict[str, BaseException] = field(default_factory=dict)
     log: list[str] = field(default_factory=list)
@@ -178,6 +179,9 @@ class FakeWorld:
     def reverse_drained(self, name: str) -> bool:
         self._do(f"drained {name}")
         return True
+
+    def way_back_stands(self, name: str) -> bool:
+        return self.stands
 
     def came_back(self, name: str) -> bool:
         return self.brought_back

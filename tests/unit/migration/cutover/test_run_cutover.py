@@ -181,6 +181,17 @@ def test_with_a_way_back_the_old_database_has_what_was_written_and_is_not_sent_i
     )  # fmt: skip
 
 
+def test_what_a_dropped_way_back_may_have_brought_is_not_sent_again():
+    work, world = a_work(FakeWorld(way_back=True, stands=False), reverse=True)
+    carry_out(work)
+    world.log.clear()
+    _, error = carry_out(again(work), "abandon")
+    assert error is None
+    assert world.log == [
+        "verify_at_rest", "set_publisher_sequences", "origin none", "drop_reverse subscriber_reverse_1", "enable",
+    ]  # fmt: skip
+
+
 def test_finishing_drops_the_subscription_and_says_what_stays():
     work, world = a_work(FakeWorld(way_back=True), fence=True, reverse=True)
     carry_out(work)
