@@ -20,7 +20,7 @@ from subscriber.commands.release_slot import delete_journal, remove_journal_of, 
 from subscriber.commands.subscription_statements import DropSubscription
 from subscriber.errors import JournalError, PublisherError, UsageError
 from subscriber.lsn import LSN
-from subscriber.publisher.fence import lifting_statement
+from subscriber.publisher.fence import lifting_statements
 from subscriber.publisher.publisher import Publisher, connect_publisher
 from subscriber.publisher.reverse_replication import dropping_statements
 from subscriber.settings import Settings
@@ -93,7 +93,7 @@ def _warn_of_cutover(cutover: Cutover, notify: Notify) -> None:
         warning(
             notify,
             f'the fence around database "{fence["database"]}" of the publisher stays',
-            hint=f"To lift it, run at the publisher: {lifting_statement(fence['database'], fence['former'])}",
+            hint=f"To lift it, run at the publisher: {lifting_statements(fence['database'], fence['former'])}",
         )
     if reverse is not None:
         old, new = dropping_statements(reverse["name"])

@@ -40,6 +40,8 @@ _CATCH_UP_SECONDS: Final = 3.0
 in seconds.
 """
 _POLL_SECONDS: Final = 0.2
+STEP_BACK: Final = ", a step back"
+"""The end of the first line about a sequence that was set to an earlier value."""
 _AGAIN: Final = "Run the command again when everything has been applied; `subscriber status` shows the lag."
 
 
@@ -217,7 +219,7 @@ class _Refresh:
         if moved is None and (position.next_value - before.next_value) * sign < 0:
             warning(
                 self._notify,
-                f"{text}, a step back",
+                f"{text}{STEP_BACK}",
                 detail="Rows that other programs have inserted into the target may already have the next values.",
                 hint="If the application has moved to the target already, set the sequence forward there, and do not run the command again.",
             )

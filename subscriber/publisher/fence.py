@@ -47,10 +47,10 @@ SELECT pg_has_role(d.datdba, 'USAGE') OR (SELECT rolsuper FROM pg_roles WHERE ro
 FROM pg_database d WHERE d.datname = current_database()
 """
 _SETTINGS: Final = """
-SELECT r.rolname::text, c.value FROM pg_db_role_setting s LEFT JOIN pg_roles r ON r.oid = s.setrole,
+SELECT r.rolname::text, s.setdatabase <> 0, c.value FROM pg_db_role_setting s LEFT JOIN pg_roles r ON r.oid = s.setrole,
  LATERAL (SELECT split_part(e, '=', 2) FROM unnest(s.setconfig) AS u (e) WHERE split_part(e, '=', 1) = %s) AS c (value)
 WHERE s.setdatabase IN (0, (SELECT oid FROM pg_database WHERE datname = current_database()))
- AND (s.setrole <> 0 OR s.setdatabase <> 0) ORDER BY 1
+ AND (s.setrole <> 0 OR s.setdatabase <> 0) ORDER BY 1, 2
 """
 _UNFENCED: Final = """
 SELECT pid, usename::text, application_name, date_trunc('second', backend_start)::text, state FROM pg_stat_activity
@@ -106,11 +106,12 @@ def fence_obstacles(connection: Connection) -> list[tuple[str, str]]:
         )  # fmt: skip
     if not may_see:
         found.append((f'role "{role}" may not see the sessions of other roles', f"GRANT pg_read_all_stats TO {name};"))
-    for other, value in connection.execute(_SETTINGS, (SETTING,)).fetchall():
+    for other, is_for_database, value in connection.execute(_SETTINGS, (SETTING,)).fetchall():
         if other is not None and not _is_on(value):
+            where = f" IN DATABASE {database}" if is_for_database else ""
             found.append(
                 (f'role "{other}" has {SETTING} = {value} of its own, which the fence does not change',
-                 f"ALTER ROLE {_quoted(connection, other)} RESET {SETTING};")
+                 f"ALTER ROLE {_quoted(connection, other)}{where} RESET {SETTING};")
             )  # fmt: skip
     return found
 
@@ -121,7 +122,7 @@ def own_setting(connection: Connection) -> Setting | None:
     Raises:
         psycopg.Error: the query failed.
     """
-    values = [value for role, value in connection.execute(_SETTINGS, (SETTING,)).fetchall() if role is None]
+    values = [value for role, _, value in connection.execute(_SETTINGS, (SETTING,)).fetchall() if role is None]
     return None if not values else "on" if _is_on(values[0]) else "off"
 
 
@@ -182,10 +183,11 @@ def end_sessions(connection: Connection, sessions: Sequence[Session]) -> None:
             ) from error
 
 
-def lifting_statement(database: str, former: str | None) -> str:
-    """The statement that lifts the fence, for people."""
+def lifting_statements(database: str, former: str | None) -> str:
+    """The statements that lift the fence, for people. Their session may be read-only itself."""
     name = '"' + database.replace('"', '""') + '"'
-    return f"ALTER DATABASE {name} " + (f"RESET {SETTING};" if former is None else f"SET {SETTING} = {former};")
+    change = f"RESET {SETTING}" if former is None else f"SET {SETTING} = {former}"
+    return f"BEGIN READ WRITE; ALTER DATABASE {name} {change}; COMMIT;"
 
 
 def _alter(connection: Connection, change: sql.Composable) -> None:

@@ -106,6 +106,15 @@ def subscribe_back(publisher: Connection, name: str, conninfo: str) -> None:
                 )
 
 
+def stands(publisher: Connection, target: Connection, name: str) -> bool:
+    """Whether the way back is still there: the subscription at the old publisher, and the slot.
+
+    Raises:
+        psycopg.Error: a query failed.
+    """
+    return publisher.execute(_EXISTS, (name,)).fetchone() is not None and _slot(target, name) is not None
+
+
 def came_back(publisher: Connection, name: str) -> bool:
     """Whether the old publisher has applied a transaction of the target. True also if the role may
     not know it: only superusers see the positions of replication origins.
@@ -167,10 +176,12 @@ def drop_on_target(target: Connection, name: str) -> None:
 
 
 def dropping_statements(name: str) -> tuple[str, str]:
-    """The statements that end the way back, at the old publisher and at the target, for people."""
+    """The statements that end the way back, at the old publisher and at the target, for people. The
+    old publisher may be fenced.
+    """
     quoted = _name(name)
     return (
-        f"DROP SUBSCRIPTION {quoted};",
+        f"SET {SETTING} = off; DROP SUBSCRIPTION {quoted};",
         f"DROP PUBLICATION {quoted};",
     )
 

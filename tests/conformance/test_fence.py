@@ -11,6 +11,7 @@ from subscriber.errors import PublisherNotReady
 from subscriber.publisher import fence, reverse_obstacles, reverse_replication
 from subscriber.publisher.change_watch import open_writes
 from subscriber.publisher.publisher import connect_publisher
+from subscriber.publisher.reverse_sequences import SetForward, set_forward
 from tests.conftest import Database
 from tests.subscribing import a_role, with_role
 
@@ -73,6 +74,25 @@ def test_a_role_that_may_not_fence_is_told_the_statements(database: Database):
             fence.lift_fence(ours, None)
         finally:
             database.execute(f'ALTER DATABASE "{database.name}" OWNER TO {owner}')
+
+
+@pytest.mark.parametrize("former", [None, "off"])
+def test_the_statements_that_lift_a_fence_run_behind_it(database: Database, former):
+    with connect_publisher(database.conninfo, "s") as ours:
+        fence.raise_fence(ours, former)
+    with psycopg.connect(database.conninfo, autocommit=True) as behind:
+        for statement in fence.lifting_statements(database.name, former).split("; "):
+            behind.execute(statement)
+    with connect_publisher(database.conninfo, "s") as ours:
+        assert fence.own_setting(ours) == former
+
+
+def test_the_statement_for_a_setting_of_a_role_in_one_database_removes_it(database: Database):
+    with a_role(database, "") as role, connect_publisher(database.conninfo, "s") as ours:
+        database.execute(f"ALTER ROLE {role} IN DATABASE {database.name} SET default_transaction_read_only = off")
+        ((_, statement),) = fence.fence_obstacles(ours)
+        database.execute(statement)
+        assert fence.fence_obstacles(ours) == []
 
 
 def test_only_transactions_of_the_database_that_write_are_named(database: Database):
@@ -140,14 +160,78 @@ def test_publication_slot_and_subscription_are_made_and_dropped_as_often_as_one_
             for _ in range(2):
                 reverse_replication.prepare_target(new, "back", [("public", "t")])
                 reverse_replication.subscribe_back(old, "back", postgresql18.conninfo(target))
+            assert reverse_replication.stands(old, new, "back")
             assert not reverse_replication.came_back(old, "back")
             assert reverse_replication.confirmed_by_publisher(new, "back") is not None
             with pytest.raises(PublisherNotReady, match="the target refuses the way back"):
                 reverse_replication.prepare_target(new, "other", [("public", "missing")])
+            at_old, at_new = reverse_replication.dropping_statements("back")
+            old.execute("SET default_transaction_read_only = on")  # as behind a fence
+            for connection, statements in ((old, at_old), (new, at_new)):
+                for statement in statements.split("; "):
+                    connection.execute(statement)
+            reverse_replication.prepare_target(new, "back", [("public", "t")])
+            reverse_replication.subscribe_back(old, "back", postgresql18.conninfo(target))
             for _ in range(2):
                 reverse_replication.drop_subscription_back(old, "back")
+                assert not reverse_replication.stands(old, new, "back")
                 reverse_replication.drop_on_target(new, "back")
             assert not reverse_replication.came_back(old, "back")
             assert reverse_replication.confirmed_by_publisher(new, "back") is None
     finally:
         postgresql18.drop_database(target)
+
+
+def test_sequences_of_the_old_publisher_are_set_forward_and_never_back(postgresql18, publisher_database):
+    old_name, new_name = publisher_database.name, f"{publisher_database.name}_new"
+    postgresql18.create_database(new_name)
+    old_model = """
+    CREATE SEQUENCE "By ""Name"; CREATE SEQUENCE elsewhere;
+    CREATE TABLE "T" (up serial, down int GENERATED ALWAYS AS IDENTITY (INCREMENT -1), small int GENERATED ALWAYS AS
+     IDENTITY (MAXVALUE 5), ahead serial);
+    CREATE TABLE other (a int DEFAULT nextval('elsewhere'));
+    SELECT setval('"T_ahead_seq"', 100);
+    """
+    new_model = """
+    CREATE SEQUENCE "By ""Name"; CREATE SEQUENCE named_otherwise; CREATE SEQUENCE elsewhere;
+    CREATE TABLE "T" (up int DEFAULT nextval('named_otherwise'), down int GENERATED ALWAYS AS IDENTITY (INCREMENT -1),
+     small serial, ahead serial);
+    SELECT setval('named_otherwise', 9), setval('"By ""Name"', 4, false), setval('"T_down_seq"', -7),
+     setval('"T_small_seq"', 6), setval('"T_ahead_seq"', 99), setval('elsewhere', 9);
+    """
+    try:
+        postgresql18.execute(new_model, new_name)
+        publisher_database.execute(old_model)
+        with (
+            connect_publisher(postgresql18.conninfo(new_name), "s") as new,
+            connect_publisher(publisher_database.conninfo, "s") as old,
+        ):
+            old.execute("SET default_transaction_read_only = on")  # as behind a fence
+            found = set_forward(old, new, [("public", "T")])
+            assert found.done == [
+                'sequence "public"."By ""Name" is set forward to 4',
+                'sequence "public"."T_down_seq" is set forward to -7',
+                'sequence "public"."T_up_seq" is set forward to 9',
+            ]
+            (left,) = found.left
+            assert 'sequence "public"."T_small_seq" was not set forward: setval: value 6 is out of bounds' in left
+            publisher_database.execute('ALTER SEQUENCE "T_small_seq" MAXVALUE 50')
+            publisher_database.execute(left.partition("publisher: ")[2])
+            assert set_forward(old, new, [("public", "T")]) == SetForward()
+        values = publisher_database.execute(
+            """SELECT nextval('"T_up_seq"'), nextval('"T_down_seq"'), nextval('"T_small_seq"'),"""
+            """ nextval('"T_ahead_seq"'), nextval('"By ""Name"'), nextval('elsewhere')"""
+        )
+        assert values == [(10, -8, 7, 101, 4, 1)]
+        with a_role(publisher_database, "") as role:
+            publisher_database.execute(f'GRANT SELECT ON ALL SEQUENCES IN SCHEMA public TO "{role}"')
+            postgresql18.execute("SELECT setval('\"T_up_seq\"', 1)", old_name)
+            with (
+                connect_publisher(postgresql18.conninfo(new_name), "s") as new,
+                connect_publisher(with_role(publisher_database, role), "s") as old,
+            ):
+                found = set_forward(old, new, [("public", "T")])
+        assert found.done == []
+        assert "permission denied for sequence T_up_seq" in found.left[0]
+    finally:
+        postgresql18.drop_database(new_name)

@@ -31,6 +31,7 @@ from subscriber.migration.cutover.world import MISSING_COLUMN, PublisherState, T
 from subscriber.publisher import fence, reverse_obstacles, reverse_replication
 from subscriber.publisher.change_watch import open_writes
 from subscriber.publisher.publisher import Publisher, connect_publisher
+from subscriber.publisher.reverse_sequences import SetForward, set_forward
 from subscriber.publisher.slot_changes import is_changed_after
 from subscriber.publisher.sql_connection import Connection
 from subscriber.settings import Settings, redact_conninfo
@@ -268,10 +269,20 @@ class RealWorld:
             confirmed = reverse_replication.confirmed_by_publisher(target, name)
         return confirmed is None or confirmed >= self._drained_at
 
+    def way_back_stands(self, name: str) -> bool:
+        """See :meth:`World.way_back_stands`."""
+        with self._publisher() as publisher, self._as_publisher() as target:
+            return reverse_replication.stands(publisher.connection, target, name)
+
     def came_back(self, name: str) -> bool:
         """See :meth:`World.came_back`."""
         with self._publisher() as publisher:
             return reverse_replication.came_back(publisher.connection, name)
+
+    def set_publisher_sequences(self) -> SetForward:
+        """See :meth:`World.set_publisher_sequences`."""
+        with self._publisher() as publisher, self._as_publisher() as target:
+            return set_forward(publisher.connection, target, self._tables())
 
     def drop_reverse(self, name: str) -> None:
         """See :meth:`World.drop_reverse`."""

@@ -109,11 +109,13 @@ def run_cutover(work: Work, report: CutoverReport, on_step: OnStep) -> None:
         on_step: called after each step.
 
     Raises:
+        UsageError: 55000, it has switched over without a step that the options ask for.
         SubscriberError: a step refuses or fails. What was done stays done.
     """
     report.options = work.options.as_json()
     try:
         if work.cutover.state == "switched":
+            _check_part_of_switch(work)
             report.notes += ["The subscription is switched over already.", *_ways_on(work)]
             return
         if work.cutover.has_effects:
@@ -135,6 +137,9 @@ def rehearse(work: Work, report: CutoverReport, on_step: OnStep) -> bool:
 
     Returns:
         Whether no step would refuse, as far as that shows beforehand.
+
+    Raises:
+        UsageError: 55000, the cutover has switched over without a step that the options ask for.
     """
     report.options = work.options.as_json()
     if work.cutover.is_held:
@@ -142,6 +147,7 @@ def rehearse(work: Work, report: CutoverReport, on_step: OnStep) -> bool:
     if work.cutover.state == "switched":
         report.notes += ["The subscription is switched over already.", *_ways_on(work)]
         _end(work, report)
+        _check_part_of_switch(work)
         return True
     for step in STEPS:
         begun = time.monotonic()
@@ -159,8 +165,7 @@ def rehearse(work: Work, report: CutoverReport, on_step: OnStep) -> bool:
             result = StepResult(step.name, step.title, status, time.monotonic() - begun, text, details + hints)
         report.steps.append(result)
         on_step(result)
-    report.state = work.cutover.state
-    report.ended_at = now()
+    _end(work, report)
     return all(one.status == "would do" for one in report.steps)
 
 
@@ -186,10 +191,11 @@ def abandon(work: Work, report: CutoverReport, on_step: OnStep) -> None:
         for step in _UNDONE:
             begun = time.monotonic()
             failpoints.hit("cutover.undo.before")
-            text = step.undo(work)
+            undone = step.undo(work)
             failpoints.hit("cutover.undo.after")
-            if text is not None:
-                result = StepResult(step.name, step.title, "undone", time.monotonic() - begun, text)
+            if undone is not None:
+                seconds = time.monotonic() - begun
+                result = StepResult(step.name, step.title, "undone", seconds, undone.text, undone.details)
                 report.steps.append(result)
                 on_step(result)
         work.save(state="abandoned", abandoned_at=now(), barrier=None)
@@ -247,6 +253,25 @@ def finish(work: Work, report: CutoverReport, on_step: OnStep) -> None:
 def new_cutover(subid: int) -> Cutover:
     """The cutover that a dry run works with; it is stored nowhere."""
     return Cutover(subid, "running", "", "", "", 0, now(), now())
+
+
+def _check_part_of_switch(work: Work) -> None:
+    """Refuse a command that asks a cutover that has switched over for a step that it was made
+    without: the command would end as if that were done.
+    """
+    verified = work.cutover.findings.get("verify")
+    done = {
+        "--fence": work.fence is not None,
+        "--verify": verified is not None and verified["is_equal"],
+        "--reverse": "reverse" in work.cutover.options or not work.world.has_way_back(),
+    }
+    missing = [word for word in work.options.words if not done.get(word, True)]
+    if missing:
+        raise UsageError(
+            f'subscription "{work.world.name}" was switched over without {", ".join(missing)}',
+            sqlstate="55000",
+            hint=f"Stay: {_command(work, '--finish')}, or go back and begin again: {_command(work, '--abandon')}",
+        )
 
 
 def _check_all(work: Work, report: CutoverReport, on_step: OnStep) -> None:

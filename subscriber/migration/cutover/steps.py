@@ -24,7 +24,7 @@ from subscriber.migration.cutover.work import (
     names_of,
 )
 from subscriber.migration.cutover.world import PublisherState, TargetState
-from subscriber.publisher.fence import lifting_statement
+from subscriber.publisher.fence import lifting_statements
 
 _AGAIN: Final = "then run the command again"
 
@@ -62,7 +62,7 @@ class Step:
         """
         raise NotImplementedError
 
-    def undo(self, work: Work) -> str | None:
+    def undo(self, work: Work) -> Outcome | None:
         """Undo it; returns what was undone, or None if there was nothing.
 
         Raises:
@@ -215,8 +215,11 @@ class Writes(Step):
             former = work.world.own_setting()
             kept = {"database": work.world.publisher_state().database, "former": former, "since": None}
             work.remember("fence", kept)
+        since = kept["since"]
+        if since is not None and work.world.own_setting() != "on":
+            since = None  # somebody has lifted it meanwhile, and sessions began without it
         raised = work.world.raise_fence(kept["former"])
-        since = kept["since"] or raised.since
+        since = since or raised.since
         work.remember("fence", {**kept, "since": since})
 
         def sessions_ended() -> bool:
@@ -231,14 +234,14 @@ class Writes(Step):
 
         work.wait("closing the fence", sessions_ended, sessions)
 
-    def undo(self, work: Work) -> str | None:
+    def undo(self, work: Work) -> Outcome | None:
         """See :meth:`Step.undo`."""
         fence = work.fence
         if fence is None:
             return None
         work.world.lift_fence(fence["former"])
         work.remember("fence", None)
-        return f'the fence around database "{fence["database"]}" is lifted'
+        return Outcome(f'the fence around database "{fence["database"]}" is lifted')
 
 
 def _is_quiet(work: Work) -> bool:
@@ -321,13 +324,13 @@ class Switch(Step):
         slot = work.world.state().subscription.slot_name
         return Outcome(f'the subscription is disabled at {format_lsn(last)}, its slot "{slot}" is kept{left}')
 
-    def undo(self, work: Work) -> str | None:
+    def undo(self, work: Work) -> Outcome | None:
         """See :meth:`Step.undo`."""
         if work.cutover.state != "switched":
             return None
         work.save(enabled=True, state="running", switched_at=None)
         work.world.wake()
-        return "the subscription is enabled again"
+        return Outcome("the subscription is enabled again")
 
 
 def _tables(number: int) -> str:
@@ -339,4 +342,6 @@ def fence_left(work: Work) -> str | None:
     fence = work.fence
     if fence is None:
         return None
-    return f"The fence stays. To lift it, run at the publisher: {lifting_statement(fence['database'], fence['former'])}"
+    return (
+        f"The fence stays. To lift it, run at the publisher: {lifting_statements(fence['database'], fence['former'])}"
+    )

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from subscriber.commands.refresh_sequences import UnsetSequence
+from subscriber.commands.refresh_sequences import STEP_BACK, UnsetSequence
 from subscriber.lsn import format_lsn, parse_lsn
 from subscriber.migration.cutover.steps import Step
 from subscriber.migration.cutover.work import Outcome, Refusal, Work, names_of
 from subscriber.migration.cutover.world import MISSING_COLUMN
+from subscriber.publisher.reverse_sequences import SetForward
 
 _ACCEPT: Final = "or accept that with --accept-missing"
 
@@ -33,8 +34,8 @@ class Sequences(Step):
         """See :meth:`Step.do`."""
         left = tuple(work.world.sequences_left_alone())
         said = work.world.refresh_sequences()
-        set_ones = sum(1 for text in said if text.startswith("NOTICE:  sequence "))
         lines = tuple(text.splitlines()[0] for text in said)
+        set_ones = sum(1 for line in lines if line.startswith("NOTICE:  sequence ") or line.endswith(STEP_BACK))
         work.note(self.name, {"messages": list(lines)})
         if left and not work.options.accept_missing:
             raise _unset(left).error()
@@ -121,7 +122,7 @@ class Verify(Step):
                 f"`subscriber verify {work.name_in_shell} --repair` puts that right; then run the command again.",
                 tuple(result.differing),
             ).error()
-        return Outcome(f"equal at {text}")
+        return Outcome(f"equal at {text}", result.notes)
 
 
 class Reverse(Step):
@@ -159,28 +160,22 @@ class Reverse(Step):
         work.world.prepare_reverse(name, work.options.reverse_connection)
         return Outcome(f'subscription "{name}" at the old publisher gets what is written to the target from now on')
 
-    def undo(self, work: Work) -> str | None:
+    def undo(self, work: Work) -> Outcome | None:
         """See :meth:`Step.undo`.
 
         What the application has written to the target is at the old publisher before the way back
         is dropped. There it is WAL, which the subscription would get: so that it is not applied a
-        second time, the subscription leaves out what has an origin.
+        second time, the subscription leaves out what has an origin. The old publisher's sequences
+        are set forward, so that they do not make keys again that the application got in the target.
         """
         kept = work.cutover.options.get("reverse")
         if kept is None:
             return None
         name = kept["name"]
-        switched = work.cutover.switched_at is not None or work.cutover.state == "switched"
-        if switched and not work.options.discard_writes:
-            work.wait(
-                "bringing back what was written to the target",
-                lambda: work.world.reverse_drained(name),
-                lambda: [f'subscription "{name}" at the old publisher, whose server\'s log tells its errors'],
-            )
-        back = work.world.came_back(name)
+        sequences, back = self._bring_back(work, name)
         changed = back and work.world.leave_out_origins()
         work.world.drop_reverse(name)
-        work.remember("reverse", None)
+        work.remember(self.name, None)
         text = f'publication, slot and subscription "{name}" are dropped'
         if back and not work.options.discard_writes:
             text += "; what was written to the target is at the old publisher"
@@ -189,7 +184,23 @@ class Reverse(Step):
                 f". The subscription now has origin = none, so that this is not sent again. When its slot is past"
                 f" it, you may run: ALTER SUBSCRIPTION {work.name_in_sql} SET (origin = any);"
             )
-        return text
+        return Outcome(text, (*sequences.done, *(f"WARNING:  {line}" for line in sequences.left)))
+
+    @staticmethod
+    def _bring_back(work: Work, name: str) -> tuple[SetForward, bool]:
+        """Wait until the old publisher has everything; returns what was done to its sequences, and
+        whether anything may have come back.
+        """
+        if work.cutover.state != "switched":
+            return SetForward(), work.world.came_back(name)
+        stands = work.world.way_back_stands(name)
+        if stands and not work.options.discard_writes:
+            work.wait(
+                "bringing back what was written to the target",
+                lambda: work.world.reverse_drained(name),
+                lambda: [f'subscription "{name}" at the old publisher, whose server\'s log tells its errors'],
+            )
+        return work.world.set_publisher_sequences(), not stands or work.world.came_back(name)
 
 
 def no_way_back(work: Work) -> str:

@@ -13,6 +13,7 @@ from subscriber.commands.refresh_sequences import UnsetSequence
 from subscriber.lsn import LSN
 from subscriber.publisher.fence import Fence, Session
 from subscriber.publisher.publisher import Slot
+from subscriber.publisher.reverse_sequences import SetForward
 
 MISSING_COLUMN: Final = "missing column"
 """The kind of a published column that the target lacks: the beginning of its line among the missing
@@ -71,6 +72,11 @@ class VerifyResult:
     lsn: LSN
     differing: Sequence[str]
     report: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was compared in another way, or not at all, with the table."""
+        return tuple(f"{table['table']}: {note}" for table in self.report.get("tables", ()) for note in table["notes"])
 
 
 class World(Protocol):
@@ -175,8 +181,14 @@ class World(Protocol):
     def reverse_drained(self, name: str) -> bool:
         """Whether the old publisher has all that the target had when this was first asked."""
 
+    def way_back_stands(self, name: str) -> bool:
+        """Whether subscription and slot of the way back are still there."""
+
     def came_back(self, name: str) -> bool:
         """Whether a transaction of the target has been applied at the old publisher."""
+
+    def set_publisher_sequences(self) -> SetForward:
+        """Set the old publisher's sequences forward to the target's."""
 
     def drop_reverse(self, name: str) -> None:
         """Drop publication, slot and subscription of the way back."""

@@ -107,7 +107,10 @@ def test_dropping_a_subscription_in_a_cutover_tells_what_stays_or_is_refused(run
         connection.execute(sa.update(CUTOVER).values(holder=""))
     code, _, err = run("sql", "--target", subscribed, "-c", "DROP SUBSCRIPTION s")
     assert code == 0, err
-    assert 'run at the publisher: ALTER DATABASE "shop" RESET default_transaction_read_only;' in err
+    assert (
+        'run at the publisher: BEGIN READ WRITE; ALTER DATABASE "shop" RESET default_transaction_read_only; COMMIT;'
+        in err
+    )
     assert 'DROP SUBSCRIPTION "back";' in err
 
 

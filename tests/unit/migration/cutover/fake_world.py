@@ -16,6 +16,7 @@ from subscriber.migration.cutover.work import CutoverOptions, Work
 from subscriber.migration.cutover.world import PublisherState, TargetState, VerifyResult
 from subscriber.publisher.fence import Fence, Session
 from subscriber.publisher.publisher import Slot
+from subscriber.publisher.reverse_sequences import SetForward
 from tests.subscriptions import SUBSCRIPTION
 
 READY = SubscriptionRelation("public", "t", RelationState.READY, None)
@@ -48,6 +49,8 @@ class FakeWorld:
     old_sessions: list[list[Session]] = field(default_factory=list)
     writes_at_barriers: list[int] = field(default_factory=list)
     setting: str | None = None
+    moment: str = "2026-11-25 10:00:00+00"
+    fenced_since: str = "2026-11-25 10:00:00+00"
     obstacles: list[tuple[str, str]] = field(default_factory=list)
     messages: list[str] = field(default_factory=lambda: ['NOTICE:  sequence "t_id_seq": 1 → 9'])
     left_alone: list[UnsetSequence] = field(default_factory=list)
@@ -58,6 +61,7 @@ class FakeWorld:
     way_back: bool = False
     reverse_problems: list[tuple[str, str]] = field(default_factory=list)
     brought_back: bool = False
+    stands: bool = True
     origin_changes: bool = True
     failing: dict[str, BaseException] = field(default_factory=dict)
     log: list[str] = field(default_factory=list)
@@ -148,14 +152,14 @@ class FakeWorld:
     def raise_fence(self, former: str | None) -> Fence:
         self._do("fence")
         self.setting = "on"
-        return Fence("shop", former, "2026-11-25 10:00:00+00")  # type: ignore[arg-type]
+        return Fence("shop", former, self.moment)  # type: ignore[arg-type]
 
     def lift_fence(self, former: str | None) -> None:
         self._do(f"lift {former}")
         self.setting = former
 
     def unfenced_sessions(self, since: str) -> list[Session]:
-        assert since == "2026-11-25 10:00:00+00"
+        assert since == self.fenced_since
         if len(self.old_sessions) > 1:
             return self.old_sessions.pop(0)
         return self.old_sessions[0] if self.old_sessions else []
@@ -176,8 +180,15 @@ class FakeWorld:
         self._do(f"drained {name}")
         return True
 
+    def way_back_stands(self, name: str) -> bool:
+        return self.stands
+
     def came_back(self, name: str) -> bool:
         return self.brought_back
+
+    def set_publisher_sequences(self) -> SetForward:
+        self._do("set_publisher_sequences")
+        return SetForward(["sequence a is set forward to 9"], ["sequence b was not set forward"])
 
     def drop_reverse(self, name: str) -> None:
         self._do(f"drop_reverse {name}")

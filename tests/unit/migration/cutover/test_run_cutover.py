@@ -70,7 +70,8 @@ def test_abandoning_undoes_the_way_back_before_it_enables_and_lifts_the_fence_la
     report, error = carry_out(again(work), "abandon")
     assert error is None
     assert world.log == [
-        "drained subscriber_reverse_1", "drop_reverse subscriber_reverse_1", "enable", "lift off",
+        "drained subscriber_reverse_1", "set_publisher_sequences", "drop_reverse subscriber_reverse_1", "enable",
+        "lift off",
     ]  # fmt: skip
     assert (report.state, world.subscription.enabled, world.setting) == ("abandoned", True, "off")
     assert "fence" not in world.stored[-1].options
@@ -171,9 +172,24 @@ def test_with_a_way_back_the_old_database_has_what_was_written_and_is_not_sent_i
     report, error = carry_out(again(work), "abandon")
     assert error is None
     assert world.log == [
-        "drained subscriber_reverse_1", "origin none", "drop_reverse subscriber_reverse_1", "enable",
+        "drained subscriber_reverse_1", "set_publisher_sequences", "origin none", "drop_reverse subscriber_reverse_1",
+        "enable",
     ]  # fmt: skip
     assert "SET (origin = any)" in report.steps[0].text
+    assert report.steps[0].details == (
+        "sequence a is set forward to 9", "WARNING:  sequence b was not set forward",
+    )  # fmt: skip
+
+
+def test_what_a_dropped_way_back_may_have_brought_is_not_sent_again():
+    work, world = a_work(FakeWorld(way_back=True, stands=False), reverse=True)
+    carry_out(work)
+    world.log.clear()
+    _, error = carry_out(again(work), "abandon")
+    assert error is None
+    assert world.log == [
+        "verify_at_rest", "set_publisher_sequences", "origin none", "drop_reverse subscriber_reverse_1", "enable",
+    ]  # fmt: skip
 
 
 def test_finishing_drops_the_subscription_and_says_what_stays():
@@ -183,7 +199,9 @@ def test_finishing_drops_the_subscription_and_says_what_stays():
     assert error is None
     assert report.state == "finished"
     assert world.log[-1] == "drop_subscription"
-    assert report.notes[0].endswith('run at the publisher: ALTER DATABASE "shop" RESET default_transaction_read_only;')
+    assert report.notes[0].endswith(
+        'run at the publisher: BEGIN READ WRITE; ALTER DATABASE "shop" RESET default_transaction_read_only; COMMIT;'
+    )
     assert 'DROP SUBSCRIPTION "subscriber_reverse_1";' in report.notes[1]
 
 
@@ -204,11 +222,35 @@ def test_the_command_given_again_after_the_switch_does_nothing_and_says_the_ways
     assert report.notes[0] == "The subscription is switched over already."
 
 
+@pytest.mark.parametrize("command", ["cutover", "dry run"])
+def test_after_the_switch_a_step_that_it_was_made_without_is_refused(command):
+    work, world = a_work(FakeWorld(way_back=True))
+    carry_out(work)
+    world.log.clear()
+    work = again(work, **ALL, accept_missing=True)
+    report = cutovers.new_report(world, command)
+    with pytest.raises(UsageError) as caught:
+        (cutovers.rehearse if command == "dry run" else cutovers.run_cutover)(work, report, lambda _: None)
+    assert caught.value.sqlstate == "55000"
+    assert caught.value.message == 'subscription "s" was switched over without --fence, --verify, --reverse'
+    assert "subscriber cutover s --abandon" in str(caught.value.hint)
+    assert (world.log, report.state) == ([], "switched")
+
+
+def test_after_the_switch_the_command_with_the_same_options_is_no_error():
+    work, _ = a_work(FakeWorld(way_back=True), **ALL)
+    carry_out(work)
+    assert carry_out(again(work, **ALL))[1] is None
+    work, _ = a_work(reverse=True)  # SQLite
+    carry_out(work)
+    assert carry_out(again(work, reverse=True))[1] is None
+
+
 def test_a_dry_run_changes_nothing_and_says_what_would_be_refused():
     work, world = a_work(FakeWorld(missing=["index i"], writers=[["process 5"]]), fence=True, verify=True, reverse=True)
     report = cutovers.new_report(world, "dry run")
     assert not cutovers.rehearse(work, report, lambda _: None)
-    assert (world.log, world.stored, world.barriers) == ([], [], 0)
+    assert (world.log, world.stored, world.barriers, report.state) == ([], [], 0, "not begun")
     assert {step.name: step.status for step in report.steps} == {
         **dict.fromkeys(NAMES, "would do"), "schema": "would refuse",
     }  # fmt: skip

@@ -11,6 +11,7 @@ from subscriber.catalog import RelationState, SubscriptionRelation
 from subscriber.errors import UsageError
 from subscriber.lsn import LSN
 from subscriber.migration.cutover.steps import Barrier, Preconditions, Switch, Writes, fence_left
+from subscriber.migration.cutover.work import Outcome
 from subscriber.publisher.fence import Session
 from tests.subscriptions import SUBSCRIPTION
 from tests.unit.migration.cutover.fake_world import READY, SLOT, FakeWorld, a_work
@@ -91,6 +92,18 @@ def test_the_fence_is_stored_before_it_is_set_and_waits_for_older_sessions():
     assert world.log == ["fence"]
 
 
+@pytest.mark.parametrize("lifted", [False, True])
+def test_a_fence_that_somebody_has_lifted_holds_sessions_from_its_second_time_on(lifted):
+    work, world = a_work(fence=True)
+    Writes().do(work)
+    world.moment = "2026-11-25 11:00:00+00"
+    if lifted:
+        world.setting = None
+        world.fenced_since = world.moment
+    Writes().do(work)
+    assert work.fence == {"database": "shop", "former": None, "since": world.fenced_since}
+
+
 def test_older_sessions_are_ended_only_if_that_is_asked():
     world = FakeWorld(old_sessions=[[Session(5, "process 5")]])
     work, _ = a_work(world, fence=True, timeout=5.0)
@@ -153,5 +166,5 @@ def test_the_switch_counts_the_rows_and_disables():
     assert text == 'the subscription is disabled at 0/6E, its slot "s" is kept'
     assert world.stored[-1].state == "switched"
     assert world.stored[-1].findings["rows"] == {"public.t": 3}
-    assert Switch().undo(work) == "the subscription is enabled again"
+    assert Switch().undo(work) == Outcome("the subscription is enabled again")
     assert Switch().undo(work) is None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from subscriber.commands.refresh_sequences import UnsetSequence
+from subscriber.commands.refresh_sequences import STEP_BACK, UnsetSequence
 from subscriber.errors import UsageError
 from subscriber.lsn import LSN
 from subscriber.migration.cutover.target_steps import Reverse, Schema, Sequences, Verify
@@ -21,6 +21,12 @@ def test_sequences_that_could_be_set_are_counted_and_listed():
     outcome = Sequences().do(work)
     assert (outcome.text, outcome.details) == ("1 set", ('NOTICE:  sequence "t_id_seq": 1 → 9',))
     assert world.stored[-1].findings["sequences"] == {"messages": ['NOTICE:  sequence "t_id_seq": 1 → 9']}
+
+
+def test_a_sequence_that_was_set_back_was_set():
+    back = f'WARNING:  sequence "t_id_seq": 9 → 7{STEP_BACK}\nDETAIL:  …'
+    work, _ = a_work(FakeWorld(messages=[back, UNUSED]))
+    assert Sequences().do(work).text == "1 set"
 
 
 def test_a_column_without_its_sequence_is_refused_unless_that_is_accepted():
@@ -62,6 +68,12 @@ def test_a_difference_is_refused_with_the_command_that_repairs_it():
     assert caught.value.detail == "public.t: 1 differing"
     assert "subscriber verify s --repair" in str(caught.value.hint)
     assert world.stored[-1].findings["verify"]["is_equal"] is False
+
+
+def test_what_was_not_compared_is_told():
+    tables = [{"table": "public.t", "notes": ["column g is left out"]}]
+    work, _ = a_work(FakeWorld(verified=VerifyResult(True, LSN(200), (), {"tables": tables})), verify=True)
+    assert Verify().do(work).details == ("public.t: column g is left out",)
 
 
 def test_a_target_without_a_way_back_is_told_in_one_sentence_and_not_refused():

@@ -38,6 +38,15 @@ def test_before_the_switch_and_with_a_way_back_nothing_is_compared():
     assert world.log == []
 
 
+def test_a_way_back_that_somebody_has_dropped_proves_nothing_so_the_tables_are_compared():
+    world = FakeWorld(verified=DIFFERENT, stands=False, rows={"public.t": 9})
+    work, _ = switched(world, {"verify": EQUAL})
+    work.remember("reverse", {"name": "r"})
+    assert refusal(work).message == "the application has written to the target since the switch"
+    world.verified = VerifyResult(True, LSN(200), ())
+    assert check_unwritten(work) is not None
+
+
 @pytest.mark.parametrize("rows", [{"public.t": 3}, {"public.u": 7}], ids=["the same", "the table is gone"])
 def test_a_target_that_is_equal_to_the_publisher_may_be_left(rows):
     work, world = switched(FakeWorld(rows=rows))
