@@ -18,9 +18,9 @@ from dataclasses import dataclass, field
 import psycopg
 from psycopg import sql
 
-from subscriber.publisher.connection import error_of
 from subscriber.publisher.reverse_replication import TableName, read_write
 from subscriber.publisher.sequences import PublishedSequence, published_sequences
+from subscriber.publisher.server_errors import error_of
 from subscriber.publisher.sql_connection import Connection
 from subscriber.schema.shape import SequencePosition
 
