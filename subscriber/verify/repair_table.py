@@ -51,7 +51,7 @@ from subscriber.verify.table_plan import TablePlan, repair_relation
 Steps = tuple[tuple[Kind, Action], ...]
 
 _IN_PLACE: Final[Steps] = (("surplus", "D"), ("changed", "U"), ("missing", "I"))
-_ANEW: Final[Steps] = (("surplus", "D"), ("changed", "D"), ("changed", "I"), ("missing", "I"))
+_BY_DELETE_AND_INSERT: Final[Steps] = (("surplus", "D"), ("changed", "D"), ("changed", "I"), ("missing", "I"))
 _UNIQUE: Final = "23505"
 _OF_ANOTHER_ORIGIN: Final = frozenset({ConflictKind.UPDATE_ORIGIN_DIFFERS, ConflictKind.DELETE_ORIGIN_DIFFERS})
 
@@ -139,7 +139,7 @@ def repair_table(
             with _writing(target, subscription, relation, applied) as connection:
                 if not _may_be_deleted(target, connection, plan):
                     raise
-                return _write(target, connection, subscription, plan, rows, _ANEW)
+                return _write(target, connection, subscription, plan, rows, _BY_DELETE_AND_INSERT)
 
 
 @contextmanager

@@ -136,9 +136,9 @@ class Automaton:
             dict.fromkeys(condition for steps in self._empty for _, condition in steps if condition is not None)
         )
         self._looks = {one: _of_look(one) for one in self._conditions if isinstance(one, Look)}
-        self._begin_anew()
+        self._begin_again()
 
-    def _begin_anew(self) -> None:
+    def _begin_again(self) -> None:
         self._remembered = 0
         self._arrived: dict[States, _Arrived] = {}
         self._closed: dict[States, _Closed] = {}
@@ -157,7 +157,7 @@ class Automaton:
     def _ends(self, subject: Subject, begin: int) -> Iterator[int]:
         text = subject.text
         if self._remembered > _MOST_REMEMBERED:
-            self._begin_anew()
+            self._begin_again()
         closed = self._close(self._start, subject, begin)
         if closed.is_end:
             yield begin
