@@ -132,6 +132,8 @@ def _progress_bar(console: Console | None = None) -> Iterator[OnProgress | None]
 
 def _print(report: VerifyReport) -> None:
     click.echo(format_rows(_HEADINGS, [_row(table) for table in report.tables]))
+    if not report.tables:
+        click.echo("\nthe subscription has no tables: nothing was compared")
     if report.sample is not None:
         click.echo(f"\nonly a sample of {report.sample:.6%} of the rows was compared".replace(".000000%", "%"))
     for table in report.tables:
@@ -150,6 +152,11 @@ def _row(table: TableVerification) -> list[str]:
     return [name, *(f"{number:,}" for number in numbers), format_lsn(table.lsn), result]
 
 
+def _printable(value: str) -> str:
+    """A value on one line, without control characters, which a terminal would obey."""
+    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in value)
+
+
 def _lines(table: TableVerification) -> Iterator[str]:
     """What is to be said below the table of the report."""
     if table.columns:
@@ -158,7 +165,7 @@ def _lines(table: TableVerification) -> Iterator[str]:
         keys = [one.key for one in table.keys if one.kind == kind]
         if keys:
             shown = ", ".join(
-                "(" + ", ".join("null" if value is None else value for value in key) + ")" for key in keys
+                "(" + ", ".join("null" if value is None else _printable(value) for value in key) + ")" for key in keys
             )
             yield f"\n{table.table}: {words}: {shown}"
     for note in table.notes:

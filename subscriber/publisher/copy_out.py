@@ -204,13 +204,21 @@ class CopyReader:
         hint = _text(result.error_field(field.MESSAGE_HINT)) or None
         if is_unreadable_text(sqlstate):
             message = UNREADABLE_TEXT
+        elif sqlstate.startswith("22") and self.query.casts:
+            names = ", ".join(name for name, _ in self.query.casts)
+            message = f"a value is not one of the type that the target's column has (SQLSTATE {sqlstate})"
+            hint = (
+                f"Look at the columns {names}: correct the value at the publisher, or the type of the target's column."
+            )
+            if self.query.filters:
+                hint = f"{hint} Or a row filter cannot be evaluated for some row."
         elif sqlstate.startswith("22"):
             # A row filter failed on a value, and the server's message may show that value.
             message = f"a row filter cannot be evaluated for some row (SQLSTATE {sqlstate})"
         qualified = f"{self.query.schema}.{self.query.table}"
-        error = server_error(
-            f'could not start initial contents copy for table "{qualified}": {message}', sqlstate, hint=hint
-        )
+        # A copy has no casts: this is a comparison.
+        failed = "could not read" if self.query.casts else "could not start initial contents copy for"
+        error = server_error(f'{failed} table "{qualified}": {message}', sqlstate, hint=hint)
         raise error.replace(relation=qualified)
 
 

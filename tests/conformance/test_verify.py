@@ -341,6 +341,22 @@ def test_columns_of_another_type_are_compared_as_the_targets_type(session, reque
     assert (counts(found), found.columns) == ((1, 0, 0), ("b", "f"))
 
 
+@pytest.mark.parametrize("session", ["postgresql"], indirect=True)
+def test_a_value_that_is_none_of_the_targets_type_is_the_error_of_its_table(session):
+    """names_are_data"""
+    session.publisher.execute(
+        "CREATE TABLE texts (id int PRIMARY KEY, a text); CREATE PUBLICATION n FOR TABLE texts;"
+        "INSERT INTO texts VALUES (1, 'secret')"
+    )
+    session.execute("CREATE TABLE texts (id int PRIMARY KEY, a int)")
+    subscribe(session, "n")
+    (found,) = verify(session).tables
+    assert "a value is not one of the type that the target's column has (SQLSTATE 22P02)" in str(found.error)
+    assert "Look at the columns a: correct the value" in str(found.error)
+    assert "row filter" not in str(found.error)
+    assert "secret" not in str(found.error)
+
+
 HELD = {
     "sqlite": "k INTEGER PRIMARY KEY, n NUMERIC_TEXT(5,2)",
     "postgresql": "k integer PRIMARY KEY, n numeric(5,2)",

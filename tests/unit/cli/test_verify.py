@@ -72,6 +72,19 @@ def test_the_report_has_a_line_for_each_table_and_what_is_to_be_said_below(run, 
     assert "public.d:\nERROR:  not ready: state d" in ended.out
 
 
+def test_a_key_cannot_control_the_terminal(run, subscribed, answers):
+    keys = (DifferingKey("only_target", ("a\nb\x1b[31m", "\u00e4 \u4e2d")),)
+    answers(VerifyReport("s", (TableVerification("public.a", "public.a", LSN(1), only_target=1, keys=keys),)))
+    ended = run("verify", "--show-values", "--target", subscribed("s"))
+    assert "public.a: only in target: (a\\nb\\x1b[31m, \u00e4 \u4e2d)" in ended.out
+
+
+def test_a_subscription_without_tables_has_nothing_to_compare(run, subscribed, answers):
+    answers(VerifyReport("s", ()))
+    ended = run("verify", "--target", subscribed("s"))
+    assert "the subscription has no tables: nothing was compared" in ended.out
+
+
 def test_options_reach_the_comparison_and_equal_tables_end_with_0(run, subscribed, answers):
     asked = answers(VerifyReport("s", TABLES[:1]))
     arguments = [
