@@ -16,7 +16,8 @@ key, NOT NULL              always; the key consists of the columns by which the 
 other unique keys          if the target has this kind (deferrable, NULLS NOT DISTINCT)
 defaults                   constants; others if :meth:`DDL.expression` finds the same meaning
 generated columns, CHECK   if :meth:`DDL.expression` finds the same meaning; otherwise a
-                           generated column becomes a plain column
+                           generated column becomes a plain column; not those that are NOT VALID or
+                           NOT ENFORCED, which rows may violate
 foreign keys               if they can be declared and are not enforced on apply's connections,
                            with ON DELETE and ON UPDATE: they change no rows while changes are
                            applied, and an application that enforces them later has the same
@@ -296,6 +297,10 @@ def _checks(target: Target, shape: TableShape, left: list[SchemaDifference]) -> 
             left.append(SchemaDifference("check constraint", name, ddl, "a CHECK constraint is left out"))
         else:
             yield sa.CheckConstraint(sa.literal_column(expression), name=name or None)
+    for check in shape.unmet:
+        name, ddl = shape.definitions.get(check, ("", f"CHECK ({check}) NOT VALID"))
+        reason = "a constraint is left out that rows of the publisher may violate"
+        left.append(SchemaDifference("check constraint", name, ddl, reason))
 
 
 def _foreign_keys(

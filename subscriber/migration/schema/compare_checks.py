@@ -1,17 +1,23 @@
 """Which CHECK constraints a target's table lacks, or has with another expression.
 
 A constraint is there if one of the target has its expression, whatever its name is. Some targets do
-not keep the names of CHECK constraints. One that cannot be translated is there if the target has
+not keep the names of CHECK constraints. One that the publisher's rows may violate (NOT VALID, NOT
+ENFORCED) is built in PostgreSQL alone, after the copy, which it would stop. One that cannot be translated is there if the target has
 one of its name, which the user has declared.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
+from typing import Final
 
 from subscriber.migration.schema.compared import Compared, Missing, different
 from subscriber.migration.schema.same_definition import plain
 from subscriber.targets.table_changes import CannotBuild, NewCheck
+
+_UNMET: Final = re.compile(r"NOT VALID$|NOT ENFORCED$")
+"""How the definition of a constraint ends that rows may violate."""
 
 
 def compare_checks(both: Compared) -> Iterator[Missing]:
@@ -19,6 +25,20 @@ def compare_checks(both: Compared) -> Iterator[Missing]:
     for text in both.objects.shape.checks:
         name, ddl = both.objects.shape.definitions.get(text, ("", f"CHECK ({text})"))
         yield from compare_check(both, "check constraint", name, text, ddl)
+    for text in both.objects.shape.unmet:
+        yield from _unmet(both, text, *both.objects.shape.definitions[text])
+
+
+def _unmet(both: Compared, text: str, name: str, ddl: str) -> Iterator[Missing]:
+    if any(found == name for found, _ in both.found.checks):
+        return
+    said = _UNMET.search(ddl)
+    assert said is not None
+    if both.keeps_types and ddl.startswith("CHECK"):
+        yield Missing("unmet check", name, NewCheck(name, text, said.group()), publisher_ddl=ddl)
+        return
+    reason = f"it is {said.group()} at the publisher, so rows may violate it"
+    yield Missing("unmet check", name, None, reason, ddl)
 
 
 def compare_check(
