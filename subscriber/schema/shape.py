@@ -137,8 +137,8 @@ class TableShape:
         others: the names of unique indexes with a condition or an expression, and of exclusion
             constraints.
         partitioned: whether it is a partitioned table, which has no rows itself.
-        definitions: for ``checks`` and ``unmet`` by their expression, and for ``others`` by name: the
-            object's name and the publisher's DDL.
+        definitions: for ``checks`` and ``unmet`` by their expression, and for ``others`` by name:
+            the object's name and the publisher's DDL.
     """
 
     schema: str

@@ -93,14 +93,15 @@ def create_table(
             left out. None means that every table will exist.
 
     Raises:
-        NotSupportedError: the publisher's table has no columns, and the target is not PostgreSQL.
-            Only PostgreSQL has such tables.
+        NotSupportedError: the publisher's table has no columns, or columns whose names differ only
+            in the case of their letters, and the target has no such tables.
     """
     if not shape.columns and not target.capabilities.empty_tables:
         raise NotSupportedError(
             f'table "{shape.qualified_name}" has no columns, and {target.capabilities.database} has no such tables',
             hint="Publish the other tables by name.",
         )
+    _check_names(target, shape)
     schema, name = target.ddl.place(shape.schema, shape.name)
     left: list[SchemaDifference] = []
     increments = _auto_increments(target, shape) if identity else {}
@@ -122,6 +123,22 @@ def create_table(
         statements.append(CreateSchema(schema, if_not_exists=True))
     statements += [statement for increment in increments.values() for statement in increment.before]
     return NewTable((*statements, CreateTable(table), *_indexes(target, shape, table, left)), tuple(left))
+
+
+def _check_names(target: Target, shape: TableShape) -> None:
+    if target.capabilities.column_case:
+        return
+    names: dict[str, str] = {}
+    for column in shape.columns:
+        first = names.setdefault(column.name.lower(), column.name)
+        if first != column.name:
+            raise NotSupportedError(
+                f'columns "{first}" and "{column.name}" of table "{shape.qualified_name}" have the same name in'
+                f" {target.capabilities.database}, which does not distinguish upper and lower case",
+                relation=shape.qualified_name,
+                column=column.name,
+                hint="Publish the table with a column list that has one of them, or rename one at the publisher.",
+            )
 
 
 def new_columns(target: Target, shape: TableShape) -> tuple[TargetColumn, ...]:

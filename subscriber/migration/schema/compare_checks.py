@@ -1,9 +1,11 @@
 """Which CHECK constraints a target's table lacks, or has with another expression.
 
 A constraint is there if one of the target has its expression, whatever its name is. Some targets do
-not keep the names of CHECK constraints. One that the publisher's rows may violate (NOT VALID, NOT
-ENFORCED) is built in PostgreSQL alone, after the copy, which it would stop. One that cannot be translated is there if the target has
+not keep the names of CHECK constraints. One that cannot be translated is there if the target has
 one of its name, which the user has declared.
+
+A constraint that the publisher's rows may violate (NOT VALID, NOT ENFORCED) would stop the copy. It
+is built in PostgreSQL alone, after the copy.
 """
 
 from __future__ import annotations

@@ -122,6 +122,15 @@ def test_a_table_without_columns_is_postgresqls_alone(postgresql, target):
         create_table(target, shape)
 
 
+def test_columns_whose_names_differ_only_in_case_are_postgresqls_alone(postgresql, target, mysql):
+    """refuse_not_guess: the database's own words do not name the columns"""
+    shape = with_columns(ColumnShape("A", 23, "integer"), ColumnShape("a", 23, "integer"))
+    assert '"A" integer, a integer' in written(postgresql, shape)[-1]
+    for other in (target, mysql):
+        with pytest.raises(NotSupportedError, match=r'columns "A" and "a" of table "public.t" have the same name'):
+            create_table(other, shape)
+
+
 # Types and defaults -------------------------------------------------------------------------------
 
 
