@@ -19,6 +19,7 @@ import contextlib
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -55,7 +56,7 @@ from subscriber.schema.publisher_tables import PublisherTable
 from subscriber.schema.server_features import OLDEST_VERSION
 from subscriber.settings import Settings
 from subscriber.targets import Target, open_target
-from subscriber.targets.ddl import new_columns
+from subscriber.targets.ddl import new_columns, table_identity
 from subscriber.targets.place import obstacle
 
 _NAME: Final = "subscriber check"
@@ -272,7 +273,7 @@ def _target_tables(
     options = migration.options
     yield from _value_rules(target, published, options)
     try:
-        options.map.check_distinct([table.key for table in published.tables], target.ddl.place)
+        options.map.check_distinct([table.key for table in published.tables], partial(table_identity, target))
     except SubscriberError as error:
         yield finding_of_error(error, "target", "map")
         return

@@ -125,6 +125,25 @@ def create_table(
     return NewTable((*statements, CreateTable(table), *_indexes(target, shape, table, left)), tuple(left))
 
 
+def table_identity(target: Target, schema: str, name: str) -> tuple[str | None, str]:
+    """The table that a schema and a name denote in the target. Two names denote the same table if
+    the results are equal.
+
+    Args:
+        target: the target.
+        schema: the schema of the name.
+        name: the name.
+    """
+    place, local = target.ddl.place(schema, name)
+    if target.capabilities.table_case:
+        return place, local
+    return None if place is None else _folded(place), _folded(local)
+
+
+def _folded(name: str) -> str:
+    return "".join(letter.lower() if letter.isascii() else letter for letter in name)
+
+
 def _check_names(target: Target, shape: TableShape) -> None:
     if target.capabilities.column_case:
         return
