@@ -182,6 +182,7 @@ def _coverage(publisher: Publisher, names: Sequence[str]) -> Iterator[Finding]:
     publisher refuses UPDATE or DELETE then.
     """
     tables = read_publisher_tables(publisher.connection)
+    keys = {".".join(table.key): table.key for table in tables.tables.values()}
 
     def filter_columns(where: str, table: PublisherTable) -> frozenset[str]:
         return frozenset(columns_of(check_filter(where, table, tables)))
@@ -189,7 +190,7 @@ def _coverage(publisher: Publisher, names: Sequence[str]) -> Iterator[Finding]:
     try:
         for error in uncovered(publisher.publications(names), tables, filter_columns):
             if error.sqlstate != _NO_IDENTITY:
-                yield check_tables.uncovered_identity(error)
+                yield check_tables.uncovered_identity(error, keys[str(error.relation)])
     except SubscriberError as error:
         # The server evaluates its filters itself. This one only cannot be examined here.
         yield replace(finding_of_error(error, "tables", "row filter"), severity="INFO")
