@@ -5,6 +5,7 @@ them (rule D13).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 from subscriber import catalog
 from subscriber.apply.relations.local_relations import LocalRelation, RelationMap
@@ -21,6 +22,7 @@ from subscriber.publisher.publisher import Publisher
 from subscriber.schema.published_table import PublishedTable
 from subscriber.schema.relation_names import SAME_NAMES, RelationNames, TableName
 from subscriber.targets import Target
+from subscriber.targets.ddl import table_identity
 
 
 def check_tables(
@@ -111,7 +113,7 @@ def check_relations(
     Raises:
         UsageError: as :func:`check_tables`.
     """
-    names.check_distinct(relations, target.ddl.place)
+    names.check_distinct(relations, partial(table_identity, target))
     missing = []
     with target.reporting(), target.engine.connect() as connection:
         for relation in relations:

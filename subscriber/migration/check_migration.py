@@ -19,15 +19,20 @@ import contextlib
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Final
 
+from subscriber.apply.writing.unrepresentable import refusal, refused_column
 from subscriber.catalog.subscription_options import SubscriptionOptions
 from subscriber.commands import requirements
 from subscriber.commands.check_publications import SubscribedTables, find_published_tables
 from subscriber.commands.check_target_tables import check_relations, warn_of_shapes
+from subscriber.commands.check_value_rules import check_value_rules, warn_unused_rules
+from subscriber.commands.create_subscription import check_named_once
 from subscriber.commands.create_tables import design_tables
 from subscriber.commands.create_tables_differences import count_differences, find_differences
+from subscriber.commands.notices import warn_unused_names
 from subscriber.errors import PublisherError, SubscriberError
 from subscriber.filters.analyze.typeinfo import quote_identifier
 from subscriber.filters.check import check_filter, columns_of
@@ -45,6 +50,7 @@ from subscriber.publisher.privileges import unreadable_tables
 from subscriber.publisher.publisher import Publisher, connect_publisher
 from subscriber.publisher.replica_identity import tables_without_identity
 from subscriber.publisher.server_facts import ServerFacts, read_server_facts
+from subscriber.publisher.shapes import read_published_shape
 from subscriber.publisher.table_facts import ReadingSpeed, TableFacts, read_table_facts, sample_reading
 from subscriber.publisher.table_objects import read_table_objects
 from subscriber.publisher.unreplicated_objects import unreplicated_objects
@@ -54,6 +60,7 @@ from subscriber.schema.server_features import OLDEST_VERSION
 from subscriber.schema.table_objects import TableObjects
 from subscriber.settings import Settings
 from subscriber.targets import Target, open_target
+from subscriber.targets.ddl import new_columns, table_identity
 from subscriber.targets.place import obstacle
 
 _NAME: Final = "subscriber check"
@@ -138,6 +145,10 @@ def _tables(
     target: Target, publisher: Publisher, migration: Migration, facts: ServerFacts, settings: Settings, *, scan: bool
 ) -> Iterator[Finding]:
     options = migration.options
+    try:
+        check_named_once(migration.publications)
+    except SubscriberError as error:
+        yield finding_of_error(error, "publisher", "publications")
     streamed = migration.publications if options.carrier is None else (options.carrier,)
     for name in publisher.missing_publications(streamed):
         yield Finding(
@@ -182,6 +193,7 @@ def _coverage(publisher: Publisher, names: Sequence[str]) -> Iterator[Finding]:
     publisher refuses UPDATE or DELETE then.
     """
     tables = read_publisher_tables(publisher.connection)
+    keys = {".".join(table.key): table.key for table in tables.tables.values()}
 
     def filter_columns(where: str, table: PublisherTable) -> frozenset[str]:
         return frozenset(columns_of(check_filter(where, table, tables)))
@@ -189,7 +201,7 @@ def _coverage(publisher: Publisher, names: Sequence[str]) -> Iterator[Finding]:
     try:
         for error in uncovered(publisher.publications(names), tables, filter_columns):
             if error.sqlstate != _NO_IDENTITY:
-                yield check_tables.uncovered_identity(error)
+                yield check_tables.uncovered_identity(error, keys[str(error.relation)])
     except SubscriberError as error:
         # The server evaluates its filters itself. This one only cannot be examined here.
         yield replace(finding_of_error(error, "tables", "row filter"), severity="INFO")
@@ -271,8 +283,9 @@ def _target_tables(
     target: Target, publisher: Publisher, published: SubscribedTables, migration: Migration
 ) -> Iterator[Finding]:
     options = migration.options
+    yield from _value_rules(target, published, options)
     try:
-        options.map.check_distinct([table.key for table in published.tables], target.ddl.place)
+        options.map.check_distinct([table.key for table in published.tables], partial(table_identity, target))
     except SubscriberError as error:
         yield finding_of_error(error, "target", "map")
         return
@@ -322,6 +335,40 @@ def _surplus(target: Target, objects: TableObjects, options: SubscriptionOptions
             )
 
 
+def _value_rules(target: Target, published: SubscribedTables, options: SubscriptionOptions) -> Iterator[Finding]:
+    """Names in the options that the command refuses, or that match no table."""
+    try:
+        check_value_rules(target, options.unrepresentable_values, options.map)
+    except SubscriberError as error:
+        yield finding_of_error(error, "target", "unrepresentable_values")
+    keys = [table.key for table in published.tables]
+    warnings: list[str] = []
+    warn_unused_names(warnings.append, options.map, keys)
+    warn_unused_rules(warnings.append, options.unrepresentable_values, keys)
+    for text in warnings:
+        yield finding_of_notice(text, "target", "options")
+
+
+def _new_value_rules(
+    target: Target, publisher: Publisher, table: PublishedTable, options: SubscriptionOptions
+) -> Iterator[Finding]:
+    """Columns of a table that is to be created in which NULL cannot take the place of values. The
+    copy would stop there.
+    """
+    named = [column for place, column in options.unrepresentable_values.named() if place == table.key]
+    shape = read_published_shape(publisher.connection, table) if named else None
+    if shape is None:
+        return
+    columns = {column.name: column for column in new_columns(target, shape)}
+    for name in named:
+        reason = "the table has no such column"
+        if name in columns:
+            reason = refusal(shape.key, columns[name]) or ""
+        if reason:
+            error = refused_column(options.map.qualified(*table.key), name, reason)
+            yield finding_of_error(error, "target", "unrepresentable_values")
+
+
 def _rows(target: Target, table: PublishedTable, migration: Migration) -> Iterator[Finding]:
     with target.reporting(), target.engine.connect() as connection:
         local = target.shapes.reflect(connection, *migration.options.map.local(*table.key))
@@ -351,6 +398,7 @@ def _new_tables(
     for table in missing:
         try:
             designed += design_tables(target, publisher, tables, [table], migration.options.map)
+            yield from _new_value_rules(target, publisher, table, migration.options)
         except SubscriberError as error:
             yield finding_of_error(error, "target", table.qualified_name)
     yield Finding(

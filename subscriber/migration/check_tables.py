@@ -28,14 +28,15 @@ def check_identities(tables: Sequence[TableWithoutIdentity]) -> Iterator[Finding
         )
 
 
-def uncovered_identity(error: SubscriberError) -> Finding:
+def uncovered_identity(error: SubscriberError, table: tuple[str, str]) -> Finding:
     """A filter or column list that needs more than the replica identity (rules B35, B36).
 
     Args:
         error: the error that the publisher raises for an UPDATE or DELETE
             (:func:`subscriber.publication.coverage.uncovered`).
+        table: schema and name of its table.
     """
-    schema, _, name = (error.relation or "").partition(".")
+    schema, name = table
     return Finding(
         severity="FAIL",
         area="tables",

@@ -38,7 +38,7 @@ def estimate_copy(tables: Sequence[TableFacts], sample: ReadingSpeed | None) -> 
     yield _estimate(
         "duration of the copy",
         f"about {_duration(seconds)} for one connection",
-        reason=f"In {sample.seconds:.1f} s the publisher sent {sample.rows:,} rows ({decimal(sample.text_bytes)}) of table"
+        reason=f"In {sample.seconds:.1f} s the publisher sent {sample.rows:,} {'row' if sample.rows == 1 else 'rows'} ({decimal(sample.text_bytes)}) of table"
         f' "{largest.qualified_name}". The target\'s speed is not part of it.',
     )
 

@@ -7,8 +7,8 @@ before the copy finds them.
 
 Whether a column may be concerned is found out with *probes*, a few extreme values of its type: a
 column that can hold them all is not read. Every type whose texts have no greatest length has a
-probe that is longer than all limits of columns. The values of the others are read with one COPY a
-table, and judged by the mask that the stream and the copy use too
+probe that is longer than all limits of columns. The values of the other columns are read with one
+COPY a table, and judged by the mask that the stream and the copy use too
 (:meth:`~subscriber.targets.roles.values.Values.unrepresentable_values`), so the numbers are exact.
 Where the target can hold all finite numbers or all usual dates, the publisher sends only the other
 rows. *Rejected:* conditions in SQL alone. They would repeat the rules of each target in another
@@ -249,7 +249,7 @@ def _finding(table: PublishedTable, local: LocalRelation, one: _Scanned, count: 
             area="tables",
             object=name,
             message=f"{rows} that the target cannot hold",
-            reason=f"{reason} NULL will take their place.",
+            reason=f"{reason} NULL will take {'its' if count == 1 else 'their'} place.",
         )
     may_be_null = refusal(key_columns(local), one.column) is None
     written = ".".join(written_identifier(part) for part in (table.schema, table.name, one.name)).replace("'", "''")

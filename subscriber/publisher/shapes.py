@@ -86,6 +86,7 @@ def published_shape(shape: TableShape, columns: Collection[str] | None) -> Table
         key=shape.key if names.issuperset(shape.key) else (),
         unique=tuple(key for key in shape.unique if names.issuperset(key.columns)),
         checks=tuple(check for check in shape.checks if names.issuperset(_columns_in(check))),
+        unmet=tuple(check for check in shape.unmet if names.issuperset(_columns_in(check))),
         foreign_keys=tuple(key for key in shape.foreign_keys if names.issuperset(key.columns)),
     )
 
@@ -134,14 +135,22 @@ _NEXT_VALUE: Final = re.compile(r"\(?nextval\(E?'(?:[^']|'')+'::regclass\)(?:\):
 
 
 def _columns(connection: Connection, oids: Collection[int]) -> dict[int, list[ColumnShape]]:
-    generated = "a.attgenerated <> ''" if features_of(connection).generated_columns else "false"
+    features = features_of(connection)
+    generated = "a.attgenerated <> ''" if features.generated_columns else "false"
+    # Rows may violate a NOT NULL constraint that is NOT VALID.
+    unmet = (
+        "EXISTS (SELECT FROM pg_constraint k WHERE k.conrelid = a.attrelid AND k.contype = 'n'"
+        " AND NOT k.convalidated AND k.conkey = ARRAY[a.attnum])"
+        if features.unenforced_constraints
+        else "false"
+    )
     rows = connection.execute(
         sql.SQL(
             "SELECT a.attrelid::int8, a.attname::text, a.atttypid::int8, format_type(a.atttypid, a.atttypmod),"
-            " NOT a.attnotnull, a.attidentity::text, {}, {}, pg_get_expr(d.adbin, d.adrelid)"
+            " NOT a.attnotnull OR {}, a.attidentity::text, {}, {}, pg_get_expr(d.adbin, d.adrelid)"
             " FROM pg_attribute a LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum"
             " WHERE a.attrelid = ANY (%s) AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attrelid, a.attnum"
-        ).format(_IS_SERIAL, sql.SQL(generated)),
+        ).format(sql.SQL(unmet), _IS_SERIAL, sql.SQL(generated)),
         (list(oids),),
     ).fetchall()
     # An assignment casts the value, too: 0.5 as the default of a numeric(4,2) column is 0.50.
@@ -269,17 +278,22 @@ _ACTIONS: Final[Mapping[str, Action]] = {
 
 
 def _constraints(connection: Connection, oids: Collection[int]) -> dict[int, dict[str, Any]]:
-    checks: dict[int, list[str]] = defaultdict(list)
+    checks: dict[bool, dict[int, list[str]]] = {True: defaultdict(list), False: defaultdict(list)}
     foreign_keys: dict[int, list[ForeignKey]] = defaultdict(list)
     definitions: dict[int, dict[str, tuple[str, str]]] = defaultdict(dict)
-    for oid, expression, name, ddl in _rows(
-        connection,
-        "SELECT conrelid::int8, pg_get_expr(conbin, conrelid), conname::text, pg_get_constraintdef(oid) FROM pg_constraint k",
-        "c",
-        oids,
-    ):
-        checks[oid].append(expression)
-        definitions[oid][expression] = name, ddl
+    columns = "conrelid::int8, convalidated, conname::text, pg_get_constraintdef(k.oid)"
+    of_check = f"SELECT {columns}, pg_get_expr(conbin, conrelid) FROM pg_constraint k"
+    of_not_null = (
+        f"SELECT {columns}, quote_ident(a.attname) || ' IS NOT NULL' FROM pg_constraint k"
+        " JOIN pg_attribute a ON a.attrelid = conrelid AND a.attnum = conkey[1] AND NOT convalidated"
+    )
+    selects = [(of_check, "c")]
+    if features_of(connection).unenforced_constraints:  # before, NOT NULL is no constraint
+        selects.append((of_not_null, "n"))
+    for select, kind in selects:
+        for oid, is_met, name, ddl, expression in _rows(connection, select, kind, oids):
+            checks[is_met][oid].append(expression)
+            definitions[oid][expression] = name, ddl
     for oid, name, ddl in connection.execute(
         "SELECT i.indrelid::int8, x.relname::text, pg_get_indexdef(i.indexrelid) FROM pg_index i JOIN pg_class x ON x.oid = i.indexrelid"
         " WHERE i.indrelid = ANY (%s) AND (i.indisunique OR i.indisexclusion)",
@@ -319,7 +333,8 @@ def _constraints(connection: Connection, oids: Collection[int]) -> dict[int, dic
         )
     return {
         oid: {
-            "checks": tuple(checks[oid]),
+            "checks": tuple(checks[True][oid]),
+            "unmet": tuple(checks[False][oid]),
             "foreign_keys": tuple(foreign_keys[oid]),
             "definitions": definitions[oid],
         }

@@ -187,7 +187,9 @@ SELECT n.nspname::text, t.typname::text, quote_ident(n.nspname) || '.' || quote_
  ARRAY(SELECT e.enumlabel::text FROM pg_enum e WHERE e.enumtypid = t.oid ORDER BY e.enumsortorder),
  (SELECT string_agg(quote_literal(e.enumlabel), ', ' ORDER BY e.enumsortorder) FROM pg_enum e WHERE e.enumtypid = t.oid),
  (SELECT json_agg(json_build_array(k.conname, pg_get_expr(k.conbin, 0), quote_ident(k.conname) || ' ' || pg_get_constraintdef(k.oid)) ORDER BY k.conname)
-  FROM pg_constraint k WHERE k.contypid = t.oid AND k.contype = 'c'),
+  FROM pg_constraint k WHERE k.contypid = t.oid AND k.contype = 'c' AND k.convalidated),
+ (SELECT json_agg(json_build_array(k.conname, quote_ident(k.conname) || ' ' || pg_get_constraintdef(k.oid)) ORDER BY k.conname)
+  FROM pg_constraint k WHERE k.contypid = t.oid AND k.contype = 'c' AND NOT k.convalidated),
  (SELECT json_agg(json_build_array(a.atttypid::int8, quote_ident(a.attname) || ' ' || format_type(a.atttypid, a.atttypmod)) ORDER BY a.attnum)
   FROM pg_attribute a WHERE a.attrelid = t.typrelid AND a.attnum > 0 AND NOT a.attisdropped),
  (SELECT json_build_array(r.rngsubtype::int8, 'subtype = ' || format_type(r.rngsubtype, NULL)) FROM pg_range r WHERE r.rngtypid = t.oid),
@@ -219,6 +221,7 @@ def _type(connection: Connection, oid: int, row: tuple[Any, ...], known: dict[in
         labels,
         label_list,
         checks,
+        unmet,
         columns,
         span,
         extension,
@@ -242,6 +245,10 @@ def _type(connection: Connection, oid: int, row: tuple[Any, ...], known: dict[in
                 ddl=f"CREATE DOMAIN {written} AS {base_name}{''.join(clauses)}",
                 base=base if below is None else below.base or below.oid,
                 checks=(*(below.checks if below else ()), *((label, text) for label, text, _ in checks or ())),
+                unmet=(
+                    *(below.unmet if below else ()),
+                    *((label, f"ALTER DOMAIN {written} ADD CONSTRAINT {text}") for label, text in unmet or ()),
+                ),
                 nullable=not not_null and (below is None or below.nullable),
                 needs=() if below is None else (below,),
                 calls=tuple(calls),

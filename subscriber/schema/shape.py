@@ -130,13 +130,15 @@ class TableShape:
             the primary key (rule C11); empty for none.
         unique: every other unique key without a condition or an expression; the primary key is
             included if it is not ``key``.
-        checks: the expressions of CHECK constraints.
+        checks: the expressions of CHECK constraints that all rows meet.
+        unmet: the expressions of CHECK and NOT NULL constraints that rows may violate, because they
+            are NOT VALID or NOT ENFORCED.
         foreign_keys: the table's foreign keys.
         others: the names of unique indexes with a condition or an expression, and of exclusion
             constraints.
         partitioned: whether it is a partitioned table, which has no rows itself.
-        definitions: for CHECK constraints by their expression, and for ``others`` by name: the
-            object's name and the publisher's DDL.
+        definitions: for ``checks`` and ``unmet`` by their expression, and for ``others`` by name:
+            the object's name and the publisher's DDL.
     """
 
     schema: str
@@ -145,6 +147,7 @@ class TableShape:
     key: tuple[str, ...] = ()
     unique: tuple[UniqueKey, ...] = ()
     checks: tuple[str, ...] = ()
+    unmet: tuple[str, ...] = ()
     foreign_keys: tuple[ForeignKey, ...] = ()
     others: tuple[str, ...] = ()
     partitioned: bool = False

@@ -74,6 +74,7 @@ class UserType:
         base: the OID of the type below a domain, and of the domains below it.
         checks: name and expression of the CHECK constraints of a domain and of those below it.
             VALUE stands for the value.
+        unmet: name and definition of those that values may violate, because they are NOT VALID.
         nullable: whether a domain allows NULL.
         needs: the user-defined types that it is made of.
         calls: the user-defined functions that a domain's constraints and default call, as
@@ -88,6 +89,7 @@ class UserType:
     labels: tuple[str, ...] = ()
     base: int = 0
     checks: tuple[tuple[str, str], ...] = ()
+    unmet: tuple[tuple[str, str], ...] = ()
     nullable: bool = True
     needs: tuple[UserType, ...] = ()
     calls: tuple[str, ...] = ()

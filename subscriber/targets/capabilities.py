@@ -36,6 +36,8 @@ class Capabilities:
         savepoints: a part of a transaction can be rolled back.
         column_case: the names of two columns of a table may differ only in the case of their
             letters.
+        table_case: the names of two tables may differ only in the case of ASCII letters, or this
+            depends on the server.
         parallel_ddl: objects of different tables can be built at the same time.
     """
 
@@ -55,4 +57,5 @@ class Capabilities:
     statement_snapshots: bool = False
     savepoints: bool = True
     column_case: bool = False
+    table_case: bool = True
     parallel_ddl: bool = False

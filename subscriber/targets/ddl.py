@@ -16,7 +16,8 @@ key, NOT NULL              always; the key consists of the columns by which the 
 other unique keys          if the target has this kind (deferrable, NULLS NOT DISTINCT)
 defaults                   constants; others if :meth:`DDL.expression` finds the same meaning
 generated columns, CHECK   if :meth:`DDL.expression` finds the same meaning; otherwise a
-                           generated column becomes a plain column
+                           generated column becomes a plain column; not those that are NOT VALID or
+                           NOT ENFORCED, which rows may violate
 foreign keys               if they can be declared and are not enforced on apply's connections,
                            with ON DELETE and ON UPDATE: they change no rows while changes are
                            applied, and an application that enforces them later has the same
@@ -92,14 +93,15 @@ def create_table(
             left out. None means that every table will exist.
 
     Raises:
-        NotSupportedError: the publisher's table has no columns, and the target is not PostgreSQL.
-            Only PostgreSQL has such tables.
+        NotSupportedError: the publisher's table has no columns, or columns whose names differ only
+            in the case of their letters, and the target has no such tables.
     """
     if not shape.columns and not target.capabilities.empty_tables:
         raise NotSupportedError(
             f'table "{shape.qualified_name}" has no columns, and {target.capabilities.database} has no such tables',
             hint="Publish the other tables by name.",
         )
+    _check_names(target, shape)
     schema, name = target.ddl.place(shape.schema, shape.name)
     left: list[SchemaDifference] = []
     increments = _auto_increments(target, shape) if identity else {}
@@ -121,6 +123,41 @@ def create_table(
         statements.append(CreateSchema(schema, if_not_exists=True))
     statements += [statement for increment in increments.values() for statement in increment.before]
     return NewTable((*statements, CreateTable(table), *_indexes(target, shape, table, left)), tuple(left))
+
+
+def table_identity(target: Target, schema: str, name: str) -> tuple[str | None, str]:
+    """The table that a schema and a name denote in the target. Two names denote the same table if
+    the results are equal.
+
+    Args:
+        target: the target.
+        schema: the schema of the name.
+        name: the name.
+    """
+    place, local = target.ddl.place(schema, name)
+    if target.capabilities.table_case:
+        return place, local
+    return None if place is None else _folded(place), _folded(local)
+
+
+def _folded(name: str) -> str:
+    return "".join(letter.lower() if letter.isascii() else letter for letter in name)
+
+
+def _check_names(target: Target, shape: TableShape) -> None:
+    if target.capabilities.column_case:
+        return
+    names: dict[str, str] = {}
+    for column in shape.columns:
+        first = names.setdefault(column.name.lower(), column.name)
+        if first != column.name:
+            raise NotSupportedError(
+                f'columns "{first}" and "{column.name}" of table "{shape.qualified_name}" have the same name in'
+                f" {target.capabilities.database}, which does not distinguish upper and lower case",
+                relation=shape.qualified_name,
+                column=column.name,
+                hint="Publish the table with a column list that has one of them, or rename one at the publisher.",
+            )
 
 
 def new_columns(target: Target, shape: TableShape) -> tuple[TargetColumn, ...]:
@@ -296,6 +333,10 @@ def _checks(target: Target, shape: TableShape, left: list[SchemaDifference]) -> 
             left.append(SchemaDifference("check constraint", name, ddl, "a CHECK constraint is left out"))
         else:
             yield sa.CheckConstraint(sa.literal_column(expression), name=name or None)
+    for check in shape.unmet:
+        name, ddl = shape.definitions.get(check, ("", f"CHECK ({check}) NOT VALID"))
+        reason = "a constraint is left out that rows of the publisher may violate"
+        left.append(SchemaDifference("check constraint", name, ddl, reason))
 
 
 def _foreign_keys(

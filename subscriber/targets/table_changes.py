@@ -78,10 +78,17 @@ class NewForeignKey:
 
 @dataclass(frozen=True, slots=True)
 class NewCheck:
-    """A CHECK constraint; ``expression`` is the target's SQL."""
+    """A CHECK constraint.
+
+    Attributes:
+        name: its name.
+        expression: what it checks, in the target's SQL.
+        unmet: NOT VALID or NOT ENFORCED, if rows may violate it; only in PostgreSQL.
+    """
 
     name: str
     expression: str
+    unmet: str = ""
 
 
 @dataclass(frozen=True, slots=True)

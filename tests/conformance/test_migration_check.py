@@ -115,6 +115,27 @@ def test_the_tables_of_an_existing_target_are_compared(publisher_database, tmp_p
         assert target.query("SELECT name FROM sqlite_schema ORDER BY 1").rows == [("narrow",), ("rows",)]
 
 
+def test_options_that_the_command_or_the_copy_would_refuse_are_found(publisher_database, tmp_path):
+    publisher_database.execute("CREATE TABLE t (id int PRIMARY KEY, needed int NOT NULL, free int)")
+    publisher_database.execute("CREATE TABLE old (LIKE t INCLUDING ALL); CREATE PUBLICATION p FOR ALL TABLES")
+    url = f"sqlite:///{tmp_path / 'old.db'}"
+    with open_target(url) as target, target.begin() as connection:
+        connection.exec_driver_sql("CREATE TABLE old (id INTEGER PRIMARY KEY, needed INTEGER NOT NULL, free INTEGER)")
+    rules = "public.old.needed = null, public.old.free = null, public.t.id = null, public.t.needed = null, public.t.free = null"
+    options = SubscriptionOptions(
+        create_tables=True, unrepresentable_values=parse_value_rules(f"{rules}, x.y.z = null")
+    )
+    found = checked(publisher_database, tmp_path, "p", "p", options=options, url=url)
+    said = [one.message for one in found if one.severity == "FAIL"]
+    assert said == [
+        'publication name "p" used more than once',
+        'values of column "needed" of table "public.old" cannot be replaced by NULL, because it does not allow NULL in the target',
+        'values of column "id" of table "public.t" cannot be replaced by NULL, because rows are found by it',
+        'values of column "needed" of table "public.t" cannot be replaced by NULL, because it does not allow NULL in the target',
+    ]
+    assert ("target", "options") in of(found, "WARN"), "no table x.y is published"
+
+
 def test_an_open_transaction_that_holds_up_the_slot_is_named(publisher_database, tmp_path):
     publisher_database.execute("CREATE TABLE t (id int PRIMARY KEY)")
     publisher_database.execute("CREATE PUBLICATION p FOR TABLE t")
@@ -202,7 +223,7 @@ def test_the_columns_of_an_existing_table_decide_and_replaced_values_are_a_warni
 
 
 def test_a_table_that_is_to_be_created_is_judged_by_its_own_keys_and_not_null(request, publisher_database, tmp_path):
-    """With REPLICA IDENTITY FULL no column is a key, and one that is none may be NOT NULL."""
+    """A column of REPLICA IDENTITY FULL is no key, and another column may be NOT NULL."""
     publisher_database.execute(
         """CREATE TABLE "T's" (k int PRIMARY KEY, needed float8 NOT NULL, "Free" float8, v text);
         ALTER TABLE "T's" REPLICA IDENTITY FULL;
@@ -256,8 +277,8 @@ LIMITED = {
     "v": ("bit varying", "repeat('1', 300)::bit varying", "TEXT", "TINYTEXT"),
     "e": ("mood", "'delighted'::mood", "VARCHAR(20)", "VARCHAR(5)"),
 }
-"""For each column: the publisher's type, a value, a column of MariaDB that holds it, and one that
-does not.
+"""For each column: the publisher's type, a value, and a column of MariaDB that holds it and one
+that does not.
 """
 
 

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from subscriber.targets import open_target
 from tests.conftest import Database
 from tests.subscribing import Session
-from tests.target_databases import KINDS, applied_to
+from tests.target_databases import KINDS, applied_to, opened
 
 pytestmark = pytest.mark.server
 
@@ -259,6 +259,27 @@ def test_foreign_keys_keep_their_actions_in_sqlite_and_do_nothing_while_changes_
         application.execute("INSERT INTO b (id, a) VALUES (3, 3)")
         application.execute("DELETE FROM a WHERE id = 3")
         assert application.execute("SELECT id FROM b").fetchall() == [(1,)]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_rows_that_violate_a_constraint_which_is_not_valid_can_be_stored(request, kind, publisher_database, tmp_path):
+    """refuse_not_guess: the copy would stop at such a row"""
+    publisher_database.execute(
+        """CREATE TABLE old (id int PRIMARY KEY, v int, n int);
+        ALTER TABLE old ADD CONSTRAINT met CHECK (id > 0), ADD CONSTRAINT nv CHECK (v > 0) NOT VALID;
+        ALTER TABLE old ADD CONSTRAINT ne CHECK (v < 9) NOT ENFORCED, ADD CONSTRAINT nn NOT NULL n NOT VALID;
+        CREATE PUBLICATION p FOR TABLE old"""
+    )
+    with opened(kind, request, tmp_path) as target:
+        session = Session(target, publisher_database, str(tmp_path / "journal"))
+        session.run(CREATE)
+        assert [row[0] for row in listed(session, "ddl")] == [
+            "CHECK ((v < 9)) NOT ENFORCED",
+            "CHECK ((v > 0)) NOT VALID",
+            "NOT NULL n NOT VALID",
+        ]
+        place = "main.old" if kind == "duckdb" else "old"
+        session.execute(f"INSERT INTO {place} VALUES (1, -1, NULL), (2, 10, 1)")
 
 
 def test_a_foreign_key_to_a_partitioned_table_is_one(database: Database, tmp_path):

@@ -22,6 +22,7 @@ _KINDS: Final = {
     "generated column": "default",
     "column type": "default",
     "check constraint": "check",
+    "unmet check": "check",
     "partitions": "partitions",
     "unique key": "index",
     "unique index": "index",

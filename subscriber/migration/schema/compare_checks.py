@@ -3,18 +3,26 @@
 A constraint is there if one of the target has its expression, whatever its name is. Some targets do
 not keep the names of CHECK constraints. One that cannot be translated is there if the target has
 one of its name, which the user has declared.
+
+A constraint that the publisher's rows may violate (NOT VALID, NOT ENFORCED) would stop the copy. It
+is built in PostgreSQL alone, after the copy.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from subscriber.migration.schema.compared import TEXT, Compared, Missing, different
 from subscriber.migration.schema.same_definition import plain
 from subscriber.schema.shape import ColumnShape
 from subscriber.schema.table_objects import UserType
 from subscriber.targets.table_changes import CannotBuild, NewCheck
+
+_UNMET: Final = re.compile(r"NOT VALID$|NOT ENFORCED$")
+"""How the definition of a constraint ends that rows may violate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +96,20 @@ def compare_checks(both: Compared) -> Iterator[Missing]:
     """The CHECK constraints of the table itself; those of types belong to columns."""
     for one in checks_of_table(both):
         yield from compare_check(both, one)
+    for text in both.objects.shape.unmet:
+        yield from _unmet(both, text, *both.objects.shape.definitions[text])
+
+
+def _unmet(both: Compared, text: str, name: str, ddl: str) -> Iterator[Missing]:
+    if any(found == name for found, _ in both.found.checks):
+        return
+    said = _UNMET.search(ddl)
+    assert said is not None
+    if both.keeps_types and ddl.startswith("CHECK"):
+        yield Missing("unmet check", name, NewCheck(name, text, said.group()), publisher_ddl=ddl)
+        return
+    reason = f"it is {said.group()} at the publisher, so rows may violate it"
+    yield Missing("unmet check", name, None, reason, ddl)
 
 
 def compare_check(both: Compared, one: PublisherCheck) -> Iterator[Missing]:

@@ -157,6 +157,9 @@ def _user_type(both: Compared, column: ColumnShape) -> Iterator[Missing]:
     found = both.table.column(column.name)
     made, is_array = both.objects.types[column.name]
     assert found is not None
+    for label, definition in made.unmet:
+        reason = "it is NOT VALID at the publisher, so values may violate it"
+        yield Missing("check of domain", f"{column.name}_{label}", None, reason, definition)
     if both.keeps_types:
         if found.declared_type == "text":
             default = None if column.serial or column.identity else column.default

@@ -33,6 +33,7 @@ KINDS: Final[tuple[str, ...]] = (
     "index",
     "exclusion constraint",
     "different index",
+    "unmet check",
     "foreign key",
     "comment",
     "missing column",
@@ -55,7 +56,9 @@ KINDS: Final[tuple[str, ...]] = (
 """The kinds, in the order in which objects are built and shown."""
 _VIEWS: Final = frozenset({"view", "materialized view"})
 """Kinds whose objects depend on each other, so they are shown together."""
-AFTER: Final = frozenset({"unique key", "unique index", "index", "exclusion constraint", "foreign key", "comment"})
+AFTER: Final = frozenset(
+    {"unique key", "unique index", "index", "exclusion constraint", "unmet check", "foreign key", "comment"}
+)
 """The kinds that are built after the copy."""
 
 

@@ -94,7 +94,8 @@ def _checks(both: Compared) -> Iterator[Missing]:
     for column in both.objects.shape.columns:
         if both.table.column(column.name) is not None:
             wanted += checks_of_type(both, column)
-    names = {one.name for one in wanted if one.name}
+    shape = both.objects.shape
+    names = {one.name for one in wanted if one.name} | {shape.definitions[text][0] for text in shape.unmet}
     known = _json_checks(both)
     for one in wanted:
         try:

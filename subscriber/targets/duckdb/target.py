@@ -55,6 +55,7 @@ CAPABILITIES: Final = Capabilities(
     stored_columns=False,
     transactional_ddl=True,
     savepoints=False,
+    table_case=False,
 )
 
 

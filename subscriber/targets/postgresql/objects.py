@@ -163,7 +163,7 @@ class PostgreSQLObjects(GenericObjects):
                     (f"ALTER TABLE {name} ADD CONSTRAINT {self.quote(change.name)} {self._foreign_key(change)}",)
                 )
             case NewCheck():
-                check = f"CHECK ({change.expression})"
+                check = f"CHECK ({change.expression}) {change.unmet}".rstrip()
                 return Statements((f"ALTER TABLE {name} ADD CONSTRAINT {self.quote(change.name)} {check}",))
             case NewDefault():
                 column = self.quote(change.column)

@@ -45,6 +45,7 @@ CAPABILITIES: Final = Capabilities(
     single_writer=True,
     unenforced_foreign_keys=True,
     transactional_ddl=True,
+    table_case=False,
 )
 
 CACHE_KIB: Final = 65_536

@@ -21,10 +21,10 @@ def test_a_table_without_an_identity_has_the_statement_that_gives_it_one():
 
 
 def test_an_uncovered_filter_has_the_reason_of_the_server():
-    error = PublisherNotReady('cannot update table "t"', detail="Column …", hint="other", relation='s.a"t')
-    finding = uncovered_identity(error)
+    error = PublisherNotReady('cannot update table "t"', detail="Column …", hint="other", relation='s.x.a"t')
+    finding = uncovered_identity(error, ("s.x", 'a"t'))
     assert (finding.severity, finding.reason) == ("FAIL", "Column …")
-    assert finding.remedy == 'ALTER TABLE s."a""t" REPLICA IDENTITY FULL;'
+    assert finding.remedy == 'ALTER TABLE "s.x"."a""t" REPLICA IDENTITY FULL;'
 
 
 def test_hidden_rows_are_a_fail_because_a_copy_leaves_them_out_silently():

@@ -81,6 +81,12 @@ def index(
     }  # fmt: skip
 
 
+def check(name: str, expression: str, *, valid: bool = True) -> Row:
+    """A row of pg_constraint."""
+    ddl = f"CHECK ({expression})" if valid else f"CHECK ({expression}) NOT VALID"
+    return {"conrelid": OID, "convalidated": valid, "conname": name, "ddl": ddl, "expression": expression}
+
+
 def foreign_key(column_name: str, *, on_delete: str = "a", on_update: str = "a") -> Row:
     """A row of pg_constraint for a reference to public.actor (id)."""
     return {
@@ -94,6 +100,7 @@ def server_with(
     *columns: Row,
     indexes: tuple[Row, ...] = (),
     checks: tuple[Row, ...] = (),
+    not_null: tuple[Row, ...] = (),
     foreign_keys: tuple[Row, ...] = (),
     definitions: tuple[Row, ...] = (),
     partitioned: bool = False,
@@ -106,6 +113,7 @@ def server_with(
         "a.attidentity::text": columns,
         "i.indisreplident AND": indexes,
         "pg_get_expr(conbin": checks,
+        "' IS NOT NULL'": not_null,
         "pg_get_indexdef": definitions,
         "confdeltype": foreign_keys,
     }
@@ -203,9 +211,16 @@ def test_a_foreign_key_has_its_actions(letter, action):
 
 
 def test_checks_are_read_with_their_ddl():
-    check = {"conrelid": OID, "conbin": "(id > 0)", "conname": "positive", "ddl": "CHECK ((id > 0))"}
-    found = shape(column("id"), checks=(check,))
+    found = shape(column("id"), checks=(check("positive", "(id > 0)"),))
     assert (found.checks, found.definitions) == (("(id > 0)",), {"(id > 0)": ("positive", "CHECK ((id > 0))")})
+
+
+def test_constraints_that_rows_may_violate_are_apart():
+    """The copy would stop at such a row."""
+    kept, old = check("kept", "(id > 0)"), check("old", "(id < 9)", valid=False)
+    found = shape(column("id"), checks=(kept, old), not_null=(check("n", "id IS NOT NULL", valid=False),))
+    assert (found.checks, found.unmet) == (("(id > 0)",), ("(id < 9)", "id IS NOT NULL"))
+    assert found.definitions["(id < 9)"] == ("old", "CHECK ((id < 9)) NOT VALID")
 
 
 @pytest.mark.parametrize("version", VERSIONS)

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from subscriber.errors import ConflictError, NotSupportedError
 from subscriber.schema.shape import ColumnShape, ForeignKey, TableShape, UniqueKey
 from subscriber.targets import open_target
-from subscriber.targets.ddl import create_table, drop_table
+from subscriber.targets.ddl import create_table, drop_table, table_identity
 from subscriber.targets.generic.target import open_generic
 from subscriber.targets.sqlite.values import bind_values
 from subscriber.types import family_of
@@ -120,6 +120,23 @@ def test_a_table_without_columns_is_postgresqls_alone(postgresql, target):
     assert written(postgresql, shape)[-1] == "CREATE TABLE public.t ( )"
     with pytest.raises(NotSupportedError, match=r'table "public.t" has no columns'):
         create_table(target, shape)
+
+
+def test_names_that_differ_only_in_case_denote_one_table_where_the_database_says_so(postgresql, target, mysql):
+    """SQLite folds the letters of ASCII only."""
+    for other in (postgresql, mysql):
+        assert table_identity(other, "public", "T") != table_identity(other, "public", "t")
+    assert table_identity(target, "public", "T") == table_identity(target, "public", "t")
+    assert table_identity(target, "public", "Ä") != table_identity(target, "public", "ä")
+
+
+def test_columns_whose_names_differ_only_in_case_are_postgresqls_alone(postgresql, target, mysql):
+    """refuse_not_guess: the database's own words do not name the columns"""
+    shape = with_columns(ColumnShape("A", 23, "integer"), ColumnShape("a", 23, "integer"))
+    assert '"A" integer, a integer' in written(postgresql, shape)[-1]
+    for other in (target, mysql):
+        with pytest.raises(NotSupportedError, match=r'columns "A" and "a" of table "public.t" have the same name'):
+            create_table(other, shape)
 
 
 # Types and defaults -------------------------------------------------------------------------------

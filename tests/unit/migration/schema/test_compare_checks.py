@@ -16,6 +16,15 @@ def test_a_check_is_there_by_its_expression(missing, found):
     assert missing(FoundObjects(checks=(("x", "(a > 0) AND (b = '')"),)), **shape) == [one]
 
 
+@pytest.mark.parametrize("state", ["NOT VALID", "NOT ENFORCED"])
+def test_a_check_that_rows_may_violate_is_left_out(missing, state):
+    shape = {"unmet": ("(a > 0)",), "definitions": {"(a > 0)": ("named", f"CHECK ((a > 0)) {state}")}}
+    (one,) = missing(**shape)
+    assert (one.kind, one.change) == ("unmet check", None)
+    assert one.reason == f"it is {state} at the publisher, so rows may violate it"
+    assert missing(FoundObjects(checks=(("named", "a > 1"),)), **shape) == []
+
+
 def test_a_check_of_the_same_name_with_another_expression_is_different(missing):
     shape = {"checks": ("(b <> 'a b')",), "definitions": {"(b <> 'a b')": ("named", "CHECK ((b <> 'a b'))")}}
     (one,) = missing(FoundObjects(checks=(("named", "b <> 'ab'"),)), **shape)
