@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+import psycopg
 from psycopg import sql
 
 from subscriber.publisher.sql_connection import Connection
@@ -107,10 +108,20 @@ def sample_reading(connection: Connection, schema: str, name: str, seconds: floa
     table = sql.Identifier(schema, name)
     text_bytes = rows = 0
     began = time.monotonic()
-    with connection.cursor() as cursor, cursor.copy(sql.SQL("COPY (SELECT * FROM {}) TO STDOUT").format(table)) as copy:
-        for block in copy:
-            text_bytes += len(block)
-            rows += bytes(block).count(b"\n")
-            if time.monotonic() - began >= seconds:
-                break  # psycopg cancels the query
-    return ReadingSpeed(text_bytes, rows, max(time.monotonic() - began, 1e-6))
+    taken: float | None = None
+    query = sql.SQL("COPY (SELECT * FROM {}) TO STDOUT").format(table)
+    try:
+        with connection.cursor() as cursor, cursor.copy(query) as copy:
+            for block in copy:
+                if taken is not None:
+                    continue  # what the server has sent before it has noticed the cancel request
+                text_bytes += len(block)
+                rows += bytes(block).count(b"\n")
+                if time.monotonic() - began >= seconds:
+                    taken = time.monotonic() - began
+                    # Leaving the block here would leave the connection with a command in progress.
+                    connection.cancel_safe()
+    except psycopg.errors.QueryCanceled:
+        if taken is None:
+            raise
+    return ReadingSpeed(text_bytes, rows, max(taken or time.monotonic() - began, 1e-6))

@@ -13,6 +13,8 @@ from subscriber.commands.subscription_statements import CreateSubscription
 from subscriber.migration.check_migration import Migration, check_migration
 from subscriber.migration.findings import Finding
 from subscriber.migration.warn_at_creation import warn_at_creation
+from subscriber.publisher.publisher import connect_publisher
+from subscriber.publisher.table_facts import sample_reading
 from subscriber.schema.value_rules import parse_value_rules
 from subscriber.settings import Settings
 from subscriber.targets import open_target
@@ -51,6 +53,14 @@ def test_a_migration_without_problems_has_only_facts_to_know(database, tmp_path)
     assert messages["duration of the copy"] == "about 1 s for one connection"
     assert database.execute(slots) == [(0,)]
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_sample_that_ends_before_the_table_leaves_the_connection_usable(database):
+    database.execute("CREATE TABLE large AS SELECT repeat('x', 1000) FROM generate_series(1, 50000)")
+    with connect_publisher(database.conninfo, "tests") as connection:
+        sample = sample_reading(connection, "public", "large", seconds=0)
+        assert 0 < sample.rows < 50_000
+        assert connection.execute("SELECT 1").fetchall() == [(1,)]
 
 
 def test_each_problem_of_a_table_is_a_fail_with_a_statement_that_puts_it_right(database, tmp_path):

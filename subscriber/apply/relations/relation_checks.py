@@ -70,15 +70,22 @@ def with_shapes(error: SubscriberError, local: LocalRelation) -> SubscriberError
     in the target.
 
     For a NULL in a NOT NULL column of the target, both shapes are added. For a value that a column
-    cannot store, the two types of the column are added.
+    cannot store, the two types of the column are added, and what can be done.
     """
     if error.sqlstate == _NOT_NULL_VIOLATION:
         return error.replace(detail=joined(error.detail, side_by_side(local.remote, local.table)))
     if isinstance(error, UnsupportedValue):
         for announced, column in zip(local.remote.columns, local.columns, strict=True):
             if column.name == error.column:
-                return error.replace(detail=joined(error.detail, _two_types(announced, column, local.qualified_name)))
+                types = _two_types(announced, column, local.qualified_name)
+                return error.replace(detail=joined(error.detail, types), hint=error.hint or _UNSUPPORTED_HINT)
     return error
+
+
+_UNSUPPORTED_HINT: Final = (
+    "Change the row at the publisher, or the type of the target's column. `subscriber check --scan` looks for other such"
+    " values, and the option unrepresentable_values can replace them by NULL."
+)
 
 
 def _two_types(announced: RelationColumn, column: TargetColumn, table: str) -> str:

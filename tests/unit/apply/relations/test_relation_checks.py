@@ -79,3 +79,10 @@ def test_a_binary_value_is_refused_where_the_type_cannot_read_it(target, tables,
 )
 def test_an_error_shows_the_types_where_they_may_have_caused_it(local, error: SubscriberError, detail):
     assert with_shapes(error, local("a INTEGER PRIMARY KEY, b TEXT")).detail == detail
+
+
+def test_an_error_about_a_value_says_what_to_do(local):
+    table = local("a INTEGER PRIMARY KEY, b TEXT")
+    said = with_shapes(UnsupportedValue("NaN", column="b"), table).hint
+    assert said is not None and "unrepresentable_values" in said
+    assert with_shapes(UnsupportedValue("NaN", column="b", hint="Do this."), table).hint == "Do this."
