@@ -51,8 +51,8 @@ class TablePlan:
         side: reads the publisher's rows.
         ranges: the ranges of the publisher's table.
         local: the target's table, with the publisher's columns that are compared.
-        hidden_from: the role from which row security hides rows of the publisher's table; None if it
-            sees all.
+        hidden_from: the role from which row security hides rows of the publisher's table; None if
+            it hides none.
         shared_with: the names of other subscriptions that write to the target's table.
         estimated_rows: the number of rows by the publisher's statistics; 0 if there are none.
         estimated_bytes: the size on the publisher's disk.
