@@ -201,7 +201,12 @@ class _Refresh:
         obstacle = found.obstacle(position)
         if obstacle is not None:
             statement = self._target.sequences.widening(found, position)
-            self._leave(name, obstacle, None if statement is None else f"Run at the target: {statement}")
+            hint = (
+                "The target cannot count like that: let the application set the column."
+                if statement is None
+                else f"Run at the target: {statement}"
+            )
+            self._leave(name, obstacle, hint)
             return
         sign = 1 if position.increment > 0 else -1
         moved = self._moved.get(found.name)
@@ -215,6 +220,12 @@ class _Refresh:
         if self._sets:
             self._target.sequences.set(self._connection, found, position)
         self._moved[found.name] = position
+        if before.increment != position.increment:
+            warning(
+                self._notify,
+                f"{label} counts in steps of {position.increment} at the publisher and of {before.increment} in the target",
+                detail="Other programs may use the values between them.",
+            )
         text = f"{label}: {before.last_value} → {position.last_value}"
         if moved is None and (position.next_value - before.next_value) * sign < 0:
             warning(

@@ -59,6 +59,15 @@ def test_a_counter_that_goes_back_is_a_warning(subscribed, publisher):
     assert next_key(subscribed) == 21
 
 
+def test_a_counter_with_other_steps_is_set_with_a_warning(subscribed, publisher):
+    publisher.sequences["film_id_seq"] = PublishedCounter(41, [FILM_ID], increment=10)
+    assert refresh(subscribed) == [
+        'WARNING:  sequence "film_id_seq" counts in steps of 10 at the publisher and of 1 in the target',
+        'NOTICE:  sequence "film_id_seq": 1 → 41',
+    ]
+    assert next_key(subscribed) == 51
+
+
 def test_of_two_sequences_of_a_column_the_further_one_counts(subscribed, publisher):
     publisher.sequences["a"] = PublishedCounter(10, [FILM_ID])
     publisher.sequences["b"] = PublishedCounter(5, [FILM_ID])
