@@ -17,6 +17,7 @@ from subscriber.errors import ApplyError, PublisherUnavailable, UsageError
 from subscriber.targets import open_target
 from subscriber.verify import compare_digests, read_both_sides, verify_table
 from subscriber.verify import verify_subscription as verify_module
+from subscriber.verify.repair_table import repair_table
 from subscriber.verify.report import VerifyOptions, VerifyProgress
 from subscriber.verify.verify_subscription import TABLE_ATTEMPTS, verify_subscription
 from tests.conftest import Database
@@ -179,7 +180,6 @@ def test_a_table_that_is_refreshed_before_its_hold_is_not_compared(session):
 
 def test_a_table_that_is_refreshed_while_it_is_compared_is_not_repaired(session, monkeypatch):
     subscribe(session)
-    repair_table = verify_table.repair_table
 
     def refresh_first(*arguments):
         session.run("ALTER SUBSCRIPTION s REFRESH TABLE bag")

@@ -106,5 +106,6 @@ def test_the_kind_of_connection_is_not_the_user_s_to_say():
 def test_a_replication_connection_has_no_search_path():
     given = conninfo_to_dict(replication_conninfo("dbname=d options='-c search_path=mine'", "sub"))
     assert given["replication"] == "database"
-    assert given["options"].startswith("-c search_path=mine -c datestyle=ISO")
-    assert given["options"].endswith("-c search_path=")
+    options = str(given["options"])
+    assert options.startswith("-c search_path=mine -c datestyle=ISO")
+    assert options.endswith("-c search_path=")
