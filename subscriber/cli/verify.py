@@ -134,6 +134,8 @@ def _print(report: VerifyReport) -> None:
     click.echo(format_rows(_HEADINGS, [_row(table) for table in report.tables]))
     if not report.tables:
         click.echo("\nthe subscription has no tables: nothing was compared")
+    for note in report.notes:
+        click.echo(f"\nNOTE:  {note}")
     if report.sample is not None:
         click.echo(f"\nonly a sample of {report.sample:.6%} of the rows was compared".replace(".000000%", "%"))
     for table in report.tables:

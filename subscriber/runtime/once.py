@@ -22,14 +22,12 @@ from typing import Final
 
 from subscriber import catalog
 from subscriber.catalog import RelationState, Subscription, SubscriptionRelation
-from subscriber.catalog.kept_publishing import read_publishing
+from subscriber.commands.unknown_tables import read_unknown, refresh_command
 from subscriber.errors import SubscriberError
 from subscriber.filters.analyze.typeinfo import quote_identifier
 from subscriber.lsn import format_lsn
-from subscriber.publisher.published_tables import ServerPublications
-from subscriber.publisher.publisher import Publisher, connect_publisher
 from subscriber.runtime.worker_snapshot import WorkerSnapshot
-from subscriber.schema.relation_names import RelationNames, TableName
+from subscriber.schema.relation_names import TableName
 from subscriber.targets import Target
 
 logger = logging.getLogger(__name__)
@@ -214,7 +212,7 @@ def warn_of_unknown_tables(target: Target, subscription: Subscription, known: Co
     The changes of these tables are not replicated, and nothing else reports that.
     """
     try:
-        published, missing = _published(target, subscription)
+        unknown = read_unknown(target, subscription, known)
     except SubscriberError as error:
         logger.warning(
             'subscription "%s": cannot check whether its publications have further tables: %s',
@@ -222,47 +220,21 @@ def warn_of_unknown_tables(target: Target, subscription: Subscription, known: Co
             error.message,
         )
         return
-    if missing:
+    if unknown.publications:
         logger.warning(
             'subscription "%s": publications that do not exist at the publisher, so their tables are not replicated: %s',
             subscription.name,
-            _names(missing),
+            _names(unknown.publications),
         )
-    unknown = unknown_tables(published, known, subscription.options.map)
-    if unknown:
+    if unknown.tables:
         logger.warning(
             'subscription "%s" does not have %d of the tables of its publications, and they are not replicated: %s'
-            "\nHINT:  ALTER SUBSCRIPTION %s REFRESH PUBLICATION; and start `subscriber run --once` again.",
+            "\nHINT:  %s and start `subscriber run --once` again.",
             subscription.name,
-            len(unknown),
-            _names(unknown),
-            quote_identifier(subscription.name),
+            len(unknown.tables),
+            _names(unknown.tables),
+            refresh_command(subscription.name),
         )
-
-
-def unknown_tables(published: Collection[TableName], known: Collection[TableName], names: RelationNames) -> list[str]:
-    """Return the published tables that a subscription does not have, as qualified names. The
-    catalog tables of subscribers are left out, because they are never replicated.
-    """
-    return sorted(
-        f"{schema}.{name}"
-        for schema, name in set(published) - set(known)
-        if not catalog.is_own_table(names, schema, name)
-    )
-
-
-def _published(target: Target, subscription: Subscription) -> tuple[list[TableName], list[str]]:
-    """Return the tables of a subscription's publications, and the publications that the server does
-    not have.
-    """
-    with target.reporting(), target.engine.connect() as connection:
-        publishing = read_publishing(connection, subscription)
-    if publishing is not None:
-        return [table.key for table in publishing.published_tables()], []
-    with connect_publisher(subscription.conninfo, subscription.name) as server:
-        missing = Publisher(server).missing_publications(subscription.publications)
-        tables = ServerPublications(server, subscription.publications).published_tables()
-        return [table.key for table in tables], missing
 
 
 def _names(names: Collection[str]) -> str:

@@ -110,11 +110,13 @@ class VerifyReport:
         subscription: the subscription's name.
         tables: the comparison of each table.
         sample: the share of the rows that was compared; None for all rows.
+        notes: what was not looked at, and why.
     """
 
     subscription: str
     tables: tuple[TableVerification, ...]
     sample: float | None = None
+    notes: tuple[str, ...] = ()
 
     @property
     def is_equal(self) -> bool:
@@ -135,6 +137,7 @@ class VerifyReport:
             "lsn": None if self.lsn is None else format_lsn(self.lsn),
             "sample": self.sample,
             "equal": self.is_equal,
+            "notes": list(self.notes),
             "tables": [table.as_json() for table in self.tables],
         }
 

@@ -39,6 +39,7 @@ from subscriber import catalog
 from subscriber.catalog import RelationState, Subscription, SubscriptionRelation
 from subscriber.catalog.kept_publishing import read_publishing
 from subscriber.commands.hold_apply import hold_apply
+from subscriber.commands.unknown_tables import read_unknown, refresh_command
 from subscriber.errors import ProgressConflict, SubscriberError, UsageError
 from subscriber.lsn import LSN
 from subscriber.publisher.copy_plan import table_files
@@ -159,7 +160,19 @@ def verify_subscription(
     with verifier:
         for batch in _batches(verifier.sizes(ready)):
             found.update(verifier.compare(batch))
-    return VerifyReport(name, tuple(found[one.schema, one.name] for one in relations), options.sample)
+    compared = tuple(found[one.schema, one.name] for one in relations)
+    notes = () if options.tables else _unknown_tables(target, subscription, relations)
+    return VerifyReport(name, compared, options.sample, notes)
+
+
+def _unknown_tables(
+    target: Target, subscription: Subscription, relations: Sequence[SubscriptionRelation]
+) -> tuple[str, ...]:
+    unknown = read_unknown(target, subscription, [(one.schema, one.name) for one in relations])
+    return tuple(
+        f"table {name} is published, but the subscription does not have it: {refresh_command(subscription.name)}"
+        for name in unknown.tables
+    )
 
 
 def _relations(target: Target, name: str, wanted: Sequence[str]) -> tuple[Subscription, Sequence[SubscriptionRelation]]:

@@ -25,9 +25,16 @@ from subscriber.commands.reached_position import ReachedPosition, reached_positi
 from subscriber.commands.refresh_sequences import UnsetSequence, refresh_sequences, sequences_left_alone
 from subscriber.commands.subscription_grammar import parse
 from subscriber.commands.subscription_statements import DropSubscription, SubscriptionCommand
+from subscriber.commands.unknown_tables import read_unknown
 from subscriber.commands.wake import wake_run
 from subscriber.lsn import LSN
-from subscriber.migration.cutover.world import MISSING_COLUMN, PublisherState, TargetState, VerifyResult
+from subscriber.migration.cutover.world import (
+    MISSING_COLUMN,
+    UNKNOWN_TABLE,
+    PublisherState,
+    TargetState,
+    VerifyResult,
+)
 from subscriber.publisher import fence, reverse_obstacles, reverse_replication
 from subscriber.publisher.change_watch import open_writes
 from subscriber.publisher.publisher import Publisher, connect_publisher
@@ -112,7 +119,10 @@ class RealWorld:
         difference = schema_difference(self._target, self.name, self._settings)
         columns = tuple(one for one in difference.objects if one.kind == MISSING_COLUMN)
         missing = (*columns, *difference.missing("before"), *difference.missing("after"))
-        return [f"{one.kind} {one.name}" for one in missing]
+        known = [(one.schema, one.name) for one in self.state().tables]
+        unknown = read_unknown(self._target, self._subscription(), known)
+        tables = [f"{UNKNOWN_TABLE} {name}" for name in unknown.tables]
+        return [*tables, *(f"{one.kind} {one.name}" for one in missing)]
 
     def verify(self, seconds: float) -> VerifyResult:
         """See :meth:`World.verify`."""

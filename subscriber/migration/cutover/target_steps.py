@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from subscriber.commands.refresh_sequences import STEP_BACK, UnsetSequence
+from subscriber.commands.unknown_tables import refresh_command
 from subscriber.lsn import format_lsn, parse_lsn
 from subscriber.migration.cutover.steps import Step
 from subscriber.migration.cutover.work import Outcome, Refusal, Work, names_of
-from subscriber.migration.cutover.world import MISSING_COLUMN
+from subscriber.migration.cutover.world import MISSING_COLUMN, UNKNOWN_TABLE
 from subscriber.publisher.reverse_sequences import SetForward
 
 _ACCEPT: Final = "or accept that with --accept-missing"
@@ -65,17 +66,10 @@ class Schema(Step):
         if not missing or work.options.accept_missing:
             return ()
         count = "1 object" if len(missing) == 1 else f"{len(missing)} objects"
-        columns = ""
-        if any(name.startswith(MISSING_COLUMN) for name in missing):
-            columns = (
-                " A missing column is there after the next change of a row of its table, or at once with the two"
-                f" statements that `subscriber schema diff {work.name_in_shell}` lists with it."
-            )
         return [
             Refusal(
                 f"the target lacks {count} of the publisher's schema",
-                f"Run `subscriber schema apply --before {work.name_in_shell}` and `subscriber schema apply --after"
-                f" {work.name_in_shell}`, then run the command again, {_ACCEPT}.{columns}",
+                f"{' '.join(_what_builds(work, missing))} Then run the command again, {_ACCEPT}.",
                 tuple(missing),
             )
         ]
@@ -92,6 +86,25 @@ class Schema(Step):
         if missing:  # accepted, or check would have refused
             return Outcome(f"accepted: {len(missing)} missing", tuple(missing))
         return Outcome("nothing is missing that can be built")
+
+
+def _what_builds(work: Work, missing: Sequence[str]) -> Iterator[str]:
+    """What to run for the missing objects, in this order."""
+    tables = [name for name in missing if name.startswith(UNKNOWN_TABLE)]
+    columns = [name for name in missing if name.startswith(MISSING_COLUMN)]
+    if tables:
+        yield (
+            f"Run in `subscriber sql`: {refresh_command(work.world.name)} and wait until the tables are ready; or drop"
+            " them from the publications."
+        )
+    if columns:
+        yield (
+            "A missing column is there after the next change of a row of its table, or at once with the two statements"
+            f" that `subscriber schema diff {work.name_in_shell}` lists with it."
+        )
+    if len(missing) > len(tables) + len(columns):
+        name = work.name_in_shell
+        yield f"Run `subscriber schema apply --before {name}` and `subscriber schema apply --after {name}`."
 
 
 class Verify(Step):

@@ -15,6 +15,8 @@ from subscriber.publisher.fence import Fence, Session
 from subscriber.publisher.publisher import Slot
 from subscriber.publisher.reverse_sequences import SetForward
 
+UNKNOWN_TABLE: Final = "table outside the subscription"
+"""The beginning of the line of a published table that the subscription does not have."""
 MISSING_COLUMN: Final = "missing column"
 """The kind of a published column that the target lacks: the beginning of its line among the missing
 objects.

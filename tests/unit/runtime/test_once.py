@@ -19,7 +19,6 @@ from subscriber.runtime.attempts import Attempts, FailedAttempts
 from subscriber.runtime.catalog_watch import CatalogWatch
 from subscriber.runtime.supervisor import Supervisor
 from subscriber.runtime.worker import SubscriptionWorker
-from subscriber.schema.relation_names import RelationNames
 from subscriber.settings import Settings
 from subscriber.targets import Target
 from tests.pipelines import unused_pipeline
@@ -281,8 +280,3 @@ def test_a_run_gives_up_if_the_publisher_cannot_be_asked_for_its_position(run, m
     assert not run.went_well()
     assert 'subscription "s2" has not caught up: permission denied for function pg_logical_emit_message' in caplog.text
     assert "the publisher's WAL position has not been read" in caplog.text
-
-
-def test_published_tables_that_a_subscription_does_not_have_are_found_except_the_catalogs_of_subscribers():
-    published = [("public", "a"), ("s", "b"), ("public", "subscriber_control")]
-    assert once.unknown_tables(published, [("public", "a")], RelationNames()) == ["s.b"]

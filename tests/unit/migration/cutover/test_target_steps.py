@@ -61,6 +61,17 @@ def test_missing_objects_are_refused_with_the_command_unless_they_are_accepted()
     assert Schema().do(work).details == ("index a", "foreign key b")
 
 
+def test_a_published_table_that_the_subscription_does_not_have_is_refused_with_the_command_that_brings_it():
+    work, _ = a_work(FakeWorld(missing=["table outside the subscription public.u"]))
+    (refusal,) = Schema().check(work)
+    assert "`subscriber sql`: ALTER SUBSCRIPTION s REFRESH PUBLICATION; and wait" in refusal.hint
+    assert "schema apply" not in refusal.hint
+    work, _ = a_work(FakeWorld(missing=["table outside the subscription public.u", "index a"]))
+    (refusal,) = Schema().check(work)
+    assert "REFRESH PUBLICATION" in refusal.hint
+    assert "schema apply --after s" in refusal.hint
+
+
 def test_a_difference_is_refused_with_the_command_that_repairs_it():
     work, world = a_work(FakeWorld(verified=VerifyResult(False, LSN(200), ("public.t: 1 differing",))), verify=True)
     with pytest.raises(UsageError, match="publisher and target differ at 0/C8") as caught:
