@@ -10,6 +10,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from tests.crash.harness import wait_until
 from tests.cutovers import SHOP, Shop, open_shop
 from tests.subscribing import a_role, with_role
 
@@ -47,6 +48,18 @@ def test_each_cause_of_a_refusal_is_removed_by_what_the_hint_says(shop):
     is_untouched(shop)
     (grant,) = shop.obey(answer)
     assert grant.startswith("GRANT SELECT ON SEQUENCE")
+
+    # A table that is published, but not part of the subscription.
+    shop.publisher.execute(
+        "CREATE TABLE late (id int PRIMARY KEY); GRANT SELECT ON late TO PUBLIC; ALTER PUBLICATION shop ADD TABLE late"
+    )
+    answer = shop.cutover("--verify")
+    assert "table outside the subscription public.late" in answer.stderr
+    is_untouched(shop)
+    refresh = f"subscriber sql -c 'ALTER SUBSCRIPTION {shop.name} REFRESH PUBLICATION;'"
+    assert shop.obey(answer)[0] == refresh
+    wait_until(lambda: set(shop.status()["tables"]) == {"r"}, "the tables to be ready")
+    shop.in_target("DROP INDEX orders_by_customer")  # which obey has built
 
     # An index that is missing.
     answer = shop.cutover("--verify")

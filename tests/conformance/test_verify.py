@@ -108,6 +108,16 @@ def test_a_broken_a_missing_and_a_surplus_row_are_found_and_repaired(session):
 
 
 @pytest.mark.parametrize("session", ["sqlite"], indirect=True)
+def test_a_published_table_that_the_subscription_does_not_have_is_a_note(session):
+    subscribe(session)
+    assert verify(session).notes == ()
+    session.publisher.execute("CREATE TABLE late (a int); ALTER PUBLICATION p ADD TABLE late")
+    note = "table public.late is published, but the subscription does not have it: ALTER SUBSCRIPTION s REFRESH PUBLICATION;"
+    assert verify(session).notes == (note,)
+    assert verify(session, tables=("bag",)).notes == ()
+
+
+@pytest.mark.parametrize("session", ["sqlite"], indirect=True)
 def test_tables_are_chosen_by_name_and_what_cannot_be_compared_has_an_error(session):
     session.publisher.execute("CREATE SCHEMA other; CREATE TABLE other.typed (id int PRIMARY KEY)")
     session.publisher.execute("ALTER PUBLICATION p ADD TABLE other.typed")

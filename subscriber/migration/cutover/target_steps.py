@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -93,10 +94,8 @@ def _what_builds(work: Work, missing: Sequence[str]) -> Iterator[str]:
     tables = [name for name in missing if name.startswith(UNKNOWN_TABLE)]
     columns = [name for name in missing if name.startswith(MISSING_COLUMN)]
     if tables:
-        yield (
-            f"Run in `subscriber sql`: {refresh_command(work.world.name)} and wait until the tables are ready; or drop"
-            " them from the publications."
-        )
+        command = f"subscriber sql -c {shlex.quote(refresh_command(work.world.name))}"
+        yield f"Run `{command}` and wait until the tables are ready, or drop them from the publications."
     if columns:
         yield (
             "A missing column is there after the next change of a row of its table, or at once with the two statements"

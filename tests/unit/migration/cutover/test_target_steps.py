@@ -64,7 +64,7 @@ def test_missing_objects_are_refused_with_the_command_unless_they_are_accepted()
 def test_a_published_table_that_the_subscription_does_not_have_is_refused_with_the_command_that_brings_it():
     work, _ = a_work(FakeWorld(missing=["table outside the subscription public.u"]))
     (refusal,) = Schema().check(work)
-    assert "`subscriber sql`: ALTER SUBSCRIPTION s REFRESH PUBLICATION; and wait" in refusal.hint
+    assert "`subscriber sql -c 'ALTER SUBSCRIPTION s REFRESH PUBLICATION;'` and wait" in refusal.hint
     assert "schema apply" not in refusal.hint
     work, _ = a_work(FakeWorld(missing=["table outside the subscription public.u", "index a"]))
     (refusal,) = Schema().check(work)
