@@ -102,6 +102,12 @@ def open_duckdb(url: sa.URL) -> Target:
     def closed(connection: object, _record: object) -> None:
         kept.closed(connection)
 
+    @sa.event.listens_for(engine, "handle_error")
+    def interrupted(context: sa.engine.ExceptionContext) -> BaseException | None:
+        # DuckDB replaces the KeyboardInterrupt of Ctrl-C, which ends its query, by this error.
+        error = context.original_exception
+        return KeyboardInterrupt() if type(error) is RuntimeError and str(error) == "Query interrupted" else None
+
     errors = DuckDBErrors(file)
 
     def table_roles() -> TableRoles:

@@ -75,3 +75,13 @@ def test_one_of_the_files_changes_with_every_commit_and_none_with_a_query(target
     assert state() == before
     execute(target, "INSERT INTO t VALUES (1)")
     assert state() != before
+
+
+def test_control_c_during_a_query_is_an_interruption_and_not_an_error_of_the_driver(target, monkeypatch):
+    def interrupted(*_):
+        raise RuntimeError("Query interrupted")
+
+    with target.engine.connect() as connection:
+        monkeypatch.setattr("duckdb_engine.CursorWrapper.execute", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            connection.exec_driver_sql("SELECT 1")
