@@ -102,8 +102,8 @@ def command(
     it is not clean. Then the subscription is disabled, and its slot is kept until --finish or
     --abandon.
 
-    Stop the application before, or give --fence. `subscriber run` must be running. A command that
-    was interrupted is given again, and goes on.
+    Stop the application first, or give --fence. `subscriber run` must be running. If the command
+    is interrupted, run it again with the same options: it goes on.
 
     The exit code is 1 if a step refuses or fails.
     """
