@@ -80,7 +80,7 @@ def test_each_cause_of_a_refusal_is_removed_by_what_the_hint_says(shop):
     found = shop.status()
     assert (found["enabled"], found["cutover"]["step"], found["cutover"]["options"]) == (True, "verify", "--verify")
     told = shop.runner.call("status").stdout
-    assert f"interrupted; to go on: subscriber cutover {shop.name} --verify; to go back: subscriber cutover" in told
+    assert f"stopped; to go on: subscriber cutover {shop.name} --verify; to go back: subscriber cutover" in told
     assert shop.obey(answer) == [f"subscriber verify {shop.name} --repair"]
 
     answer = shop.cutover("--verify")

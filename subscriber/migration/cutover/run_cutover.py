@@ -119,7 +119,7 @@ def run_cutover(work: Work, report: CutoverReport, on_step: OnStep) -> None:
             report.notes += ["The subscription is switched over already.", *_ways_on(work)]
             return
         if work.cutover.has_effects:
-            work.tell("an interrupted cutover goes on; its steps are done again")
+            work.tell("the cutover that has stopped goes on; its steps are done again")
         _check_all(work, report, on_step)
         work.ask(work.options)
         for step in STEPS:

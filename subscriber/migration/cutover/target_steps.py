@@ -83,7 +83,7 @@ class Schema(Step):
     def plan(self, work: Work) -> str:
         """See :meth:`Step.plan`."""
         missing = work.world.missing_objects()
-        return "find nothing missing" if not missing else f"accept what is missing: {names_of(missing)}"
+        return "find that nothing is missing" if not missing else f"accept what is missing: {names_of(missing)}"
 
     def do(self, work: Work) -> Outcome:
         """See :meth:`Step.do`."""
@@ -91,7 +91,7 @@ class Schema(Step):
         work.note(self.name, {"missing": missing})
         if missing:  # accepted, or check would have refused
             return Outcome(f"accepted: {len(missing)} missing", tuple(missing))
-        return Outcome("nothing is missing that can be built")
+        return Outcome("the target has all that `subscriber schema apply` can build")
 
 
 class Verify(Step):
