@@ -95,7 +95,7 @@ def command(
             command = f"subscriber verify {shlex.quote(name)} --repair"
             click.echo(
                 f"\nTo make the target's rows those of the publisher: {command}"
-                "\nIt deletes rows that only the target has; --show-values shows the keys of the first ones."
+                "\nIt deletes rows that only the target has. --show-values shows the keys of the first rows that differ."
             )
     if not report.is_equal:
         sys.exit(1)

@@ -65,17 +65,20 @@ class Schema(Step):
         if not missing or work.options.accept_missing:
             return ()
         count = "1 object" if len(missing) == 1 else f"{len(missing)} objects"
-        columns = ""
-        if any(name.startswith(MISSING_COLUMN) for name in missing):
-            columns = (
-                " A missing column is there after the next change of a row of its table, or at once with the two"
-                f" statements that `subscriber schema diff {work.name_in_shell}` lists with it."
+        columns = [name for name in missing if name.startswith(MISSING_COLUMN)]
+        name = work.name_in_shell
+        ways = []
+        if len(columns) < len(missing):
+            ways.append(f"Run `subscriber schema apply --before {name}` and `subscriber schema apply --after {name}`.")
+        if columns:
+            ways.append(
+                f"For a missing column, run the two statements that `subscriber schema diff {name}` lists with it. With"
+                " schema_changes = add_columns the next change of a row of its table adds it, too."
             )
         return [
             Refusal(
                 f"the target lacks {count} of the publisher's schema",
-                f"Run `subscriber schema apply --before {work.name_in_shell}` and `subscriber schema apply --after"
-                f" {work.name_in_shell}`, then run the command again, {_ACCEPT}.{columns}",
+                f"{' '.join(ways)} Then run the command again, {_ACCEPT}.",
                 tuple(missing),
             )
         ]
