@@ -91,6 +91,15 @@ def test_each_cause_of_a_refusal_is_removed_by_what_the_hint_says(shop):
 
 
 @pytest.mark.parametrize("shop", ["sqlite"], indirect=True)
+def test_a_table_that_the_target_lacks_is_refused_without_a_comparison_too(shop):
+    shop.in_target("ALTER TABLE orders RENAME TO elsewhere")
+    answer = shop.cutover()
+    assert answer.returncode == 1
+    assert "the target lacks 1 object of the publisher's schema\nDETAIL:  table public.orders\n" in answer.stderr
+    is_untouched(shop)
+
+
+@pytest.mark.parametrize("shop", ["sqlite"], indirect=True)
 def test_abandoning_after_an_update_in_the_target_is_refused_until_it_is_undone_or_given_up(shop):
     assert shop.cutover("--verify", "--accept-missing").returncode == 0
     shop.in_target("UPDATE orders SET amount = 7 WHERE id = 3")

@@ -27,7 +27,7 @@ from subscriber.commands.subscription_grammar import parse
 from subscriber.commands.subscription_statements import DropSubscription, SubscriptionCommand
 from subscriber.commands.wake import wake_run
 from subscriber.lsn import LSN
-from subscriber.migration.cutover.world import MISSING_COLUMN, PublisherState, TargetState, VerifyResult
+from subscriber.migration.cutover.world import PublisherState, TargetState, VerifyResult
 from subscriber.publisher import fence, reverse_obstacles, reverse_replication
 from subscriber.publisher.change_watch import open_writes
 from subscriber.publisher.publisher import Publisher, connect_publisher
@@ -110,9 +110,7 @@ class RealWorld:
         from subscriber.migration.schema.schema_difference import schema_difference
 
         difference = schema_difference(self._target, self.name, self._settings)
-        columns = tuple(one for one in difference.objects if one.kind == MISSING_COLUMN)
-        missing = (*columns, *difference.missing("before"), *difference.missing("after"))
-        return [f"{one.kind} {one.name}" for one in missing]
+        return [f"{one.kind} {one.name}{f' ({one.reason})' if one.needs_stop else ''}" for one in difference.lacking()]
 
     def verify(self, seconds: float) -> VerifyResult:
         """See :meth:`World.verify`."""

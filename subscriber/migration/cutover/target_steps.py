@@ -9,7 +9,7 @@ from subscriber.commands.refresh_sequences import STEP_BACK, UnsetSequence
 from subscriber.lsn import format_lsn, parse_lsn
 from subscriber.migration.cutover.steps import Step
 from subscriber.migration.cutover.work import Outcome, Refusal, Work, names_of
-from subscriber.migration.cutover.world import MISSING_COLUMN
+from subscriber.migration.cutover.world import WITHOUT_ROWS
 from subscriber.publisher.reverse_sequences import SetForward
 
 _ACCEPT: Final = "or accept that with --accept-missing"
@@ -65,15 +65,14 @@ class Schema(Step):
         if not missing or work.options.accept_missing:
             return ()
         count = "1 object" if len(missing) == 1 else f"{len(missing)} objects"
-        columns = [name for name in missing if name.startswith(MISSING_COLUMN)]
+        without_rows = [name for name in missing if name.startswith(WITHOUT_ROWS)]
         name = work.name_in_shell
         ways = []
-        if len(columns) < len(missing):
+        if len(without_rows) < len(missing):
             ways.append(f"Run `subscriber schema apply --before {name}` and `subscriber schema apply --after {name}`.")
-        if columns:
+        if without_rows:
             ways.append(
-                f"For a missing column, run the two statements that `subscriber schema diff {name}` lists with it. With"
-                " schema_changes = add_columns the next change of a row of its table adds it, too."
+                f"For a missing table or column, run the statements that `subscriber schema diff {name}` lists with it."
             )
         return [
             Refusal(

@@ -73,6 +73,14 @@ def test_a_missing_column_is_not_said_to_be_built_by_the_schema_step():
     assert "`subscriber schema diff s`" in refusal.hint
 
 
+def test_a_missing_table_is_refused_with_the_command_that_lists_its_statements():
+    work, _ = a_work(FakeWorld(missing=["table public.t"]))
+    (refusal,) = Schema().check(work)
+    assert refusal.details == ("table public.t",)
+    assert "schema apply" not in refusal.hint
+    assert "`subscriber schema diff s`" in refusal.hint
+
+
 def test_a_difference_is_refused_with_the_command_that_repairs_it():
     work, world = a_work(FakeWorld(verified=VerifyResult(False, LSN(200), ("public.t: 1 differing",))), verify=True)
     with pytest.raises(UsageError, match="publisher and target differ at 0/C8") as caught:
