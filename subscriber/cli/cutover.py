@@ -67,7 +67,11 @@ def _conninfo(_context: click.Context, _option: click.Parameter, value: str | No
 )
 @click.option("--fence", is_flag=True, help="Make the publisher's database read-only for new sessions.")
 @click.option("--terminate", is_flag=True, help="With --fence, end the sessions that began before it.")
-@click.option("--accept-missing", is_flag=True, help="Accept missing indexes, constraints and sequences.")
+@click.option(
+    "--accept-missing",
+    is_flag=True,
+    help="Accept that the target lacks tables, columns, indexes, constraints or sequences.",
+)
 @click.option("--dry-run", is_flag=True, help="Say what each step would do, and change nothing.")
 @click.option("--finish", is_flag=True, help="Drop the subscription and its slot after the switch.")
 @click.option("--abandon", is_flag=True, help="Restore the state before the cutover.")
@@ -102,8 +106,8 @@ def command(
     it is not clean. Then the subscription is disabled, and its slot is kept until --finish or
     --abandon.
 
-    Stop the application before, or give --fence. `subscriber run` must be running. A command that
-    was interrupted is given again, and goes on.
+    Stop the application first, or give --fence. `subscriber run` must be running. If the command
+    is interrupted, run it again with the same options: it goes on.
 
     The exit code is 1 if a step refuses or fails.
     """

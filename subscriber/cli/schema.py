@@ -70,7 +70,7 @@ def apply(target: str, before: bool, after: bool, as_json: bool, subscription: s
     that the target lacks is left out. The exit code is 1 if an object was refused or left out.
     """
     if before == after:
-        raise click.UsageError("Give --before or --after.")
+        raise click.UsageError("Give either --before or --after.")
     phase: Phase = "before" if before else "after"
     with open_target(target) as database:
         difference = schema_difference(database, subscription, Settings.from_environment())

@@ -116,7 +116,7 @@ def _cutover_line(name: str, cutover: CutoverStatus) -> str:
         ways = f"to stay: {command} --finish; to go back: {command} --abandon"
     else:
         text = f"cutover of {name}: in step {step} since {cutover.started_at}"
-        ways = f"interrupted; to go on: {f'{command} {cutover.options}'.rstrip()}; to go back: {command} --abandon"
+        ways = f"stopped; to go on: {f'{command} {cutover.options}'.rstrip()}; to go back: {command} --abandon"
     if cutover.fenced_database is not None:
         text += f'; database "{cutover.fenced_database}" of the publisher is fenced'
     if cutover.way_back is not None:

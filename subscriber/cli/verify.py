@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
+import shlex
 import sys
 import threading
 from collections.abc import Iterator
@@ -90,6 +91,12 @@ def command(
         click.echo(json.dumps(report.as_json(), indent=1))
     else:
         _print(report)
+        if not repair and any(one.differences for one in report.tables):
+            command = f"subscriber verify {shlex.quote(name)} --repair"
+            click.echo(
+                f"\nTo make the target's rows those of the publisher: {command}"
+                "\nIt deletes rows that only the target has. --show-values shows the keys of the first rows that differ."
+            )
     if not report.is_equal:
         sys.exit(1)
 

@@ -114,14 +114,14 @@ def repair_table(
         raise TargetRelationError(
             f'table "{plan.local.qualified_name}" is not repaired: {", ".join(plan.shared_with)} also writes to it',
             sqlstate="55000",
-            hint="Rows of the other subscription cannot be told from surplus rows. Repair the table by hand.",
+            hint="Rows of the other subscription cannot be distinguished from surplus rows. Repair the table by hand.",
             relation=plan.local.qualified_name,
         )
     if plan.hidden_from is not None:
         raise PublisherNotReady(
             f'table "{relation.qualified_name}" is not repaired: row security hides rows from role "{plan.hidden_from}"',
             sqlstate="42501",
-            detail="Hidden rows cannot be told from surplus rows of the target.",
+            detail="Hidden rows cannot be distinguished from surplus rows of the target.",
             hint="Name the table's owner, or a role with BYPASSRLS, in the CONNECTION of the subscription.",
             relation=relation.qualified_name,
         )

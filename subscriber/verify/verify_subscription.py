@@ -216,7 +216,8 @@ def _not_ready(
     error = (
         "ERROR:  the table is no longer part of the subscription"
         if state is None
-        else f"ERROR:  not ready: state {state.value}\nHINT:  Wait until `subscriber status` shows the table as ready."
+        else f"ERROR:  not ready: state {state.value}\nHINT:  `subscriber run` copies the table. Start it if it is not"
+        " running, and run this command again when `subscriber status` shows the table as ready."
     )
     return replace(_named(subscription, relation), error=error)
 

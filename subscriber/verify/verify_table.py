@@ -88,7 +88,7 @@ def verify_table(
             raise
         return replace(found, error=_not_repaired(table, error).report())
     logger.warning(
-        'table "%s" was repaired at %s: %d rows deleted, %d updated, %d inserted',
+        'table "%s" was repaired at %s: rows deleted: %d, updated: %d, inserted: %d',
         plan.local.qualified_name,
         format_lsn(table.snapshot.lsn),
         repaired.deleted,

@@ -93,7 +93,7 @@ def test_each_cause_of_a_refusal_is_removed_by_what_the_hint_says(shop):
     found = shop.status()
     assert (found["enabled"], found["cutover"]["step"], found["cutover"]["options"]) == (True, "verify", "--verify")
     told = shop.runner.call("status").stdout
-    assert f"interrupted; to go on: subscriber cutover {shop.name} --verify; to go back: subscriber cutover" in told
+    assert f"stopped; to go on: subscriber cutover {shop.name} --verify; to go back: subscriber cutover" in told
     assert shop.obey(answer) == [f"subscriber verify {shop.name} --repair"]
 
     answer = shop.cutover("--verify")
@@ -101,6 +101,15 @@ def test_each_cause_of_a_refusal_is_removed_by_what_the_hint_says(shop):
     assert shop.status()["cutover"]["state"] == "switched"
     shop.in_target("INSERT INTO orders (customer, amount) VALUES (3, 2)")
     assert shop.in_target("SELECT max(id) FROM orders") == [(51,)]
+
+
+@pytest.mark.parametrize("shop", ["sqlite"], indirect=True)
+def test_a_table_that_the_target_lacks_is_refused_without_a_comparison_too(shop):
+    shop.in_target("ALTER TABLE orders RENAME TO elsewhere")
+    answer = shop.cutover()
+    assert answer.returncode == 1
+    assert "the target lacks 1 object of the publisher's schema\nDETAIL:  table public.orders\n" in answer.stderr
+    is_untouched(shop)
 
 
 @pytest.mark.parametrize("shop", ["sqlite"], indirect=True)

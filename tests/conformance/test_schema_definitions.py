@@ -285,7 +285,7 @@ def test_a_column_of_a_quiet_table_is_added_with_its_values_by_the_two_statement
                 assert runner.interrupt() == 0
             for one in found:
                 assert one["reason"] == (
-                    f"the publisher's table has got it since. Run in the target: {one['ddl']}; then `subscriber sql`:"
+                    f"the column is new at the publisher. Run in the target: {one['ddl']}; then `subscriber sql`:"
                     f" {refresh}, which copies its values"
                 )
                 run_statements(session, one["ddl"])

@@ -321,7 +321,6 @@ _PROVEN_BY_SERVERS: Final = {
     "publisher/reverse_replication": "conformance/test_fence.py",
     "publisher/reverse_sequences": "conformance/test_fence.py",
     "publisher/slot_changes": "conformance/test_cutover_refusals.py",
-    "migration/cutover/compare_at_rest": "conformance/test_cutover_refusals.py",
     "publisher/server_facts": "conformance/test_migration_check.py",
     "publisher/table_facts": "conformance/test_migration_check.py",
     "publisher/table_objects": "conformance/test_schema_step.py",

@@ -120,7 +120,8 @@ def verify_result(report: VerifyReport) -> VerifyResult:
         }
         lines.append({"table": one.table, **counts, "notes": list(one.notes), "error": one.error})
         if one.error:
-            differing.append(f"{one.table}: {one.error}")
+            # Its HINT and DETAIL would be taken for those of the whole command.
+            differing.append(f"{one.table}: {one.error.splitlines()[0].removeprefix('ERROR:  ')}")
         elif one.differences:
             differing.append(
                 f"{one.table}: {one.differing} differing, {one.only_publisher} only at the publisher,"

@@ -28,13 +28,7 @@ from subscriber.commands.subscription_statements import DropSubscription, Subscr
 from subscriber.commands.unknown_tables import read_unknown
 from subscriber.commands.wake import wake_run
 from subscriber.lsn import LSN
-from subscriber.migration.cutover.world import (
-    MISSING_COLUMN,
-    UNKNOWN_TABLE,
-    PublisherState,
-    TargetState,
-    VerifyResult,
-)
+from subscriber.migration.cutover.world import UNKNOWN_TABLE, PublisherState, TargetState, VerifyResult
 from subscriber.publisher import fence, reverse_obstacles, reverse_replication
 from subscriber.publisher.change_watch import open_writes
 from subscriber.publisher.publisher import Publisher, connect_publisher
@@ -117,12 +111,13 @@ class RealWorld:
         from subscriber.migration.schema.schema_difference import schema_difference
 
         difference = schema_difference(self._target, self.name, self._settings)
-        columns = tuple(one for one in difference.objects if one.kind == MISSING_COLUMN)
-        missing = (*columns, *difference.missing("before"), *difference.missing("after"))
         known = [(one.schema, one.name) for one in self.state().tables]
-        unknown = read_unknown(self._target, self._subscription(), known)
-        tables = [f"{UNKNOWN_TABLE} {name}" for name in unknown.tables]
-        return [*tables, *(f"{one.kind} {one.name}" for one in missing)]
+        unknown = read_unknown(self._target, self._subscription(), known).tables
+        lacking = [one for one in difference.lacking() if one.kind != "table" or one.name not in unknown]
+        return [
+            *(f"{UNKNOWN_TABLE} {name}" for name in unknown),
+            *(f"{one.kind} {one.name}{f' ({one.reason})' if one.needs_stop else ''}" for one in lacking),
+        ]
 
     def verify(self, seconds: float) -> VerifyResult:
         """See :meth:`World.verify`."""

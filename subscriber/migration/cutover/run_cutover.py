@@ -119,7 +119,7 @@ def run_cutover(work: Work, report: CutoverReport, on_step: OnStep) -> None:
             report.notes += ["The subscription is switched over already.", *_ways_on(work)]
             return
         if work.cutover.has_effects:
-            work.tell("an interrupted cutover goes on; its steps are done again")
+            work.tell("the cutover that has stopped goes on; its steps are done again")
         _check_all(work, report, on_step)
         work.ask(work.options)
         for step in STEPS:
@@ -157,7 +157,9 @@ def rehearse(work: Work, report: CutoverReport, on_step: OnStep) -> bool:
             refusals = step.check(work)
             text = step.plan(work) if not refusals else "; ".join(one.message for one in refusals)
         except SubscriberError as error:
-            result = StepResult(step.name, step.title, "would refuse", time.monotonic() - begun, error.message)
+            said = tuple(text for text in (error.detail, f"→ {error.hint}" if error.hint else None) if text)
+            seconds = time.monotonic() - begun
+            result = StepResult(step.name, step.title, "would refuse", seconds, error.message, said)
         else:
             details = tuple(f"{one.message}: {'; '.join(one.details)}" for one in refusals if one.details)
             hints = tuple(f"→ {one.hint}" for one in refusals)

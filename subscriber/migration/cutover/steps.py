@@ -27,6 +27,7 @@ from subscriber.migration.cutover.world import PublisherState, TargetState
 from subscriber.publisher.fence import lifting_statements
 
 _AGAIN: Final = "then run the command again"
+_COPY_AGAIN: Final = "To copy everything again: DROP SUBSCRIPTION, empty the tables of the target, CREATE SUBSCRIPTION."
 
 
 class Step:
@@ -102,7 +103,7 @@ def _target_refusals(state: TargetState) -> Iterator[Refusal]:
     if state.subscription.slot_name is None:
         yield Refusal(
             f'subscription "{name}" has no slot',
-            f"ALTER SUBSCRIPTION {quote_identifier(name)} SET (slot_name = …), {_AGAIN}.",
+            f"ALTER SUBSCRIPTION {quote_identifier(name)} SET (slot_name = …); {_AGAIN}.",
         )
     if not state.subscription.enabled:
         yield Refusal(
@@ -144,13 +145,13 @@ def _publisher_refusals(work: Work, state: PublisherState, slot: str) -> Iterato
     if state.is_standby:
         yield Refusal(
             "the publisher is a standby, where no barrier can be written",
-            f"ALTER SUBSCRIPTION {work.name_in_sql} CONNECTION '…' with the primary, {_AGAIN}.",
+            f"Name the primary: ALTER SUBSCRIPTION {work.name_in_sql} CONNECTION '…'; {_AGAIN}.",
         )
     if state.slot is None or state.slot.lost is not None:
         why = "does not exist" if state.slot is None else f"is lost: {state.slot.lost}"
         yield Refusal(
             f'replication slot "{slot}" {why}',
-            "Changes are lost. Drop the subscription and create it again, with a new copy.",
+            f"Changes are lost. {_COPY_AGAIN}",
         )
     position = work.world.position()
     if position.last > state.flushed and not state.is_standby:
@@ -160,7 +161,8 @@ def _publisher_refusals(work: Work, state: PublisherState, slot: str) -> Iterato
             yield Refusal(
                 f"the target is ahead of the publisher: it has {format_lsn(position.last)}, and the publisher is at"
                 f" {format_lsn(newer.flushed)}",
-                "The publisher was restored to an older state, or CONNECTION leads to another server.",
+                "The publisher was restored to an older state, or CONNECTION leads to another server. If CONNECTION is"
+                f" wrong: ALTER SUBSCRIPTION {work.name_in_sql} CONNECTION '…'; {_AGAIN}. {_COPY_AGAIN}",
             )
     if position.received == INVALID_LSN:
         yield Refusal(

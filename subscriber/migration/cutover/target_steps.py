@@ -11,7 +11,7 @@ from subscriber.commands.unknown_tables import refresh_command
 from subscriber.lsn import format_lsn, parse_lsn
 from subscriber.migration.cutover.steps import Step
 from subscriber.migration.cutover.work import Outcome, Refusal, Work, names_of
-from subscriber.migration.cutover.world import MISSING_COLUMN, UNKNOWN_TABLE
+from subscriber.migration.cutover.world import UNKNOWN_TABLE, WITHOUT_ROWS
 from subscriber.publisher.reverse_sequences import SetForward
 
 _ACCEPT: Final = "or accept that with --accept-missing"
@@ -78,7 +78,7 @@ class Schema(Step):
     def plan(self, work: Work) -> str:
         """See :meth:`Step.plan`."""
         missing = work.world.missing_objects()
-        return "find nothing missing" if not missing else f"accept what is missing: {names_of(missing)}"
+        return "find that nothing is missing" if not missing else f"accept what is missing: {names_of(missing)}"
 
     def do(self, work: Work) -> Outcome:
         """See :meth:`Step.do`."""
@@ -86,24 +86,21 @@ class Schema(Step):
         work.note(self.name, {"missing": missing})
         if missing:  # accepted, or check would have refused
             return Outcome(f"accepted: {len(missing)} missing", tuple(missing))
-        return Outcome("nothing is missing that can be built")
+        return Outcome("the target has all that `subscriber schema apply` can build")
 
 
 def _what_builds(work: Work, missing: Sequence[str]) -> Iterator[str]:
     """What to run for the missing objects, in this order."""
-    tables = [name for name in missing if name.startswith(UNKNOWN_TABLE)]
-    columns = [name for name in missing if name.startswith(MISSING_COLUMN)]
-    if tables:
+    unknown = [name for name in missing if name.startswith(UNKNOWN_TABLE)]
+    without_rows = [name for name in missing if name.startswith(WITHOUT_ROWS) and name not in unknown]
+    name = work.name_in_shell
+    if unknown:
         command = f"subscriber sql -c {shlex.quote(refresh_command(work.world.name))}"
         yield f"Run `{command}` and wait until the tables are ready, or drop them from the publications."
-    if columns:
-        yield (
-            "A missing column is there after the next change of a row of its table, or at once with the two statements"
-            f" that `subscriber schema diff {work.name_in_shell}` lists with it."
-        )
-    if len(missing) > len(tables) + len(columns):
-        name = work.name_in_shell
+    if len(missing) > len(unknown) + len(without_rows):
         yield f"Run `subscriber schema apply --before {name}` and `subscriber schema apply --after {name}`."
+    if without_rows:
+        yield f"For a missing table or column, run the statements that `subscriber schema diff {name}` lists with it."
 
 
 class Verify(Step):

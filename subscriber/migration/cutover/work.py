@@ -223,7 +223,8 @@ class Work:
 
         def behind() -> list[str]:
             found = self.world.position()
-            return [f"the target to get from {format_lsn(found.reached)} to {format_lsn(barrier)}"]
+            lag = f"the target to get from {format_lsn(found.reached)} to {format_lsn(barrier)}"
+            return [f"{lag} (`subscriber status` shows the lag and errors)"]
 
         self.wait(
             f"applying everything up to the barrier at {format_lsn(barrier)}",

@@ -16,10 +16,12 @@ from subscriber.publisher.publisher import Slot
 from subscriber.publisher.reverse_sequences import SetForward
 
 UNKNOWN_TABLE: Final = "table outside the subscription"
-"""The beginning of the line of a published table that the subscription does not have."""
-MISSING_COLUMN: Final = "missing column"
-"""The kind of a published column that the target lacks: the beginning of its line among the missing
-objects.
+"""The beginning of the line of a published table that the subscription does not have, among the
+missing objects.
+"""
+WITHOUT_ROWS: Final = ("table ", "missing column ")
+"""The beginnings of the lines of published tables and columns that the target lacks, among the
+missing objects. The schema step does not build them.
 """
 
 
@@ -109,8 +111,9 @@ class World(Protocol):
         """The sequences of columns that :meth:`refresh_sequences` would not set."""
 
     def missing_objects(self) -> list[str]:
-        """The published columns that the target lacks; and the indexes, constraints, defaults and
-        other objects that it lacks and the schema step can build.
+        """The published tables and columns that the target lacks; and the indexes, constraints,
+        defaults and other objects that it lacks and the schema step can build, also if only while
+        no run works.
         """
 
     def verify(self, seconds: float) -> VerifyResult:

@@ -66,7 +66,7 @@ def _added_since(both: Compared, column: ColumnShape) -> Missing:
     relation = f"{quote_identifier(shape.schema)}.{quote_identifier(shape.name)}"
     refresh = f"ALTER SUBSCRIPTION {quote_identifier(both.subscription)} REFRESH TABLE {relation}"
     reason = (
-        f"the publisher's table has got it since. Run in the target: {alter}; then `subscriber sql`: {refresh}, which"
+        f"the column is new at the publisher. Run in the target: {alter}; then `subscriber sql`: {refresh}, which"
         " copies its values"
     )
     return Missing("missing column", column.name, None, reason, column.type_name, (alter,))

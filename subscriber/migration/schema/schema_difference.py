@@ -23,7 +23,7 @@ from subscriber.publisher.schema_objects import schema_objects, view_depths
 from subscriber.publisher.table_objects import read_lone_sequences, read_table_objects
 from subscriber.schema.published_table import PublishedTable
 from subscriber.schema.relation_names import RelationNames
-from subscriber.schema.shape import RelatedDifference
+from subscriber.schema.shape import RelatedDifference, TableShape
 from subscriber.schema.table_objects import LoneSequence, TableObjects, UserFunction, UserType
 from subscriber.settings import Settings
 from subscriber.targets import Connection, Target, TargetTable
@@ -205,7 +205,9 @@ def _of_tables(
         shape = objects.shape
         table = tables.get((shape.schema, shape.name))
         if table is None or table.kind not in ("table", "partitioned table"):
-            reason = "the target has no such table; CREATE SUBSCRIPTION … WITH (create_tables = true) creates it"
+            reason = (
+                _no_table(subscription.name, shape) if table is None else f"the target has a {table.kind} of this name"
+            )
             yield SchemaObject(
                 kind="table", name=shape.qualified_name, phase="manual", reason=reason, relation=shape.qualified_name
             )
@@ -229,6 +231,15 @@ def _of_tables(
             if one.change is not None and not one.waits_for:
                 earlier.append(one.change)
             yield one
+
+
+def _no_table(subscription: str, shape: TableShape) -> str:
+    command = f"ALTER SUBSCRIPTION {quote_identifier(subscription)}"
+    name = f"{quote_identifier(shape.schema)}.{quote_identifier(shape.name)}"
+    return (
+        f"the target has no such table. Run in `subscriber sql`: {command} SET (create_tables = true);"
+        f" {command} REFRESH PUBLICATION; {command} REFRESH TABLE {name};"
+    )
 
 
 def _described(
@@ -255,7 +266,7 @@ def _described(
         if planned.rebuilds or planned.needs_empty:
             phase = _phase_of_rebuild(both, connection, phase, needs_empty=planned.needs_empty)
     except CannotBuild as error:
-        return replace(one, reason=error.reason)
+        return replace(one, reason=error.reason, needs_stop=isinstance(error, _RunMustStop))
     reason = "; ".join(text for text in (missing.reason, planned.note) if text)
     return replace(
         one,
@@ -265,6 +276,10 @@ def _described(
         change=missing.change,
         atomic=planned.needs_empty,
     )
+
+
+class _RunMustStop(CannotBuild):
+    """The target can have this when `subscriber run` is stopped."""
 
 
 def _phase_of_rebuild(both: Compared, connection: Connection, phase: Phase, *, needs_empty: bool) -> Phase:
@@ -280,5 +295,5 @@ def _phase_of_rebuild(both: Compared, connection: Connection, phase: Phase, *, n
         raise CannotBuild("the table has rows, and would have to be replaced")
     lock = both.target.run_lock
     if lock is not None and lock.is_held(connection) is not False:
-        raise CannotBuild(f"{database} rebuilds a table with rows for this: stop `subscriber run` first")
+        raise _RunMustStop(f"{database} rebuilds a table with rows for this: stop `subscriber run` first")
     return phase

@@ -62,6 +62,12 @@ AFTER: Final = frozenset(
 """The kinds that are built after the copy."""
 
 
+WITHOUT_ROWS: Final = frozenset({"table", "missing column"})
+"""The kinds without which values of rows are missing. They are in phase manual, because a copy
+must follow.
+"""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchemaObject:
     """An object that the target lacks.
@@ -79,6 +85,7 @@ class SchemaObject:
         needed_by: for a function, the objects that wait for it.
         table: the target's table; None for an object without a table.
         change: what builds it; None if it is left out.
+        needs_stop: whether it is left out only because `subscriber run` is running.
         atomic: whether the statements must run in one transaction, because they begin with a check.
         order: the place among the objects of its kind and table that depend on each other.
     """
@@ -92,6 +99,7 @@ class SchemaObject:
     relation: str = ""
     waits_for: tuple[str, ...] = ()
     needed_by: tuple[str, ...] = ()
+    needs_stop: bool = False
     atomic: bool = field(default=False, repr=False)
     table: TargetTable | None = field(default=None, repr=False, compare=False)
     change: TableChange | None = field(default=None, repr=False, compare=False)
@@ -132,3 +140,11 @@ class SchemaDifference:
     def missing(self, phase: Phase) -> list[SchemaObject]:
         """The objects of one phase."""
         return [one for one in self.objects if one.phase == phase]
+
+    def lacking(self) -> list[SchemaObject]:
+        """What the target could have: tables and columns, and all that ``subscriber schema apply``
+        builds, now or while no run works.
+        """
+        named = [one for one in self.objects if one.kind in WITHOUT_ROWS]
+        stopped = [one for one in self.objects if one.needs_stop]
+        return [*named, *self.missing("before"), *self.missing("after"), *stopped]

@@ -70,6 +70,7 @@ def test_the_report_has_a_line_for_each_table_and_what_is_to_be_said_below(run, 
     assert "public.b: only in target: (7, x)" in ended.out
     assert "public.b: NOTE:  a note" in ended.out
     assert "public.d:\nERROR:  not ready: state d" in ended.out
+    assert "To make the target's rows those of the publisher: subscriber verify s --repair\n" in ended.out
 
 
 def test_a_key_cannot_control_the_terminal(run, subscribed, answers):
@@ -107,6 +108,14 @@ def test_options_reach_the_comparison_and_equal_tables_end_with_0(run, subscribe
     ((name, options, stopped),) = asked
     assert (name, options.tables, options.sample, stopped) == ("t", ("a", "public.b"), 0.025, False)
     assert (options.repair, options.show_values, options.processes) == (True, True, 3)
+
+
+def test_a_command_that_repairs_or_finds_nothing_does_not_propose_a_repair(run, subscribed, answers):
+    target = subscribed("s")
+    answers(VerifyReport("s", TABLES[1:2]))
+    assert "To make" not in run("verify", "--repair", "--target", target).out
+    answers(VerifyReport("s", TABLES[:1]))
+    assert "To make" not in run("verify", "--target", target).out
 
 
 @pytest.mark.parametrize("share", ["1", "0%", "101%", "-1%", "much"])

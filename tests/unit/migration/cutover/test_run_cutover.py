@@ -260,12 +260,15 @@ def test_a_dry_run_changes_nothing_and_says_what_would_be_refused():
     assert texts["reverse"].startswith("there is no way back from SQLite")
 
 
-def test_a_dry_run_says_that_the_publisher_is_away():
+def test_a_dry_run_says_that_the_publisher_is_away_and_what_to_do():
     work, world = a_work()
-    world.failing["publisher_state"] = PublisherUnavailable("the publisher is away")
+    world.failing["publisher_state"] = PublisherUnavailable(
+        "the publisher is away", detail="no route", hint="Start it."
+    )
     report = cutovers.new_report(world, "dry run")
     assert not cutovers.rehearse(work, report, lambda _: None)
     assert (report.steps[0].status, report.steps[0].text) == ("would refuse", "the publisher is away")
+    assert report.steps[0].details == ("no route", "→ Start it.")
 
 
 def test_every_refusal_is_told_before_anything_is_changed():

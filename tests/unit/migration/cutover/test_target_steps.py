@@ -55,7 +55,7 @@ def test_missing_objects_are_refused_with_the_command_unless_they_are_accepted()
     (refusal,) = Schema().check(work)
     assert refusal.message == "the target lacks 2 objects of the publisher's schema"
     assert refusal.details == ("index a", "foreign key b")
-    assert "`subscriber schema apply --before s` and `subscriber schema apply --after s`" in refusal.hint
+    assert "`subscriber schema apply --before s` and `subscriber schema apply --after s`." in refusal.hint
     work, _ = a_work(world, accept_missing=True)
     assert Schema().check(work) == ()
     assert Schema().do(work).details == ("index a", "foreign key b")
@@ -70,6 +70,26 @@ def test_a_published_table_that_the_subscription_does_not_have_is_refused_with_t
     (refusal,) = Schema().check(work)
     assert "REFRESH PUBLICATION" in refusal.hint
     assert "schema apply --after s" in refusal.hint
+
+
+def test_a_missing_column_is_not_said_to_be_built_by_the_schema_step():
+    work, _ = a_work(FakeWorld(missing=["missing column public.t.c"]))
+    (refusal,) = Schema().check(work)
+    assert "schema apply" not in refusal.hint
+    assert "`subscriber schema diff s`" in refusal.hint
+    assert "--accept-missing" in refusal.hint
+    work, _ = a_work(FakeWorld(missing=["index a", "missing column public.t.c"]))
+    (refusal,) = Schema().check(work)
+    assert "schema apply --after s" in refusal.hint
+    assert "`subscriber schema diff s`" in refusal.hint
+
+
+def test_a_missing_table_is_refused_with_the_command_that_lists_its_statements():
+    work, _ = a_work(FakeWorld(missing=["table public.t"]))
+    (refusal,) = Schema().check(work)
+    assert refusal.details == ("table public.t",)
+    assert "schema apply" not in refusal.hint
+    assert "`subscriber schema diff s`" in refusal.hint
 
 
 def test_a_difference_is_refused_with_the_command_that_repairs_it():

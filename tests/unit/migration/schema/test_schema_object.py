@@ -46,3 +46,18 @@ def test_the_objects_of_a_phase_and_their_json():
     assert difference.objects[0].as_json() == {
         "phase": "before", "kind": "default", "name": "n", "ddl": "X", "reason": "", "publisher_ddl": "", "waits_for": []
     }  # fmt: skip
+
+
+def test_the_target_lacks_tables_columns_and_what_the_schema_step_builds_now_or_without_a_run():
+    """Not what it cannot have with the same meaning."""
+    objects = (
+        one("table", "t", "manual"),
+        one("missing column", "u.c", "manual"),
+        one("default", "u.d"),
+        one("index", "i", "after"),
+        one("default", "u.e", "manual", needs_stop=True),
+        one("view", "v", "manual"),
+        one("check constraint", "u.k", "manual"),
+    )
+    lacking = SchemaDifference("s", "SQLite", objects).lacking()
+    assert [found.name for found in lacking] == ["t", "u.c", "u.d", "i", "u.e"]
