@@ -299,6 +299,8 @@ def _target_tables(
         except SubscriberError as error:
             yield finding_of_error(error, "target", table.qualified_name)
             continue
+        if absent and migration.exists:
+            yield check_target.missing_table(*table.key)
         if absent:
             missing.append(table)
             continue
@@ -310,7 +312,8 @@ def _target_tables(
             yield from _surplus(target, objects[table.key], options)
         if options.copy_data and not migration.exists:
             yield from _rows(target, table, migration)
-    yield from _new_tables(target, publisher, published.tables, missing, migration)
+    if not migration.exists:
+        yield from _new_tables(target, publisher, published.tables, missing, migration)
 
 
 def _surplus(target: Target, objects: TableObjects, options: SubscriptionOptions) -> Iterator[Finding]:
