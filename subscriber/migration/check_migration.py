@@ -117,7 +117,8 @@ def check_migration(
             yield finding_of_error(error, "publisher", "CONNECTION")
             return
         facts = read_server_facts(publisher.connection)
-        yield from check_publisher.check_server(facts)
+        has_slot = migration.exists and migration.options.slot_name is not None
+        yield from check_publisher.check_server(facts, has_slot=has_slot)
         if facts.version < OLDEST_VERSION:
             return
         yield from _connection(migration, facts)
