@@ -157,6 +157,7 @@ def _tables(
             area="publisher",
             object=f"publication {name}",
             message=f'publication "{name}" does not exist',
+            reason=f"The publisher has: {', '.join(sorted(one.name for one in publisher.publications())) or 'none'}.",
             remedy=f"CREATE PUBLICATION {quote_identifier(name)} FOR ALL TABLES;",
         )
     notices: list[str] = []
