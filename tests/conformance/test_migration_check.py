@@ -85,7 +85,7 @@ def test_each_problem_of_a_table_is_a_fail_with_a_statement_that_puts_it_right(d
             ("tables", "public.hidden"),
             ("tables", "public.closed"),
         }
-        assert ["The publisher has: p."] == [one.reason for one in found if one.object == "publication absent"]
+        assert [one.reason for one in found if one.object == "publication absent"] == ["The publisher has: p."]
         assert ("not replicated", "unlogged tables") in of(found, "WARN")
         for finding in found:
             if finding.severity == "FAIL" and finding.object != "publication absent":
