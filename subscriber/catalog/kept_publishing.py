@@ -37,15 +37,16 @@ _TABLES: Final = "tables"
 _SETTLED: Final = "settled"
 
 
-def read_definitions(connection: sa.Connection, names: Sequence[str]) -> tuple[Publication, ...]:
-    """The emulated publications with these names, in this order.
+def read_definitions(connection: sa.Connection | None, names: Sequence[str]) -> tuple[Publication, ...]:
+    """The emulated publications with these names, in this order. None is a target without a
+    catalog, which has no publications.
 
     Raises:
         UsageError: 42704, a publication does not exist.
     """
     definitions = []
     for name in names:
-        found = find_publication(connection, name)
+        found = None if connection is None else find_publication(connection, name)
         if found is None:
             raise UsageError(
                 f'publication "{name}" does not exist',

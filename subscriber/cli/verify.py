@@ -55,7 +55,7 @@ class _Share(click.ParamType[float]):
     "--processes",
     type=click.IntRange(1),
     metavar="NUMBER",
-    help="Spark tasks that read a large table at a time; one for each processor by default. 1: without Spark.",
+    help="Spark tasks that read a large table at a time; one for each processor by default. With 1, Spark is not used.",
 )
 @json_option
 @click.argument("subscription", required=False, metavar="[SUBSCRIPTION]")

@@ -166,7 +166,8 @@ def _without_own(tables: Sequence[PublishedTable], names: RelationNames, notify:
 
 
 def _check_emulated(target: Target, publisher: Publisher, publications: Sequence[str], carrier: str) -> Publishing:
-    with target.reporting(), target.engine.connect() as connection:
+    # `subscriber check` also looks at targets without a catalog or a file, and creates neither.
+    with catalog.existing_catalog(target) as connection:
         definitions = read_definitions(connection, publications)
     of_publisher = {publication.name: publication for publication in publisher.publications()}
     if carrier not in of_publisher:

@@ -117,7 +117,8 @@ def check_migration(
             yield finding_of_error(error, "publisher", "CONNECTION")
             return
         facts = read_server_facts(publisher.connection)
-        yield from check_publisher.check_server(facts)
+        has_slot = migration.exists and migration.options.slot_name is not None
+        yield from check_publisher.check_server(facts, has_slot=has_slot)
         if facts.version < OLDEST_VERSION:
             return
         yield from _connection(migration, facts)
@@ -156,6 +157,7 @@ def _tables(
             area="publisher",
             object=f"publication {name}",
             message=f'publication "{name}" does not exist',
+            reason=f"The publisher has: {', '.join(sorted(one.name for one in publisher.publications())) or 'none'}.",
             remedy=f"CREATE PUBLICATION {quote_identifier(name)} FOR ALL TABLES;",
         )
     notices: list[str] = []
@@ -299,6 +301,8 @@ def _target_tables(
         except SubscriberError as error:
             yield finding_of_error(error, "target", table.qualified_name)
             continue
+        if absent and migration.exists:
+            yield check_target.missing_table(*table.key)
         if absent:
             missing.append(table)
             continue
@@ -310,7 +314,8 @@ def _target_tables(
             yield from _surplus(target, objects[table.key], options)
         if options.copy_data and not migration.exists:
             yield from _rows(target, table, migration)
-    yield from _new_tables(target, publisher, published.tables, missing, migration)
+    if not migration.exists:
+        yield from _new_tables(target, publisher, published.tables, missing, migration)
 
 
 def _surplus(target: Target, objects: TableObjects, options: SubscriptionOptions) -> Iterator[Finding]:

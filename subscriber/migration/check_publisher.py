@@ -14,11 +14,12 @@ _STANDBY_SLOTS: Final = 160000
 """The first version in which a standby can have logical slots."""
 
 
-def check_server(facts: ServerFacts) -> Iterator[Finding]:
+def check_server(facts: ServerFacts, *, has_slot: bool = False) -> Iterator[Finding]:
     """The findings about the server's version and settings.
 
     Args:
         facts: the server's properties.
+        has_slot: whether the subscription exists, and has its slot already.
     """
     yield _version(facts)
     if facts.wal_level != "logical":
@@ -33,6 +34,7 @@ def check_server(facts: ServerFacts) -> Iterator[Finding]:
         facts.max_replication_slots,
         facts.replication_slots,
         "slot",
+        has_one=has_slot,
     )
     yield from _limit(
         "max_wal_senders",
@@ -64,15 +66,17 @@ def _version(facts: ServerFacts) -> Finding:
     return _server("INFO", "server_version", f"the publisher is PostgreSQL {facts.server_version}")
 
 
-def _limit(name: str, limit: int, used: int, what: str) -> Iterator[Finding]:
+def _limit(name: str, limit: int, used: int, what: str, *, has_one: bool = False) -> Iterator[Finding]:
     free = limit - used
     if free >= 3:  # one for the stream, two for copies
         return
     yield _server(
-        "FAIL" if free < 1 else "WARN",
+        "FAIL" if free < 1 and not has_one else "WARN",
         name,
         f"{used} of {limit} are in use",
-        reason=f"A subscription needs one {what}, and each table needs another one while it is copied.",
+        reason=f"A copy of a table and `subscriber verify` need another {what}."
+        if has_one
+        else f"A subscription needs one {what}, and each table needs another one while it is copied.",
         remedy=f"ALTER SYSTEM SET {name} = {max(limit, used) + 10}; -- and restart the publisher",
     )
 

@@ -9,6 +9,7 @@ from typing import Final
 
 from rich.filesize import decimal
 
+from subscriber.filters.analyze.typeinfo import quote_identifier
 from subscriber.migration.findings import Finding, Severity
 from subscriber.publisher.table_facts import TableFacts
 from subscriber.targets.server_facts import TargetFacts
@@ -51,6 +52,21 @@ def check_server(
             "the target cannot have prepared transactions, so two_phase = true stops at the first one",
             remedy=prepared.remedy,
         )
+
+
+def missing_table(schema: str, name: str) -> Finding:
+    """The finding about a table that the target of an existing subscription with ``create_tables``
+    lacks: only REFRESH PUBLICATION creates it.
+    """
+    table = f"{quote_identifier(schema)}.{quote_identifier(name)}"
+    return Finding(
+        severity="FAIL",
+        area="target",
+        object=f"{schema}.{name}",
+        message="the target has no such table",
+        reason="The next change of the table stops the subscription.",
+        remedy=f"ALTER SUBSCRIPTION … REFRESH PUBLICATION; ALTER SUBSCRIPTION … REFRESH TABLE {table};",
+    )
 
 
 def unusable_file(obstacle: str) -> Finding:

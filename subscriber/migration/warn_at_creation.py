@@ -67,7 +67,7 @@ def _findings(target: Target, command: CreateSubscription, settings: Settings) -
         facts = read_server_facts(publisher)
         sizes = read_table_facts(publisher, [PublishedTable(one.schema, one.name) for one in relations])
         unreplicated = unreplicated_objects(publisher)
-    yield from check_publisher.check_server(facts)
+    yield from check_publisher.check_server(facts, has_slot=command.options.create_slot)
     if command.options.copy_data:
         yield from check_tables.check_row_security(sizes, facts.role)
     yield from check_tables.list_unreplicated(unreplicated)

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from subscriber.errors import PublisherNotReady, SubscriberError
+from subscriber.filters.analyze.typeinfo import quote_identifier
 from subscriber.publication.carrier import FilterColumns
 from subscriber.publication.combine import level_of
 from subscriber.publication.definition import OPERATIONS, Operation, Publication
@@ -199,12 +200,13 @@ def _has_identity(table: PublisherTable) -> bool:
 
 
 def _refused(table: PublisherTable, operation: _Changing, detail: str) -> PublisherNotReady:
+    name = ".".join(map(quote_identifier, table.key))
     return PublisherNotReady(
         f'cannot {_COMMANDS[operation]} table "{table.name}"',
         sqlstate="42P10",
         detail=detail,
-        hint=f"This is checked before the first {operation.upper()}, because the publisher cannot check it. Choose another replica identity"
-        f" with ALTER TABLE {table.qualified_name} REPLICA IDENTITY, or publish no {operation}s in that publication.",
+        hint=f"This is checked before the first {operation.upper()}, because the publisher cannot check it. Choose another replica identity,"
+        f" such as ALTER TABLE {name} REPLICA IDENTITY FULL, or publish no {operation}s in that publication.",
         relation=table.qualified_name,
     )
 

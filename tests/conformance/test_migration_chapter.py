@@ -75,7 +75,7 @@ def test_the_commands_of_the_checklist_migrate_a_database(migrator, publisher_da
     """All of them in their order; the way back is gone between the cutover and its end, and then
     the cutover is done again.
     """
-    checklist, (abandon,) = commands("The steps of a migration"), commands("The way back")
+    checklist, (abandon,) = commands("The steps of a migration"), commands("Going back")
     cutover, finish = checklist[-2:]
     for words in checklist[:-1]:
         migrator.give(words)

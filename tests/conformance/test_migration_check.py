@@ -85,6 +85,7 @@ def test_each_problem_of_a_table_is_a_fail_with_a_statement_that_puts_it_right(d
             ("tables", "public.hidden"),
             ("tables", "public.closed"),
         }
+        assert [one.reason for one in found if one.object == "publication absent"] == ["The publisher has: p."]
         assert ("not replicated", "unlogged tables") in of(found, "WARN")
         for finding in found:
             if finding.severity == "FAIL" and finding.object != "publication absent":
@@ -123,6 +124,16 @@ def test_the_tables_of_an_existing_target_are_compared(publisher_database, tmp_p
     assert ("target", "public.rows") in of(found, "WARN")
     with open_target(url) as target:
         assert target.query("SELECT name FROM sqlite_schema ORDER BY 1").rows == [("narrow",), ("rows",)]
+
+
+def test_a_table_that_an_existing_subscription_lacks_is_not_said_to_be_created(publisher_database, tmp_path):
+    publisher_database.execute("CREATE TABLE good (id int PRIMARY KEY)")
+    publisher_database.execute("CREATE PUBLICATION p FOR TABLE good")
+    migration = Migration(publisher_database.conninfo, ("p",), CREATED, exists=True)
+    with open_target(f"sqlite:///{tmp_path / 'target.db'}") as target:
+        found = list(check_migration(target, migration, Settings(journal=str(tmp_path / "journal"))))
+    assert ("target", "public.good") in of(found, "FAIL")
+    assert [one for one in found if one.object == "create_tables"] == []
 
 
 def test_options_that_the_command_or_the_copy_would_refuse_are_found(publisher_database, tmp_path):

@@ -8,12 +8,18 @@ import pytest
 
 from subscriber import catalog
 from subscriber.catalog.subscription_options import SubscriptionOptions
-from subscriber.commands.check_publications import SubscribedTables, check_publications, read_uncopied
+from subscriber.commands.check_publications import (
+    SubscribedTables,
+    check_publications,
+    find_published_tables,
+    read_uncopied,
+)
 from subscriber.errors import NotSupportedError, PublisherNotReady, SubscriberError, UsageError
 from subscriber.publication.definition import Publication, TableEntry
 from subscriber.publisher.published_tables import ServerPublications
 from subscriber.publisher.publisher import Publisher
 from subscriber.schema.published_table import PublishedTable
+from subscriber.targets import open_target
 
 FILM = TableEntry("public", "film")
 
@@ -138,6 +144,15 @@ def test_an_emulated_publication_that_does_not_exist_is_refused(session, emulate
     error = refused(session, emulated, "nope", carrier="p")
     assert isinstance(error, UsageError)
     assert '"nope"' in error.message
+
+
+def test_a_target_without_a_catalog_has_no_emulated_publications_and_gets_no_file(tmp_path, publisher):
+    """`subscriber check` promises to change nothing."""
+    with open_target(f"sqlite:///{tmp_path / 'new.db'}") as target:
+        options = SubscriptionOptions(slot_name="s", carrier="p")
+        with pytest.raises(UsageError, match='publication "mine" does not exist'):
+            find_published_tables(target, Publisher(publisher.connection), ["mine"], options, print)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_carrier_that_does_not_exist_is_refused(session, emulated):

@@ -60,6 +60,14 @@ def test_each_problem_of_a_server_is_one_finding_with_a_remedy(facts, severity, 
     assert finding.remedy
 
 
+def test_a_subscription_that_has_its_slot_needs_no_free_one():
+    """It is only a warning, because copies and comparisons need another one for a time."""
+    facts = replace(READY, replication_slots=10)
+    (finding,) = (one for one in check_server(facts, has_slot=True) if one.severity != "INFO")
+    assert (finding.severity, finding.object) == ("WARN", "max_replication_slots")
+    assert finding.reason == "A copy of a table and `subscriber verify` need another slot."
+
+
 def test_a_standby_that_is_ready_has_no_problem():
     assert found(STANDBY) == []
 

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from subscriber.migration.check_target import check_disk, check_journal, check_server, unusable_file
+from subscriber.migration.check_target import check_disk, check_journal, check_server, missing_table, unusable_file
 from subscriber.targets.server_facts import Limit, TargetFacts
 from tests.unit.migration.tables import table
 
@@ -16,6 +16,13 @@ GIB = 1024**3
 
 def severities(findings) -> list[tuple[str, str]]:
     return [(one.severity, one.object) for one in findings]
+
+
+def test_a_missing_table_has_the_statements_that_bring_it_with_quoted_names():
+    found = missing_table("public", "Odd name")
+    assert (found.severity, found.object) == ("FAIL", "public.Odd name")
+    assert found.remedy is not None
+    assert found.remedy.endswith('REFRESH TABLE public."Odd name";')
 
 
 def test_the_version_is_a_fact_to_know():
