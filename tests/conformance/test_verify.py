@@ -201,17 +201,19 @@ def test_a_repair_whose_row_is_locked_lets_the_apply_go_on_and_is_tried_again(se
     verify(session, repair=True)
     session.execute("UPDATE typed SET w = 'broken' WHERE id = 3")
     monkeypatch.setattr(repairing, "LOCK_SECONDS", 1)
-    with session.target.engine.connect() as other:
-        schema, name = session.target.ddl.place("public", "typed")
-        table = sa.table(name, sa.column("id"), sa.column("w"), schema=schema)
-        lock = sa.update(table).where(table.c.id == 3).values(w="locked")
-        steps = iter([lambda: other.execute(lock), other.rollback])
+    schema, name = session.target.ddl.place("public", "typed")
+    table = sa.table(name, sa.column("id"), sa.column("w"), schema=schema)
+    locks = [sa.update(table).where(table.c.id == 3).values(w="locked")]
 
-        def step():
-            next(steps)()
+    def lock_first(*arguments):
+        with session.target.engine.connect() as other:
+            while locks:
+                other.execute(locks.pop())
+            return repair_table(*arguments)
 
-        hold = IdleHold(on_snapshot=step)
-        (typed,) = verify(session, hold=hold, repair=True, tables=("typed",)).tables
+    monkeypatch.setattr(verify_table, "repair_table", lock_first)
+    hold = IdleHold()
+    (typed,) = verify(session, hold=hold, repair=True, tables=("typed",)).tables
     assert (hold.holds, typed.repaired, typed.error) == (2, 1, None)
     assert verify(session).is_equal
 
