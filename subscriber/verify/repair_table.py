@@ -5,6 +5,10 @@
     rows that differ ──▶ DELETE surplus ──▶ UPDATE changed ──▶ INSERT missing ──▶ COMMIT
                          by key, or by all columns one copy at a time
 
+A row may be locked by a transaction that is prepared in the target, and whose COMMIT PREPARED is
+after the LSN: it is applied when the hold ends, so a wait for it would never end. So the repair
+waits for a lock for a limited time; the table is then compared again in a new hold.
+
 The transaction is one of the apply path: the target's triggers and foreign keys act as for a
 replica, the replication origin is that of the subscription, and statements and values are those of
 :mod:`subscriber.apply.writing.change_writer`. The progress does not move. It is locked at the LSN
@@ -52,6 +56,9 @@ Steps = tuple[tuple[Kind, Action], ...]
 
 _IN_PLACE: Final[Steps] = (("surplus", "D"), ("changed", "U"), ("missing", "I"))
 _BY_DELETE_AND_INSERT: Final[Steps] = (("surplus", "D"), ("changed", "D"), ("changed", "I"), ("missing", "I"))
+LOCK_SECONDS: Final = 10
+"""How long a repair waits for a lock of another transaction."""
+
 _UNIQUE: Final = "23505"
 _OF_ANOTHER_ORIGIN: Final = frozenset({ConflictKind.UPDATE_ORIGIN_DIFFERS, ConflictKind.DELETE_ORIGIN_DIFFERS})
 
@@ -108,6 +115,7 @@ def repair_table(
         TargetRelationError: another subscription writes to the same table.
         PublisherNotReady: row security hides rows of the publisher.
         ProgressConflict: something was applied, or the table is copied again; nothing was written.
+        TargetUnavailable: a row is locked by another transaction; nothing was written.
         SubscriberError: a row cannot be written or deleted; the table is as it was before.
     """
     if plan.shared_with:
@@ -153,7 +161,8 @@ def _writing(
         target.transactions.set_synchronous_commit(connection, subscription.options.synchronous_commit)
         if target.origins is not None:
             target.origins.set(connection, subscription.origin)
-        yield connection
+        with target.transactions.limited_lock_waits(connection, LOCK_SECONDS):
+            yield connection
 
 
 def _may_be_deleted(target: Target, connection: sa.Connection, plan: TablePlan) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+import sqlalchemy as sa
 
 from subscriber.commands import run_command
 from subscriber.commands.subscription_grammar import parse
@@ -16,6 +17,7 @@ from subscriber.commands.subscription_statements import Query
 from subscriber.errors import ApplyError, PublisherUnavailable, UsageError
 from subscriber.targets import open_target
 from subscriber.verify import compare_digests, read_both_sides, verify_table
+from subscriber.verify import repair_table as repairing
 from subscriber.verify import verify_subscription as verify_module
 from subscriber.verify.repair_table import repair_table
 from subscriber.verify.report import VerifyOptions, VerifyProgress
@@ -200,6 +202,30 @@ def test_a_table_that_is_refreshed_while_it_is_compared_is_not_repaired(session,
     (bag,) = verify(session, hold=hold, repair=True, tables=("bag",)).tables
     assert (hold.holds, str(bag.error)[:27]) == (2, "ERROR:  not ready: state i\n")
     assert session.rows("SELECT count(*) FROM bag") == [(0,)]
+
+
+@pytest.mark.parametrize("session", ["postgresql", pytest.param("mariadb", marks=pytest.mark.long)], indirect=True)
+def test_a_repair_whose_row_is_locked_lets_the_apply_go_on_and_is_tried_again(session, monkeypatch):
+    """The lock may be that of a prepared transaction, which ends only when the apply goes on."""
+    subscribe(session)
+    verify(session, repair=True)
+    session.execute("UPDATE typed SET w = 'broken' WHERE id = 3")
+    monkeypatch.setattr(repairing, "LOCK_SECONDS", 1)
+    schema, name = session.target.ddl.place("public", "typed")
+    table = sa.table(name, sa.column("id"), sa.column("w"), schema=schema)
+    locks = [sa.update(table).where(table.c.id == 3).values(w="locked")]
+
+    def lock_first(*arguments):
+        with session.target.engine.connect() as other:
+            while locks:
+                other.execute(locks.pop())
+            return repair_table(*arguments)
+
+    monkeypatch.setattr(verify_table, "repair_table", lock_first)
+    hold = IdleHold()
+    (typed,) = verify(session, hold=hold, repair=True, tables=("typed",)).tables
+    assert (hold.holds, typed.repaired, typed.error) == (2, 1, None)
+    assert verify(session).is_equal
 
 
 @pytest.mark.parametrize("session", ["sqlite"], indirect=True)

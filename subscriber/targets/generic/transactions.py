@@ -64,6 +64,11 @@ class GenericTransactions:
         """See :meth:`Transactions.set_synchronous_commit`."""
         del connection, value  # there is only one way to commit
 
+    def limited_lock_waits(self, connection: sa.Connection, seconds: int) -> AbstractContextManager[None]:
+        """See :meth:`Transactions.limited_lock_waits`."""
+        del connection, seconds  # a file has one writer, for which `begin` waits
+        return nullcontext()
+
     def durability_warnings(self) -> Sequence[DurabilityWarning]:
         """See :meth:`Transactions.durability_warnings`."""
         return ()  # the database's settings are not known

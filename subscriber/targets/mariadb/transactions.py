@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import Any, Final
 
 import sqlalchemy as sa
 from sqlalchemy import exc
@@ -18,6 +18,8 @@ from subscriber.targets.mariadb.counters import CounterRestarts
 from subscriber.targets.mariadb.errors import PACKET_TOO_LARGE
 from subscriber.targets.roles.errors import Errors
 from subscriber.targets.roles.transactions import DurabilityWarning
+
+_SET_LOCK_WAITS: Final = "SET SESSION innodb_lock_wait_timeout = {}, SESSION lock_wait_timeout = {}"
 
 
 class MariaDBTransactions(GenericTransactions):
@@ -73,6 +75,16 @@ class MariaDBTransactions(GenericTransactions):
             if error.sqlstate == PACKET_TOO_LARGE:
                 self._engine.dispose()
             raise
+
+    @contextmanager
+    def limited_lock_waits(self, connection: sa.Connection, seconds: int) -> Iterator[None]:
+        """See :meth:`Transactions.limited_lock_waits`; the limits of rows and of tables."""
+        connection.exec_driver_sql(_SET_LOCK_WAITS.format(seconds, seconds))
+        try:
+            yield
+        finally:
+            with suppress(exc.SQLAlchemyError):  # a session that is lost has no limit any more
+                connection.exec_driver_sql(_SET_LOCK_WAITS.format("DEFAULT", "DEFAULT"))
 
     def session_id(self, connection: sa.Connection) -> int | None:
         """See :meth:`Transactions.session_id`; the connection's number."""

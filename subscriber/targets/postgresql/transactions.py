@@ -8,8 +8,8 @@ warning is logged once, and triggers and foreign keys act as in any other sessio
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any, Final
 
 import sqlalchemy as sa
@@ -99,6 +99,12 @@ class PostgreSQLTransactions(GenericTransactions):
         """See :meth:`Transactions.set_synchronous_commit`."""
         if value != "off":
             connection.execute(sa.select(sa.func.set_config("synchronous_commit", value, True)))
+
+    @contextmanager
+    def limited_lock_waits(self, connection: sa.Connection, seconds: int) -> Iterator[None]:
+        """See :meth:`Transactions.limited_lock_waits`; the limit ends with the transaction."""
+        connection.execute(sa.select(sa.func.set_config("lock_timeout", f"{seconds}s", True)))
+        yield
 
     def durability_warnings(self) -> Sequence[DurabilityWarning]:
         """See :meth:`Transactions.durability_warnings`.

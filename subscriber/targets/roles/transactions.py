@@ -81,6 +81,18 @@ class Transactions(Protocol):
         """
         ...
 
+    def limited_lock_waits(self, connection: sa.Connection, seconds: int) -> AbstractContextManager[None]:
+        """Let a statement of the block fail if it waits for a lock for longer than ``seconds``.
+
+        The error is a :class:`~subscriber.errors.TargetUnavailable`. A database that has a limit
+        for every lock keeps its own.
+
+        Args:
+            connection: a connection of :meth:`begin`.
+            seconds: the limit, at least 1.
+        """
+        ...
+
     def durability_warnings(self) -> Sequence[DurabilityWarning]:
         """The settings because of which the database may lose committed changes in a crash.
 

@@ -38,6 +38,8 @@ def test_nothing_is_known_of_the_databases_sessions_and_settings(target):
     with target.begin() as connection, transactions.interruptible(connection):
         transactions.interrupt(connection)
         transactions.set_synchronous_commit(connection, "remote_apply")
+        with transactions.limited_lock_waits(connection, 10):
+            connection.exec_driver_sql("INSERT INTO t VALUES (1)")
         assert transactions.session_id(connection) is None
         assert transactions.waits_for(None) == ()
     assert transactions.durability_warnings() == ()

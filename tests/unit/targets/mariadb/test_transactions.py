@@ -103,3 +103,21 @@ def test_the_server_is_asked_for_whom_a_session_waits():
     opened = Opened(innodb_lock_waits=[{"id": 0, "user": None, "db": None, "command": None, "since": "noon"}])
     (text,) = opened.transactions.waits_for(7)
     assert text.startswith("a prepared transaction (since noon")
+
+
+def test_the_limit_of_lock_waits_ends_with_its_block():
+    opened = Opened()
+    with (
+        pytest.raises(InterruptedError),
+        opened.transactions.begin() as connection,
+        opened.transactions.limited_lock_waits(connection, 10),
+    ):
+        connection.exec_driver_sql("UPDATE …")
+        raise InterruptedError
+    assert opened.server.statements == [
+        "CONNECT",
+        "SET SESSION innodb_lock_wait_timeout = 10, SESSION lock_wait_timeout = 10",
+        "UPDATE …",
+        "SET SESSION innodb_lock_wait_timeout = DEFAULT, SESSION lock_wait_timeout = DEFAULT",
+        "ROLLBACK",
+    ]

@@ -177,3 +177,11 @@ def test_a_new_session_reads_and_writes_values_as_the_publishers_does():
     assert (zone, commit) == ("SELECT current_setting('TimeZone')", "COMMIT")
     for setting in ("datestyle = 'ISO'", "intervalstyle = 'postgres'", "timezone = 'UTC'", "client_encoding = 'UTF8'"):
         assert f"SET {setting};" in settings
+
+
+def test_the_limit_of_lock_waits_ends_with_the_transaction():
+    opened = Opened()
+    with opened.connect() as connection, opened.transactions.limited_lock_waits(connection, 10):
+        pass
+    (setting,) = opened.asked("lock_timeout")
+    assert "set_config('lock_timeout'::VARCHAR, '10s'::VARCHAR, True)" in setting
