@@ -33,7 +33,9 @@ Why the target then has exactly the transactions of the snapshot:
 
 The slot is created after the pause and waits for transactions that are in progress at the
 publisher. So a long transaction there delays the apply for as long as it lasts, or until the time
-limit. Whom it waits for is said. *Rejected:* creating the slot first, and having the run stop at
+limit. Whom it waits for is said. Commits that wait until this subscription has applied them
+(``synchronous_commit = remote_apply``) would never end then, so the wait is limited where the
+publisher may have such commits. *Rejected:* creating the slot first, and having the run stop at
 its L: the run may have passed L by the time it knows of it, and then the snapshot is useless.
 *Rejected:* a disabled subscription and a run of our own in the command: it would need Spark, and
 the receiver would lose its slot. *Rejected:* a lock in the target instead of a row with heartbeats:

@@ -36,6 +36,10 @@ process only needs time between two reads, so the pause grows.
 _ABSENCE_SECONDS: Final = 60.0
 """How long a run may be absent during a hold: it may be about to be started again."""
 
+SYNCHRONOUS_SECONDS: Final = 10.0
+"""How long the snapshot may wait for transactions whose commits may wait for the apply."""
+_CANCELLED: Final = "57014"
+
 
 class Holding:
     """One hold, from its request to its end.
@@ -186,6 +190,17 @@ class Holding:
             " again when it has caught up.",
         )
 
+    def _commits_wait(self) -> ApplyNotHeld:
+        name = self._subscription.name
+        return ApplyNotHeld(
+            f'the apply of subscription "{name}" could not be held within {SYNCHRONOUS_SECONDS:g} s, because commits of the'
+            " publisher wait for it",
+            sqlstate="57014",
+            detail=f'"{name}" is a synchronous standby of the publisher, and synchronous_commit is remote_apply. Commits'
+            " wait until they are applied, the snapshot waits for these commits, and the apply for the snapshot.",
+            hint="Stop the writes, or set synchronous_commit = on at the publisher for the time of this command.",
+        )
+
     def _cannot_reach(self, report: str) -> ApplyNotHeld:
         first = report.partition("\n")[0].removeprefix("ERROR:").strip()
         return ApplyNotHeld(
@@ -206,26 +221,31 @@ class Holding:
         """
         subscription = self._subscription
         with connect_publisher(subscription.conninfo, subscription.name) as server:
-            self._check_ahead(Publisher(server).flushed_lsn())
+            publisher = Publisher(server)
+            self._check_ahead(publisher.flushed_lsn())
+            waits_for_us = publisher.may_wait_for_apply()
         with contextlib.ExitStack() as stack:
             try:
-                with self._time_limit() as stop:
+                with self._time_limit(SYNCHRONOUS_SECONDS if waits_for_us else None) as stop:
                     snapshot = stack.enter_context(exported_snapshot(subscription.conninfo, subscription.name, stop))
-            except PublisherError:
+            except PublisherError as error:
                 if time.monotonic() >= self._deadline:
                     raise self._too_late() from None
+                if waits_for_us and error.sqlstate == _CANCELLED:
+                    raise self._commits_wait() from None
                 raise
             self._check_ahead(snapshot.lsn)
             yield snapshot
 
     @contextlib.contextmanager
-    def _time_limit(self) -> Iterator[threading.Event]:
-        """Give an event that is set when the time is over."""
+    def _time_limit(self, seconds: float | None) -> Iterator[threading.Event]:
+        """Give an event that is set when the time of the hold, or ``seconds``, is over."""
         stop = threading.Event()
-        if self._seconds is None:
+        if self._seconds is None and seconds is None:
             yield stop
             return
-        timer = threading.Timer(max(0.0, self._deadline - time.monotonic()), stop.set)
+        left = self._deadline - time.monotonic()
+        timer = threading.Timer(max(0.0, left if seconds is None else min(left, seconds)), stop.set)
         timer.daemon = True
         timer.start()
         try:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import psycopg
 from psycopg import sql
@@ -27,6 +27,13 @@ from subscriber.publisher.sequences import PublishedSequence, published_sequence
 from subscriber.publisher.server_errors import connection_refused, error_of
 from subscriber.publisher.sql_connection import Connection, features_of
 from subscriber.schema.server_features import OLDEST_VERSION, ServerFeatures
+
+_REMOTE_APPLY: Final = """
+SELECT EXISTS (SELECT FROM pg_db_role_setting, unnest(setconfig) AS one (setting)
+ WHERE setting = 'synchronous_commit=remote_apply'
+  AND setdatabase IN (0, (SELECT oid FROM pg_database WHERE datname = current_database())))
+"""
+"""Whether the database or a role has the setting."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,6 +302,15 @@ class Publisher:
             self._setting("application_name").casefold(),
         )
         return "*" in names or (name != "" and name in names)
+
+    def may_wait_for_apply(self) -> bool:
+        """Whether a commit may wait until a standby with this connection's ``application_name`` has
+        applied it (``synchronous_commit = remote_apply``). What a session or a transaction sets for
+        itself is not seen.
+        """
+        if not self.may_wait_for_us():
+            return False
+        return self._setting("synchronous_commit") == "remote_apply" or bool(self._one(_REMOTE_APPLY)[0])
 
     def write_barrier(self) -> LSN:
         """Write a barrier, a small logical message; returns its end, a position that the stream

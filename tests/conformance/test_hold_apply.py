@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import psycopg
@@ -21,13 +21,15 @@ import pytest
 
 from subscriber import catalog
 from subscriber.catalog import ApplyHold, HoldState, Subscription
+from subscriber.commands import holding
 from subscriber.commands.hold_apply import HeldApply, hold_apply
 from subscriber.errors import ApplyNotHeld, SubscriberError, UsageError
 from subscriber.publisher.snapshot import snapshot_session
 from subscriber.settings import Settings
-from subscriber.targets import Target
+from subscriber.targets import Target, open_target
 from tests.conftest import Database
 from tests.crash.harness import Runner, wait_until
+from tests.subscriptions import SUBSCRIPTION
 from tests.target_databases import opened
 
 pytestmark = [pytest.mark.server, pytest.mark.spark, pytest.mark.slow]
@@ -337,3 +339,26 @@ def test_a_target_that_is_ahead_is_refused(running, monkeypatch):
     with pytest.raises(SubscriberError, match="but the publisher has WAL only up to"), running.hold():
         pass
     assert running.row() is None
+
+
+def test_a_hold_ends_where_commits_of_the_publisher_wait_for_the_apply(publisher_database, tmp_path, monkeypatch):
+    """The snapshot waits for a commit that waits for the apply, which waits for the snapshot."""
+    name, waiting = publisher_database.name, "SELECT 1 FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
+    monkeypatch.setattr(holding, "SYNCHRONOUS_SECONDS", 1.0)
+    publisher_database.execute(f"CREATE TABLE t (a int); ALTER DATABASE {name} SET synchronous_commit = remote_apply")
+    subscription = replace(SUBSCRIPTION, name=f"s_{name}", conninfo=publisher_database.conninfo)
+    writer = threading.Thread(target=publisher_database.execute, args=("INSERT INTO t VALUES (1)",))
+    with open_target(f"sqlite:///{tmp_path / 'target.db'}") as target:
+        hold = holding.Holding(target, subscription, Settings(str(tmp_path / "journal")), None)
+        publisher_database.execute(f"ALTER SYSTEM SET synchronous_standby_names = 's_{name}'")
+        try:
+            publisher_database.execute("SELECT pg_reload_conf()")
+            wait_until(lambda: publisher_database.execute("SHOW synchronous_standby_names") != [("",)], "the setting")
+            writer.start()
+            wait_until(lambda: publisher_database.execute(waiting), "a commit that waits")
+            with pytest.raises(ApplyNotHeld, match="because commits of the publisher wait for it"), hold.snapshot():
+                pass
+        finally:
+            publisher_database.execute("ALTER SYSTEM RESET synchronous_standby_names")
+            publisher_database.execute("SELECT pg_reload_conf()")
+            writer.join()

@@ -266,3 +266,14 @@ def test_a_commit_may_wait_for_a_standby_of_the_subscription_s_name(names, expec
     """Names are compared without case; a name that only contains ours counts, to be safe."""
     answers = {"synchronous_standby_names": names, "application_name": "sub"}
     assert Publisher(ScriptedServer(settings(**answers)).connection).may_wait_for_us() == expected
+
+
+@pytest.mark.parametrize(
+    ("names", "commit", "stored", "expected"),
+    [("sub", "remote_apply", False, True), ("sub", "on", True, True), ("sub", "on", False, False), ("", "remote_apply", True, False)],
+)  # fmt: skip
+def test_a_commit_may_wait_until_it_is_applied(names, commit, stored, expected):
+    """The setting may be that of the server, of the database, or of a role."""
+    answers = {"synchronous_standby_names": names, "application_name": "sub", "synchronous_commit": commit}
+    server = ScriptedServer({**settings(**answers), "pg_db_role_setting": [{"exists": stored}]})
+    assert Publisher(server.connection).may_wait_for_apply() == expected
