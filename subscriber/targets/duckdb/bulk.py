@@ -120,16 +120,12 @@ class DuckDBBulk:
 
     def _run(self, connection: sa.Connection, sql: str, columns: Sequence[BulkColumn]) -> int:
         """Execute a statement on a block of these columns; returns the number that it reports."""
-        import duckdb
-
         arrays = [duckdb_values.as_stored(one.type_oid, one.column, one.values) for one in columns]
         driver: Any = connection.connection.driver_connection
         # DuckDB finds this table by the variable's name, as in subscriber.targets.duckdb.loading.
         subscriber_block = pa.Table.from_arrays(arrays, names=[_name(number) for number in range(len(arrays))])
-        try:
+        with self._errors.reporting_driver():
             found: int = driver.execute(sql).fetchone()[0]
-        except duckdb.Error as error:
-            raise self._errors.translate_driver(error) from None
         del subscriber_block
         return found
 

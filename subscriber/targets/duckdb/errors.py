@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Final
 
 from sqlalchemy import exc
@@ -52,6 +53,29 @@ class DuckDBErrors(GenericErrors):
         SQLAlchemy.
         """
         return _translate(type(error).__name__, str(error), self._file)
+
+    @contextmanager
+    def reporting_driver(self) -> Iterator[None]:
+        """Translate the errors of the driver's connection, as :meth:`reporting` does those of
+        SQLAlchemy.
+        """
+        import duckdb
+
+        try:
+            yield
+        except duckdb.Error as error:
+            raise self.translate_driver(error) from None
+        except RuntimeError as error:
+            if is_interruption(error):
+                raise KeyboardInterrupt from None
+            raise
+
+
+def is_interruption(error: BaseException) -> bool:
+    """Whether this is the error by which DuckDB replaces the KeyboardInterrupt of Ctrl-C, which
+    ends its query.
+    """
+    return type(error) is RuntimeError and str(error) == "Query interrupted"
 
 
 def _translate(kind: str, text: str, database: str) -> SubscriberError:

@@ -42,8 +42,6 @@ class DuckDBLoading(GenericLoading):
         Raises:
             TargetRelationError: 42P07, the target has a table or view named ``subscriber_block``.
         """
-        import duckdb
-
         with self._errors.reporting():
             if not block_name_is_free(connection):
                 raise TargetRelationError(
@@ -65,10 +63,8 @@ class DuckDBLoading(GenericLoading):
             # that name. The table is not registered, because DuckDB keeps a registered object until
             # the commit.
             subscriber_block = pa.Table.from_arrays(arrays, names=names)
-            try:
+            with self._driver_errors.reporting_driver():
                 driver.execute(insert)
-            except duckdb.Error as error:
-                raise self._driver_errors.translate_driver(error) from None
             del subscriber_block
 
         yield load

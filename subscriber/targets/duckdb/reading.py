@@ -51,13 +51,11 @@ class DuckDBReading(GenericReading):
         part: TableRange | None = None,
     ) -> Iterator[ReadRows]:
         """See :meth:`Reading.rows`; one process has the file open, so there are no ranges."""
-        import duckdb
-
         assert part is None
 
         sql = str(self.query(table, columns).compile(dialect=self._dialect, compile_kwargs={"literal_binds": True}))
         driver: Any = connection.connection.driver_connection
-        try:
+        with self._errors.reporting_driver():
             some: list[pa.RecordBatch] = []
             for batch in driver.sql(sql).to_arrow_reader(_ROWS_OF_A_VECTOR):
                 some.append(batch)
@@ -66,8 +64,6 @@ class DuckDBReading(GenericReading):
                     some = []
             if some:
                 yield _together(some, len(columns))
-        except duckdb.Error as error:
-            raise self._errors.translate_driver(error) from None
 
 
 def _together(some: Sequence[pa.RecordBatch], columns: int) -> ReadRows:

@@ -41,7 +41,7 @@ from subscriber.errors import (
     UsageError,
 )
 from subscriber.targets.capabilities import Capabilities
-from subscriber.targets.duckdb.errors import DuckDBErrors
+from subscriber.targets.duckdb.errors import DuckDBErrors, is_interruption
 from subscriber.targets.duckdb.transactions import DuckDBTransactions
 from subscriber.targets.query_result import read_result
 from subscriber.targets.run_lock import FileRunLock
@@ -104,9 +104,7 @@ def open_duckdb(url: sa.URL) -> Target:
 
     @sa.event.listens_for(engine, "handle_error")
     def interrupted(context: sa.engine.ExceptionContext) -> BaseException | None:
-        # DuckDB replaces the KeyboardInterrupt of Ctrl-C, which ends its query, by this error.
-        error = context.original_exception
-        return KeyboardInterrupt() if type(error) is RuntimeError and str(error) == "Query interrupted" else None
+        return KeyboardInterrupt() if is_interruption(context.original_exception) else None
 
     errors = DuckDBErrors(file)
 

@@ -146,3 +146,13 @@ def test_a_file_that_is_in_use_names_the_process_and_what_ends_that(tmp_path, ru
     assert "in use" in error.message
     assert f"process {other.pid} " in str(error.detail)
     assert ("`subscriber status` shows" in str(error.hint)) is runs
+
+
+def test_errors_of_the_driver_are_translated_and_control_c_is_an_interruption():
+    errors = DuckDBErrors("t.duckdb")
+    with pytest.raises(ConflictError), errors.reporting_driver():
+        raise duckdb.ConstraintException("Duplicate key")
+    with pytest.raises(KeyboardInterrupt), errors.reporting_driver():
+        raise RuntimeError("Query interrupted")
+    with pytest.raises(RuntimeError, match="other"), errors.reporting_driver():
+        raise RuntimeError("other")
