@@ -19,20 +19,13 @@ import contextlib
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import Final
 
-from subscriber.apply.writing.unrepresentable import refusal, refused_column
 from subscriber.catalog.subscription_options import SubscriptionOptions
 from subscriber.commands import requirements
 from subscriber.commands.check_publications import SubscribedTables, find_published_tables
-from subscriber.commands.check_target_tables import check_relations, warn_of_shapes
-from subscriber.commands.check_value_rules import check_value_rules, warn_unused_rules
 from subscriber.commands.create_subscription import check_named_once
-from subscriber.commands.create_tables import design_tables
-from subscriber.commands.create_tables_differences import count_differences, find_differences
-from subscriber.commands.notices import warn_unused_names
 from subscriber.errors import PublisherError, SubscriberError
 from subscriber.filters.analyze.typeinfo import quote_identifier
 from subscriber.filters.check import check_filter, columns_of
@@ -40,8 +33,7 @@ from subscriber.migration import check_publisher, check_tables, check_target
 from subscriber.migration.estimate_copy import estimate_copy
 from subscriber.migration.findings import Finding, finding_of_error, finding_of_notice
 from subscriber.migration.scan_values import scan_values
-from subscriber.migration.schema.compared import Compared
-from subscriber.migration.schema.surplus_constraints import surplus_constraints
+from subscriber.migration.target_tables import check_target_tables
 from subscriber.publication.coverage import uncovered
 from subscriber.publisher.blockers import transactions_in_progress
 from subscriber.publisher.catalog_tables import read_publisher_tables
@@ -50,32 +42,19 @@ from subscriber.publisher.privileges import unreadable_tables
 from subscriber.publisher.publisher import Publisher, connect_publisher
 from subscriber.publisher.replica_identity import tables_without_identity
 from subscriber.publisher.server_facts import ServerFacts, read_server_facts
-from subscriber.publisher.shapes import read_published_shape
 from subscriber.publisher.table_facts import ReadingSpeed, TableFacts, read_table_facts, sample_reading
-from subscriber.publisher.table_objects import read_table_objects
 from subscriber.publisher.unreplicated_objects import unreplicated_objects
 from subscriber.schema.published_table import PublishedTable
 from subscriber.schema.publisher_tables import PublisherTable
 from subscriber.schema.server_features import OLDEST_VERSION
-from subscriber.schema.table_objects import TableObjects
 from subscriber.settings import Settings
 from subscriber.targets import Target, open_target
-from subscriber.targets.ddl import new_columns, table_identity
 from subscriber.targets.place import obstacle
 
 _NAME: Final = "subscriber check"
 """The application name of the connections to the publisher."""
 _NO_IDENTITY: Final = "55000"
 """The SQLSTATE of a table without a replica identity, for which there is a finding already."""
-_LISTED_APART: Final = frozenset({"view", "materialized view", "trigger", "rule", "policy"})
-"""Kinds that are listed for the whole database (:func:`check_tables.list_unreplicated`)."""
-_SURPLUS: Final = {
-    "surplus not null": "only the target's column is NOT NULL",
-    "surplus unique key": "only the target has this unique key",
-    "inexact unique key": "the target's unique key takes texts that differ at the publisher for equal ones",
-    "surplus check": "only the target has this CHECK constraint",
-}
-"""The message for each kind of :func:`surplus_constraints`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,7 +239,7 @@ def _target(
                 facts, target.capabilities.database, sizes, two_phase=options.two_phase
             )
             yield from check_target.check_disk(target.file, sizes)
-            yield from _target_tables(database, publisher, published, migration)
+            yield from check_target_tables(database, publisher, published, options, exists=migration.exists)
             if scan:
                 yield from scan_values(database, publisher, published, options)
     except SubscriberError as error:
@@ -279,139 +258,3 @@ def _looked_at(target: Target) -> Iterator[Target]:
         url = target.url.set(database=str(Path(folder) / target.file.name))
         with open_target(url) as empty:
             yield empty
-
-
-def _target_tables(
-    target: Target, publisher: Publisher, published: SubscribedTables, migration: Migration
-) -> Iterator[Finding]:
-    options = migration.options
-    yield from _value_rules(target, published, options)
-    try:
-        options.map.check_distinct([table.key for table in published.tables], partial(table_identity, target))
-    except SubscriberError as error:
-        yield finding_of_error(error, "target", "map")
-        return
-    objects = {
-        (one.shape.schema, one.shape.name): one for one in read_table_objects(publisher.connection, published.tables)
-    }
-    missing = []
-    for table in published.tables:
-        try:
-            absent = check_relations(target, [table.key], options.map, create_tables=options.create_tables)
-        except SubscriberError as error:
-            yield finding_of_error(error, "target", table.qualified_name)
-            continue
-        if absent and migration.exists:
-            yield check_target.missing_table(*table.key)
-        if absent:
-            missing.append(table)
-            continue
-        warnings: list[str] = []
-        warn_of_shapes(target, publisher, SubscribedTables([table], published.changing), options, warnings.append)
-        for text in warnings:
-            yield replace(finding_of_notice(text, "target", table.qualified_name), severity="FAIL")
-        if table.key in objects:
-            yield from _surplus(target, objects[table.key], options)
-        if options.copy_data and not migration.exists:
-            yield from _rows(target, table, migration)
-    if not migration.exists:
-        yield from _new_tables(target, publisher, published.tables, missing, migration)
-
-
-def _surplus(target: Target, objects: TableObjects, options: SubscriptionOptions) -> Iterator[Finding]:
-    """The constraints that only the target's table has."""
-    shape = objects.shape
-    with target.reporting(), target.engine.connect() as connection:
-        table = target.shapes.reflect(connection, *options.map.local(shape.schema, shape.name))
-        if table is None:
-            return
-        found = target.objects.find(connection, table)
-        both = Compared(
-            target=target, connection=connection, objects=objects, table=table, found=found, names=options.map
-        )
-        for one in surplus_constraints(both):
-            yield Finding(
-                severity="WARN",
-                area="target",
-                object=f"{options.map.qualified(shape.schema, shape.name)}.{one.name}",
-                message=_SURPLUS[one.kind],
-                reason="A row of the publisher that violates it stops the copy or the apply.",
-                remedy=" ".join(f"{statement};" for statement in one.by_hand) or None,
-            )
-
-
-def _value_rules(target: Target, published: SubscribedTables, options: SubscriptionOptions) -> Iterator[Finding]:
-    """Names in the options that the command refuses, or that match no table."""
-    try:
-        check_value_rules(target, options.unrepresentable_values, options.map)
-    except SubscriberError as error:
-        yield finding_of_error(error, "target", "unrepresentable_values")
-    keys = [table.key for table in published.tables]
-    warnings: list[str] = []
-    warn_unused_names(warnings.append, options.map, keys)
-    warn_unused_rules(warnings.append, options.unrepresentable_values, keys)
-    for text in warnings:
-        yield finding_of_notice(text, "target", "options")
-
-
-def _new_value_rules(
-    target: Target, publisher: Publisher, table: PublishedTable, options: SubscriptionOptions
-) -> Iterator[Finding]:
-    """Columns of a table that is to be created in which NULL cannot take the place of values. The
-    copy would stop there.
-    """
-    named = [column for place, column in options.unrepresentable_values.named() if place == table.key]
-    shape = read_published_shape(publisher.connection, table) if named else None
-    if shape is None:
-        return
-    columns = {column.name: column for column in new_columns(target, shape)}
-    for name in named:
-        reason = "the table has no such column"
-        if name in columns:
-            reason = refusal(shape.key, columns[name]) or ""
-        if reason:
-            error = refused_column(options.map.qualified(*table.key), name, reason)
-            yield finding_of_error(error, "target", "unrepresentable_values")
-
-
-def _rows(target: Target, table: PublishedTable, migration: Migration) -> Iterator[Finding]:
-    with target.reporting(), target.engine.connect() as connection:
-        local = target.shapes.reflect(connection, *migration.options.map.local(*table.key))
-        if local is not None and local.has_rows(connection):
-            name = migration.options.map.qualified(*table.key)
-            yield Finding(
-                severity="WARN",
-                area="target",
-                object=name,
-                message="the target's table has rows",
-                reason="They stay. A copied row with the key of one of them stops the copy.",
-                remedy="Delete them, or use WITH (copy_data = false).",
-            )
-
-
-def _new_tables(
-    target: Target,
-    publisher: Publisher,
-    tables: Sequence[PublishedTable],
-    missing: Sequence[PublishedTable],
-    migration: Migration,
-) -> Iterator[Finding]:
-    """What the tables that are to be created will not have."""
-    if not missing:
-        return
-    designed = []
-    for table in missing:
-        try:
-            designed += design_tables(target, publisher, tables, [table], migration.options.map)
-            yield from _new_value_rules(target, publisher, table, migration.options)
-        except SubscriberError as error:
-            yield finding_of_error(error, "target", table.qualified_name)
-    yield Finding(
-        severity="INFO",
-        area="target",
-        object="create_tables",
-        message=f"{len(designed):,} {'table' if len(designed) == 1 else 'tables'} will be created",
-    )
-    left_out = [one for one in find_differences(publisher, designed) if one.difference.kind not in _LISTED_APART]
-    for line in count_differences(left_out):
-        yield Finding(severity="INFO", area="target", object="create_tables", message=line)

@@ -314,6 +314,7 @@ _PROVEN_BY_SERVERS: Final = {
     "commands/count_rows": "conformance/test_cutover.py",
     "commands/reached_position": "conformance/test_refresh_sequences.py",
     "migration/check_migration": "conformance/test_migration_check.py",
+    "migration/target_tables": "conformance/test_migration_check.py",
     "migration/cutover/real_world": "conformance/test_cutover.py",
     "publisher/change_watch": "conformance/test_fence.py",
     "publisher/fence": "conformance/test_fence.py",
