@@ -216,8 +216,8 @@ def _running(spark: Spark, jvm: _StartingJVM, log_file: Path) -> Iterator[Spark]
     Raises:
         PipelineError: Spark's Java process has ended before the block.
     """
-    root = logging.getLogger()
-    root.addFilter(_is_not_py4js)
+    # It stays: when Spark has ended, another thread may still be about to send it a command.
+    logging.getLogger().addFilter(_is_not_py4js)
     try:
         yield spark
     except (Py4JError, OSError):
@@ -235,7 +235,6 @@ def _running(spark: Spark, jvm: _StartingJVM, log_file: Path) -> Iterator[Spark]
         elif not spark.has_ended():
             with contextlib.suppress(Py4JError, OSError):  # Spark may end at this moment
                 session.stop()
-        root.removeFilter(_is_not_py4js)
 
 
 _NOT_AUTHENTICATED: Final = (
@@ -308,7 +307,7 @@ def _expect_the_end(session: SparkSession) -> None:
 
     The code that uses the JVM raises an error in that case, and that error is reported. pyspark's
     server of accumulators prints a traceback whenever a session ends that has run an RDD. py4j logs
-    its errors through the root logger, which leaves them out while Spark runs.
+    its errors through the root logger, which leaves them out from the first session on.
     """
     server: Any = session.sparkContext._accumulatorServer  # noqa: SLF001 - it has no other name
     server.handle_error = lambda _request, _address: None
