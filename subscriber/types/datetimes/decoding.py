@@ -48,6 +48,10 @@ from subscriber.types.datetimes.words import WORDS, Has, Word
 
 _MOST_DATE_FIELDS: Final = 25
 _DATE_PIECE: Final = re.compile(r"[^0-9a-z]*(?:([0-9]+)|([a-z]+))[\s\S]?")
+_FIRST_JULIAN_MONTH: Final = (-4713, 11)
+_AFTER_JULIAN_MONTHS: Final = (5_874_898, 6)
+"""Year and month of the first day whose number the server computes, and of the first that has none.
+"""
 
 
 class Moment(NamedTuple):
@@ -241,7 +245,13 @@ class _Decoder:
         return zone
 
     def _offset_in(self, zone: TimeZone) -> int:
+        if zone is self._named and not self._has_julian_day():
+            return 0  # the server takes UTC for such a date
         return zone.offset_of(self._day_number() * DAY + self._time())
+
+    def _has_julian_day(self) -> bool:
+        """Whether the server can compute the number of the day (``IS_VALID_JULIAN``)."""
+        return _FIRST_JULIAN_MONTH <= (self._year, self._month) < _AFTER_JULIAN_MONTHS
 
     # --- a field ------------------------------------------------------------------------------
 

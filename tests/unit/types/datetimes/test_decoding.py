@@ -77,6 +77,15 @@ def test_a_time_has_its_zone_and_the_day_that_is_written_with_it(text, day, time
 
 
 @pytest.mark.parametrize(
+    ("date", "zone"),
+    [("4713-01-01 BC", -3208), ("4714-11-01 BC", -3208), ("4714-10-31 BC", 0), ("3664713-01-01 BC", 0)],
+)
+def test_a_named_zone_is_utc_on_days_before_the_julian_ones(date, zone):
+    """The local mean time of Berlin is 53 minutes and 28 seconds ahead."""
+    assert decode_time(f"{date} 10:11 Europe/Berlin", ROOM).zone == zone
+
+
+@pytest.mark.parametrize(
     "text",
     [
         "", "x", "10:11", "2024-02", "2024-02-29 2024-02-29", "2024-02-29 10:11 10:11", "2024-02-29 10:11 PST PST", "2024-02-29 AM PM", "2024-02-29 BC AD",
