@@ -28,7 +28,7 @@ from subscriber.commands.subscription_statements import DropSubscription, Subscr
 from subscriber.commands.unknown_tables import read_unknown
 from subscriber.commands.wake import wake_run
 from subscriber.lsn import LSN
-from subscriber.migration.cutover.world import UNKNOWN_TABLE, PublisherState, TargetState, VerifyResult
+from subscriber.migration.cutover.world import MissingObject, PublisherState, TargetState, VerifyResult
 from subscriber.publisher import fence, reverse_obstacles, reverse_replication
 from subscriber.publisher.change_watch import open_writes
 from subscriber.publisher.publisher import Publisher, connect_publisher
@@ -106,18 +106,20 @@ class RealWorld:
         """See :meth:`World.sequences_left_alone`."""
         return sequences_left_alone(self._target, self._subscription())
 
-    def missing_objects(self) -> list[str]:
+    def missing_objects(self) -> list[MissingObject]:
         """See :meth:`World.missing_objects`."""
         from subscriber.migration.schema.schema_difference import schema_difference
+        from subscriber.migration.schema.schema_object import WITHOUT_ROWS
 
         difference = schema_difference(self._target, self.name, self._settings)
         known = [(one.schema, one.name) for one in self.state().tables]
         unknown = read_unknown(self._target, self._subscription(), known).tables
         lacking = [one for one in difference.lacking() if one.kind != "table" or one.name not in unknown]
-        return [
-            *(f"{UNKNOWN_TABLE} {name}" for name in unknown),
-            *(f"{one.kind} {one.name}{f' ({one.reason})' if one.needs_stop else ''}" for one in lacking),
-        ]
+        found = [MissingObject(f"table outside the subscription {name}", "refresh") for name in unknown]
+        for one in lacking:
+            text = f"{one.kind} {one.name}{f' ({one.reason})' if one.needs_stop else ''}"
+            found.append(MissingObject(text, "schema diff" if one.kind in WITHOUT_ROWS else "schema apply"))
+        return found
 
     def verify(self, seconds: float) -> VerifyResult:
         """See :meth:`World.verify`."""

@@ -11,7 +11,7 @@ from subscriber.commands.unknown_tables import refresh_command
 from subscriber.lsn import format_lsn, parse_lsn
 from subscriber.migration.cutover.steps import Step
 from subscriber.migration.cutover.work import Outcome, Refusal, Work, names_of
-from subscriber.migration.cutover.world import UNKNOWN_TABLE, WITHOUT_ROWS
+from subscriber.migration.cutover.world import MissingObject
 from subscriber.publisher.reverse_sequences import SetForward
 
 _ACCEPT: Final = "or accept that with --accept-missing"
@@ -71,35 +71,38 @@ class Schema(Step):
             Refusal(
                 f"the target lacks {count} of the publisher's schema",
                 f"{' '.join(_what_builds(work, missing))} Then run the command again, {_ACCEPT}.",
-                tuple(missing),
+                _texts(missing),
             )
         ]
 
     def plan(self, work: Work) -> str:
         """See :meth:`Step.plan`."""
         missing = work.world.missing_objects()
-        return "find that nothing is missing" if not missing else f"accept what is missing: {names_of(missing)}"
+        return "find that nothing is missing" if not missing else f"accept what is missing: {names_of(_texts(missing))}"
 
     def do(self, work: Work) -> Outcome:
         """See :meth:`Step.do`."""
         missing = work.world.missing_objects()
-        work.note(self.name, {"missing": missing})
+        work.note(self.name, {"missing": list(_texts(missing))})
         if missing:  # accepted, or check would have refused
-            return Outcome(f"accepted: {len(missing)} missing", tuple(missing))
+            return Outcome(f"accepted: {len(missing)} missing", _texts(missing))
         return Outcome("the target has all that `subscriber schema apply` can build")
 
 
-def _what_builds(work: Work, missing: Sequence[str]) -> Iterator[str]:
+def _texts(missing: Sequence[MissingObject]) -> tuple[str, ...]:
+    return tuple(one.text for one in missing)
+
+
+def _what_builds(work: Work, missing: Sequence[MissingObject]) -> Iterator[str]:
     """What to run for the missing objects, in this order."""
-    unknown = [name for name in missing if name.startswith(UNKNOWN_TABLE)]
-    without_rows = [name for name in missing if name.startswith(WITHOUT_ROWS) and name not in unknown]
+    ways = {one.way for one in missing}
     name = work.name_in_shell
-    if unknown:
+    if "refresh" in ways:
         command = f"subscriber sql -c {shlex.quote(refresh_command(work.world.name))}"
         yield f"Run `{command}` and wait until the tables are ready, or drop them from the publications."
-    if len(missing) > len(unknown) + len(without_rows):
+    if "schema apply" in ways:
         yield f"Run `subscriber schema apply --before {name}` and `subscriber schema apply --after {name}`."
-    if without_rows:
+    if "schema diff" in ways:
         yield f"For a missing table or column, run the statements that `subscriber schema diff {name}` lists with it."
 
 

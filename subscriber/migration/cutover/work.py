@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -233,7 +233,7 @@ class Work:
         )
 
 
-def names_of(names: list[str]) -> str:
+def names_of(names: Sequence[str]) -> str:
     """The first of some names, and the number of the others."""
     return ", ".join(_first(tuple(names)))
 

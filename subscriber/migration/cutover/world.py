@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from typing import Any, Literal, Protocol
 
 from subscriber.catalog import Subscription, SubscriptionRelation
 from subscriber.catalog.cutovers import Cutover
@@ -15,14 +15,23 @@ from subscriber.publisher.fence import Fence, Session
 from subscriber.publisher.publisher import Slot
 from subscriber.publisher.reverse_sequences import SetForward
 
-UNKNOWN_TABLE: Final = "table outside the subscription"
-"""The beginning of the line of a published table that the subscription does not have, among the
-missing objects.
+Way = Literal["schema apply", "schema diff", "refresh"]
+"""What brings a missing object: ``subscriber schema apply``, the statements that ``subscriber
+schema diff`` lists with it, or REFRESH PUBLICATION.
 """
-WITHOUT_ROWS: Final = ("table ", "missing column ")
-"""The beginnings of the lines of published tables and columns that the target lacks, among the
-missing objects. The schema step does not build them.
-"""
+
+
+@dataclass(frozen=True, slots=True)
+class MissingObject:
+    """An object of the publisher that the target lacks.
+
+    Attributes:
+        text: its kind and its name.
+        way: what brings it.
+    """
+
+    text: str
+    way: Way = "schema apply"
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +119,7 @@ class World(Protocol):
     def sequences_left_alone(self) -> list[UnsetSequence]:
         """The sequences of columns that :meth:`refresh_sequences` would not set."""
 
-    def missing_objects(self) -> list[str]:
+    def missing_objects(self) -> list[MissingObject]:
         """The published tables and columns that the target lacks; and the indexes, constraints,
         defaults and other objects that it lacks and the schema step can build, also if only while
         no run works.

@@ -6,10 +6,10 @@ Then the copy or the apply stops, as a subscription of PostgreSQL does. Nothing 
 such constraints may hold for every row. So they are listed, with the statements that remove them,
 and nothing is refused.
 
-A unique key of the target is none of these if the publisher has a unique key of the same columns or
-of some of them. A constraint that the target does not show, or that is the translation of one of
-the publisher's, is none either. Foreign keys are not looked at: the subscriber's connections do not
-enforce them, except in DuckDB, for which the schema step builds none.
+A unique key of the target is not listed if the publisher has a unique key of the same columns, or
+of some of them. A CHECK constraint is not listed if it is the translation of one of the
+publisher's, or has the name of one. Foreign keys are not looked at: the subscriber's connections do
+not enforce them, except in DuckDB, for which the schema step builds none.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from subscriber.commands.refresh_sequences import UnsetSequence
 from subscriber.lsn import LSN
 from subscriber.migration.cutover.run_cutover import new_cutover
 from subscriber.migration.cutover.work import CutoverOptions, Work
-from subscriber.migration.cutover.world import PublisherState, TargetState, VerifyResult
+from subscriber.migration.cutover.world import MissingObject, PublisherState, TargetState, VerifyResult
 from subscriber.publisher.fence import Fence, Session
 from subscriber.publisher.publisher import Slot
 from subscriber.publisher.reverse_sequences import SetForward
@@ -54,7 +54,7 @@ class FakeWorld:
     obstacles: list[tuple[str, str]] = field(default_factory=list)
     messages: list[str] = field(default_factory=lambda: ['NOTICE:  sequence "t_id_seq": 1 → 9'])
     left_alone: list[UnsetSequence] = field(default_factory=list)
-    missing: list[str] = field(default_factory=list)
+    missing: list[MissingObject] = field(default_factory=list)
     verified: VerifyResult = field(default_factory=lambda: VerifyResult(True, LSN(200), ()))
     rows: dict[str, int] = field(default_factory=lambda: {"public.t": 3})
     published: bool = False
@@ -92,7 +92,7 @@ class FakeWorld:
     def sequences_left_alone(self) -> list[UnsetSequence]:
         return self.left_alone
 
-    def missing_objects(self) -> list[str]:
+    def missing_objects(self) -> list[MissingObject]:
         return self.missing
 
     def verify(self, seconds: float) -> VerifyResult:

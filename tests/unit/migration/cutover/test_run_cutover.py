@@ -10,7 +10,7 @@ import pytest
 from subscriber.errors import PublisherUnavailable, UsageError
 from subscriber.lsn import LSN
 from subscriber.migration.cutover import run_cutover as cutovers
-from subscriber.migration.cutover.world import VerifyResult
+from subscriber.migration.cutover.world import MissingObject, VerifyResult
 from tests.unit.migration.cutover.fake_world import FakeWorld, a_work
 
 NAMES = ["preconditions", "writes", "barrier", "sequences", "schema", "verify", "reverse", "switch"]
@@ -247,7 +247,9 @@ def test_after_the_switch_the_command_with_the_same_options_is_no_error():
 
 
 def test_a_dry_run_changes_nothing_and_says_what_would_be_refused():
-    work, world = a_work(FakeWorld(missing=["index i"], writers=[["process 5"]]), fence=True, verify=True, reverse=True)
+    work, world = a_work(
+        FakeWorld(missing=[MissingObject("index i")], writers=[["process 5"]]), fence=True, verify=True, reverse=True
+    )
     report = cutovers.new_report(world, "dry run")
     assert not cutovers.rehearse(work, report, lambda _: None)
     assert (world.log, world.stored, world.barriers, report.state) == ([], [], 0, "not begun")
@@ -272,7 +274,7 @@ def test_a_dry_run_says_that_the_publisher_is_away_and_what_to_do():
 
 
 def test_every_refusal_is_told_before_anything_is_changed():
-    work, world = a_work(FakeWorld(runner=None, missing=["index i"]), fence=True)
+    work, world = a_work(FakeWorld(runner=None, missing=[MissingObject("index i")]), fence=True)
     world.subscription = replace(world.subscription, enabled=False)
     report, error = carry_out(work)
     assert error.message == 'subscription "s" is disabled'
@@ -287,7 +289,7 @@ def test_every_refusal_is_told_before_anything_is_changed():
 def test_a_step_that_was_clean_beforehand_is_checked_again_in_its_turn():
     class Dropping(FakeWorld):
         def refresh_sequences(self):
-            self.missing = ["index i"]
+            self.missing = [MissingObject("index i")]
             return super().refresh_sequences()
 
     work, world = a_work(Dropping())

@@ -8,7 +8,7 @@ from subscriber.commands.refresh_sequences import STEP_BACK, UnsetSequence
 from subscriber.errors import UsageError
 from subscriber.lsn import LSN
 from subscriber.migration.cutover.target_steps import Reverse, Schema, Sequences, Verify
-from subscriber.migration.cutover.world import VerifyResult
+from subscriber.migration.cutover.world import MissingObject, VerifyResult
 from tests.unit.migration.cutover.fake_world import FakeWorld, a_work
 
 LEFT = 'WARNING:  sequence "u_id_seq" was not set: it counts downwards\nHINT:  …'
@@ -50,7 +50,7 @@ def test_a_sequence_that_no_column_uses_is_no_reason_to_refuse():
 
 
 def test_missing_objects_are_refused_with_the_command_unless_they_are_accepted():
-    world = FakeWorld(missing=["index a", "foreign key b"])
+    world = FakeWorld(missing=[MissingObject("index a"), MissingObject("foreign key b")])
     work, _ = a_work(world)
     (refusal,) = Schema().check(work)
     assert refusal.message == "the target lacks 2 objects of the publisher's schema"
@@ -62,30 +62,36 @@ def test_missing_objects_are_refused_with_the_command_unless_they_are_accepted()
 
 
 def test_a_published_table_that_the_subscription_does_not_have_is_refused_with_the_command_that_brings_it():
-    work, _ = a_work(FakeWorld(missing=["table outside the subscription public.u"]))
+    work, _ = a_work(FakeWorld(missing=[MissingObject("table outside the subscription public.u", "refresh")]))
     (refusal,) = Schema().check(work)
     assert "`subscriber sql -c 'ALTER SUBSCRIPTION s REFRESH PUBLICATION;'` and wait" in refusal.hint
     assert "schema apply" not in refusal.hint
-    work, _ = a_work(FakeWorld(missing=["table outside the subscription public.u", "index a"]))
+    work, _ = a_work(
+        FakeWorld(
+            missing=[MissingObject("table outside the subscription public.u", "refresh"), MissingObject("index a")]
+        )
+    )
     (refusal,) = Schema().check(work)
     assert "REFRESH PUBLICATION" in refusal.hint
     assert "schema apply --after s" in refusal.hint
 
 
 def test_a_missing_column_is_not_said_to_be_built_by_the_schema_step():
-    work, _ = a_work(FakeWorld(missing=["missing column public.t.c"]))
+    work, _ = a_work(FakeWorld(missing=[MissingObject("missing column public.t.c", "schema diff")]))
     (refusal,) = Schema().check(work)
     assert "schema apply" not in refusal.hint
     assert "`subscriber schema diff s`" in refusal.hint
     assert "--accept-missing" in refusal.hint
-    work, _ = a_work(FakeWorld(missing=["index a", "missing column public.t.c"]))
+    work, _ = a_work(
+        FakeWorld(missing=[MissingObject("index a"), MissingObject("missing column public.t.c", "schema diff")])
+    )
     (refusal,) = Schema().check(work)
     assert "schema apply --after s" in refusal.hint
     assert "`subscriber schema diff s`" in refusal.hint
 
 
 def test_a_missing_table_is_refused_with_the_command_that_lists_its_statements():
-    work, _ = a_work(FakeWorld(missing=["table public.t"]))
+    work, _ = a_work(FakeWorld(missing=[MissingObject("table public.t", "schema diff")]))
     (refusal,) = Schema().check(work)
     assert refusal.details == ("table public.t",)
     assert "schema apply" not in refusal.hint
@@ -149,7 +155,7 @@ def test_before_the_switch_nothing_is_brought_back():
 
 
 def test_names_are_quoted_in_what_is_to_be_run():
-    work, world = a_work(FakeWorld(missing=["index a"]))
+    work, world = a_work(FakeWorld(missing=[MissingObject("index a")]))
     world.name = "My shop"
     assert 'ALTER SUBSCRIPTION "My shop" REFRESH SEQUENCES' in Sequences().plan(work)
     (refusal,) = Schema().check(work)
