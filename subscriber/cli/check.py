@@ -90,7 +90,7 @@ def _migration(
         if connection is not None or options:
             raise click.UsageError("--subscription excludes CONNECTION, PUBLICATION and --with.")
         found = catalog.existing_subscription(database, subscription)
-        return Migration(found.conninfo, tuple(found.publications), found.options, exists=True)
+        return Migration(found.conninfo, tuple(found.publications), found.options, found.name)
     if connection is None or not publications:
         raise click.UsageError("Give CONNECTION and at least one PUBLICATION, or --subscription.")
     names = ", ".join('"' + name.replace('"', '""') + '"' for name in publications)

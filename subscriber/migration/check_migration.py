@@ -65,14 +65,14 @@ class Migration:
         conninfo: the publisher, as a libpq connection string.
         publications: the publications.
         options: the options of the subscription.
-        exists: whether the subscription exists already. Then its tables in the target may have
-            rows.
+        subscription: the subscription's name, if it exists already. Then its tables in the target
+            may have rows.
     """
 
     conninfo: str = field(repr=False)  # may hold a password
     publications: tuple[str, ...]
     options: SubscriptionOptions
-    exists: bool = False
+    subscription: str | None = None
 
 
 def check_migration(
@@ -96,7 +96,7 @@ def check_migration(
             yield finding_of_error(error, "publisher", "CONNECTION")
             return
         facts = read_server_facts(publisher.connection)
-        has_slot = migration.exists and migration.options.slot_name is not None
+        has_slot = migration.subscription is not None and migration.options.slot_name is not None
         yield from check_publisher.check_server(facts, has_slot=has_slot)
         if facts.version < OLDEST_VERSION:
             return
@@ -113,7 +113,7 @@ def _connection(migration: Migration, facts: ServerFacts) -> Iterator[Finding]:
         except PublisherError as error:
             # Most often pg_hba.conf has no entry for the replication connection.
             yield finding_of_error(error, "publisher", "replication connection")
-    if not migration.exists:
+    if migration.subscription is None:
         yield from check_publisher.check_open_transactions(transactions_in_progress(migration.conninfo, _NAME, 0))
     try:
         requirements.check_publisher(facts.version, asdict(migration.options))
@@ -239,7 +239,7 @@ def _target(
                 facts, target.capabilities.database, sizes, two_phase=options.two_phase
             )
             yield from check_target.check_disk(target.file, sizes)
-            yield from check_target_tables(database, publisher, published, options, exists=migration.exists)
+            yield from check_target_tables(database, publisher, published, options, migration.subscription)
             if scan:
                 yield from scan_values(database, publisher, published, options)
     except SubscriberError as error:

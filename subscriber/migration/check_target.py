@@ -9,6 +9,7 @@ from typing import Final
 
 from rich.filesize import decimal
 
+from subscriber.commands.unknown_tables import refresh_command
 from subscriber.filters.analyze.typeinfo import quote_identifier
 from subscriber.migration.findings import Finding, Severity
 from subscriber.publisher.table_facts import TableFacts
@@ -54,7 +55,7 @@ def check_server(
         )
 
 
-def missing_table(schema: str, name: str) -> Finding:
+def missing_table(subscription: str, schema: str, name: str) -> Finding:
     """The finding about a table that the target of an existing subscription with ``create_tables``
     lacks: only REFRESH PUBLICATION creates it.
     """
@@ -65,7 +66,7 @@ def missing_table(schema: str, name: str) -> Finding:
         object=f"{schema}.{name}",
         message="the target has no such table",
         reason="The next change of the table stops the subscription.",
-        remedy=f"ALTER SUBSCRIPTION … REFRESH PUBLICATION; ALTER SUBSCRIPTION … REFRESH TABLE {table};",
+        remedy=f"{refresh_command(subscription)} ALTER SUBSCRIPTION {quote_identifier(subscription)} REFRESH TABLE {table};",
     )
 
 

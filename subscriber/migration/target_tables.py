@@ -42,7 +42,11 @@ _SURPLUS: Final = {
 
 
 def check_target_tables(
-    target: Target, publisher: Publisher, published: SubscribedTables, options: SubscriptionOptions, *, exists: bool
+    target: Target,
+    publisher: Publisher,
+    published: SubscribedTables,
+    options: SubscriptionOptions,
+    subscription: str | None,
 ) -> Iterator[Finding]:
     """The findings about the target's table of each published table.
 
@@ -51,8 +55,8 @@ def check_target_tables(
         publisher: the publisher.
         published: the published tables.
         options: the options of the subscription.
-        exists: whether the subscription exists already. Then its tables may have rows, and none is
-            created any more.
+        subscription: the subscription's name, if it exists already. Then its tables may have rows,
+            and none is created any more.
     """
     yield from _value_rules(target, published, options)
     try:
@@ -70,8 +74,8 @@ def check_target_tables(
         except SubscriberError as error:
             yield finding_of_error(error, "target", table.qualified_name)
             continue
-        if absent and exists:
-            yield check_target.missing_table(*table.key)
+        if absent and subscription is not None:
+            yield check_target.missing_table(subscription, *table.key)
         if absent:
             missing.append(table)
             continue
@@ -81,9 +85,9 @@ def check_target_tables(
             yield replace(finding_of_notice(text, "target", table.qualified_name), severity="FAIL")
         if table.key in objects:
             yield from _surplus(target, objects[table.key], options)
-        if options.copy_data and not exists:
+        if options.copy_data and subscription is None:
             yield from _rows(target, table, options)
-    if not exists:
+    if subscription is None:
         yield from _new_tables(target, publisher, published.tables, missing, options)
 
 

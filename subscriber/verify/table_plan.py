@@ -19,8 +19,8 @@ from subscriber import catalog
 from subscriber.apply.relations.local_relations import LocalRelation, RelationMap
 from subscriber.apply.writing.unrepresentable import replaced_columns
 from subscriber.catalog import Subscription
+from subscriber.commands.unknown_tables import refresh_command
 from subscriber.errors import PublisherNotReady
-from subscriber.filters.analyze.typeinfo import quote_identifier
 from subscriber.protocol.messages import IDENTITY_FLAG, Relation
 from subscriber.publisher.copy_out import CopyReader
 from subscriber.publisher.copy_plan import CopyPlan, CopyRange, TableFiles, plan_copy
@@ -184,7 +184,7 @@ def _not_published(source: TableSource) -> PublisherNotReady:
         sqlstate="42704",
         detail="Which of its rows and columns the target is to have is not known.",
         hint="Add it to a publication of the subscription, or remove it from the subscription:"
-        f" ALTER SUBSCRIPTION {quote_identifier(source.subscription.name)} REFRESH PUBLICATION;",
+        f" {refresh_command(source.subscription.name)}",
         relation=name,
     )
 

@@ -129,7 +129,7 @@ def test_the_tables_of_an_existing_target_are_compared(publisher_database, tmp_p
 def test_a_table_that_an_existing_subscription_lacks_is_not_said_to_be_created(publisher_database, tmp_path):
     publisher_database.execute("CREATE TABLE good (id int PRIMARY KEY)")
     publisher_database.execute("CREATE PUBLICATION p FOR TABLE good")
-    migration = Migration(publisher_database.conninfo, ("p",), CREATED, exists=True)
+    migration = Migration(publisher_database.conninfo, ("p",), CREATED, "s")
     with open_target(f"sqlite:///{tmp_path / 'target.db'}") as target:
         found = list(check_migration(target, migration, Settings(journal=str(tmp_path / "journal"))))
     assert ("target", "public.good") in of(found, "FAIL")

@@ -12,6 +12,7 @@ from typing import Final
 
 from subscriber.catalog import RelationState
 from subscriber.catalog.cutovers import now
+from subscriber.commands.unknown_tables import refresh_command
 from subscriber.errors import UsageError
 from subscriber.filters.analyze.typeinfo import quote_identifier
 from subscriber.lsn import INVALID_LSN, format_lsn, parse_lsn
@@ -112,7 +113,7 @@ def _target_refusals(state: TargetState) -> Iterator[Refusal]:
     if not state.tables:
         yield Refusal(
             f'subscription "{name}" has no tables',
-            f"ALTER SUBSCRIPTION {quote_identifier(name)} REFRESH PUBLICATION; {_AGAIN}.",
+            f"{refresh_command(name)} {_AGAIN}.",
         )
     unready = [
         f'"{one.qualified_name}" (state {one.state.value}{", failed" if one.error else ""})'

@@ -11,6 +11,7 @@ from typing import Final
 
 from subscriber import catalog
 from subscriber.commands.check_publications import find_published_tables
+from subscriber.commands.unknown_tables import refresh_command
 from subscriber.filters.analyze.typeinfo import quote_identifier
 from subscriber.migration.schema.called_functions import Functions, calls_of, calls_of_type
 from subscriber.migration.schema.compare_table import compare_table
@@ -238,7 +239,7 @@ def _no_table(subscription: str, shape: TableShape) -> str:
     name = f"{quote_identifier(shape.schema)}.{quote_identifier(shape.name)}"
     return (
         f"the target has no such table. Run in `subscriber sql`: {command} SET (create_tables = true);"
-        f" {command} REFRESH PUBLICATION; {command} REFRESH TABLE {name};"
+        f" {refresh_command(subscription)} {command} REFRESH TABLE {name};"
     )
 
 

@@ -19,10 +19,11 @@ def severities(findings) -> list[tuple[str, str]]:
 
 
 def test_a_missing_table_has_the_statements_that_bring_it_with_quoted_names():
-    found = missing_table("public", "Odd name")
+    found = missing_table("My sub", "public", "Odd name")
     assert (found.severity, found.object) == ("FAIL", "public.Odd name")
-    assert found.remedy is not None
-    assert found.remedy.endswith('REFRESH TABLE public."Odd name";')
+    assert found.remedy == (
+        'ALTER SUBSCRIPTION "My sub" REFRESH PUBLICATION; ALTER SUBSCRIPTION "My sub" REFRESH TABLE public."Odd name";'
+    )
 
 
 def test_the_version_is_a_fact_to_know():
