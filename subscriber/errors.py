@@ -8,18 +8,20 @@
     │   ├── NotSupportedError      0A000   the command is valid, but is refused, with the reason
     │   └── ScenarioError          42601   a scenario file is not a valid session (file and line)
     ├── StatementTimeout           57014   a scenario's statement did not end in time
-    ├── ProtocolError              08P01   bytes that are not pgoutput (byte offset, message type)
+    ├── ProtocolError              08P01   bytes that are not pgoutput (byte offset, message type)         (stops)
     ├── PublisherError                     the publisher's server
     │   ├── PublisherUnavailable   08006   no connection, or it was lost                 (transient)
     │   ├── SlotInUse              55006   another receiver streams from the slot        (transient)
     │   ├── PublisherTablesOutdated 55000  the publisher's tables have changed since they were read (transient)
-    │   ├── HistoryDiverged        55000   the publisher was restored, or another server was promoted: its WAL differs from the WAL that was received
+    │   ├── SlotLost               55000   the slot is missing or invalidated, or WAL that it needs was removed (stops)
+    │   ├── HistoryDiverged        55000   the publisher was restored, or another server was promoted: its WAL differs from the WAL that was received (stops)
+    │   ├── OtherSystem            55000   the publisher is not the system from which changes were received (stops)
     │   ├── BinaryFormNotRead      0A000   the stream will send a type whose binary format this package cannot read: request text format
-    │   └── PublisherNotReady      55000   wal_level, slot, publication or plugin is wrong
+    │   └── PublisherNotReady      55000   a setting, role, publication or plugin is wrong
     ├── JournalError
     │   ├── JournalUnavailable     53100   the journal cannot be written now (disk full, ...)  (transient)
-    │   ├── JournalGap             55000   journal and slot, or journal and target, disagree
-    │   └── JournalCorrupt         XX001   a segment does not have the content that was written
+    │   ├── JournalGap             55000   journal and slot, or journal and target, disagree                   (stops)
+    │   └── JournalCorrupt         XX001   a segment does not have the content that was written                (stops)
     ├── TargetError                        the database that changes are written to
     │   ├── ColumnsToAdd           55000   a table must be altered before the batch can be applied
     │   ├── TargetUnavailable      08006   no connection, locked, or the connection was lost  (transient)
@@ -40,10 +42,13 @@
         ├── TargetRelationError    55000   the target's table does not match the publisher's
         ├── UnsupportedValue       22000   the target cannot store a value exactly
         ├── ConflictError          23505   the row exists already, or a constraint forbids it
-        └── ProgressConflict       40001   another process changed this subscription's progress
+        └── ProgressConflict       40001   another process changed this subscription's progress (stops)
 
-An error has two properties. Its class says *what failed*. :attr:`SubscriberError.transient` says
-*whether a retry may succeed*. The place of the error (relation, column, LSN, SQLSTATE) is in its
+An error has three properties. Its class says *what failed*. :attr:`SubscriberError.transient` says
+*whether the cause may pass without an action*. :attr:`SubscriberError.stops` says *whether a
+subscription stops*: only an error stops it that proves a loss of changes, or a contradiction
+between positions. Every other error is retried, also one that needs an action, since somebody may
+take it meanwhile. The place of the error (relation, column, LSN, SQLSTATE) is in its
 attributes, and ``hint`` tells the user what to do next. An error never contains a row's values or a
 password, because errors are logged, stored in the target and printed.
 
@@ -72,13 +77,17 @@ class SubscriberError(Exception):
         lsn: the position at which the error occurred; for an apply error the finish LSN of the
             transaction (the LSN that ``ALTER SUBSCRIPTION ... SKIP`` takes).
         context: the place in the stream, as PostgreSQL's CONTEXT line reports it (rule C37).
-        transient: whether a retry may succeed; the default of the class unless replaced.
+        transient: whether the cause may pass without an action; the default of the class unless
+            replaced.
+        stops: whether a subscription stops instead of trying again: the error proves that changes
+            are lost, or that positions contradict each other.
         failure: further facts from the stage in which the error occurred (``ApplyFailure`` of
             :mod:`subscriber.apply.conflicts.failure`); None if there are no further facts.
     """
 
     sqlstate = "XX000"
     transient = False
+    stops = False
     failure: object | None = None
 
     def __init__(
@@ -190,6 +199,7 @@ class ProtocolError(SubscriberError):
     """
 
     sqlstate = "08P01"
+    stops = True
 
     def __init__(
         self,
@@ -250,6 +260,24 @@ class PublisherTablesOutdated(PublisherError):
         self.shape = shape
 
 
+class SlotLost(PublisherError):
+    """The publisher no longer has what the slot has not sent yet: the slot is missing or
+    invalidated, or WAL that it needs was removed.
+    """
+
+    sqlstate = "55000"
+    stops = True
+
+
+class OtherSystem(PublisherError):
+    """The publisher is not the system from which changes were received: it has another system
+    identifier.
+    """
+
+    sqlstate = "55000"
+    stops = True
+
+
 class HistoryDiverged(PublisherError):
     """The publisher's WAL differs from the WAL that was received.
 
@@ -261,6 +289,7 @@ class HistoryDiverged(PublisherError):
     """
 
     sqlstate = "55000"
+    stops = True
 
     def __init__(self, message: str, *, diverged_at: int = 0, **where: Any) -> None:
         super().__init__(message, **where)
@@ -277,7 +306,7 @@ class BinaryFormNotRead(PublisherError):
 
 
 class PublisherNotReady(PublisherError):
-    """A setting, slot, publication or plugin of the publisher does not meet the requirements."""
+    """A setting, role, publication or plugin of the publisher does not meet the requirements."""
 
     sqlstate = "55000"
 
@@ -297,12 +326,14 @@ class JournalGap(JournalError):
     """Changes between two positions are missing in the journal, so the work must not continue."""
 
     sqlstate = "55000"
+    stops = True
 
 
 class JournalCorrupt(JournalError):
     """A segment does not have the content that was written."""
 
     sqlstate = "XX001"
+    stops = True
 
 
 class TargetError(SubscriberError):
@@ -477,3 +508,4 @@ class ProgressConflict(ApplyError):
     """Another process changed this subscription's progress in the target."""
 
     sqlstate = "40001"
+    stops = True

@@ -56,7 +56,8 @@ class Settings:
     """
 
     wal_retrieve_retry_interval: float = 5.0
-    """The wait before the next connection attempt after a transient failure.
+    """The longest wait before a change that cannot be applied, or a copy, is tried again. Attempts
+    to reach a server wait up to twelve times as long.
 
     The default is PostgreSQL's.
     """

@@ -10,7 +10,7 @@ pg_subscription, pg_publication and related catalogs, for any database.
 - Written while changes are applied: ``progress``, ``statistics``, ``conflicts`` and
   ``conflict_kinds``, ``logical_messages``, ``prepared_transactions``, ``relation_shapes`` and
   ``schema_changes``. ``row_numbers`` numbers the rows of some of them.
-- Written by commands and workers: ``apply_holds``, ``cutovers``, ``released_slots``, ``runner``,
+- Written by commands and workers: ``apply_holds``, ``cutovers``, ``released_slots``, ``runner``, ``worker_status``,
   ``schema_differences``.
 
 Commands write the subscriptions and publications. Commands and table synchronization write the
@@ -129,6 +129,7 @@ from subscriber.catalog.table_states import (
     set_relation_state,
     set_relation_states,
 )
+from subscriber.catalog.worker_status import WorkerStatus, read_worker_statuses, write_worker_statuses
 
 __all__ = [
     "CATALOG",
@@ -169,6 +170,7 @@ __all__ = [
     "SubscriptionRelation",
     "TableStates",
     "TwoPhaseState",
+    "WorkerStatus",
     "adopt_slot",
     "advance_relation",
     "bind_hold",
@@ -210,6 +212,7 @@ __all__ = [
     "read_holds",
     "read_runner",
     "read_states",
+    "read_worker_statuses",
     "record_error",
     "record_relation_error",
     "relations_of",
@@ -238,4 +241,5 @@ __all__ = [
     "take_up_slot",
     "target_identifier",
     "write_runner",
+    "write_worker_statuses",
 ]

@@ -186,6 +186,20 @@ RUNNER: Final = sa.Table(
 (:mod:`subscriber.runtime.heartbeat`). Times are UTC, ISO 8601.
 """
 
+STAT_SUBSCRIPTION: Final = sa.Table(
+    "subscriber_stat_subscription",
+    CATALOG,
+    sa.Column("subid", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("state", sa.String(16), nullable=False),
+    sa.Column("since", sa.String(40), nullable=False),
+    sa.Column("error", TEXT),
+    sa.Column("attempts", sa.BigInteger, nullable=False),
+    sa.Column("next_attempt", sa.String(40)),
+)
+"""A row for each worker of the last `subscriber run` (:mod:`subscriber.catalog.worker_status`).
+Times are UTC, ISO 8601.
+"""
+
 APPLY_HOLD: Final = sa.Table(
     "subscriber_apply_hold",
     CATALOG,

@@ -26,6 +26,7 @@ from subscriber.catalog.relation_shapes import forget_all_shapes
 from subscriber.catalog.replaced_values import forget_replaced_values
 from subscriber.catalog.schema_changes import forget_schema_changes
 from subscriber.catalog.subscription_options import Streaming, SubscriptionOptions
+from subscriber.catalog.worker_status import forget_worker_status
 from subscriber.errors import ProgressConflict, UsageError
 from subscriber.lsn import INVALID_LSN, LSN, format_lsn, parse_lsn
 from subscriber.schema.relation_names import RelationNames, parse_names
@@ -295,6 +296,7 @@ def delete_subscription(connection: sa.Connection, name: str) -> None:
     connection.execute(sa.delete(SCHEMA_DIFFERENCE).where(SCHEMA_DIFFERENCE.c.subid == subscription.subid))
     forget_all_shapes(connection, subscription.subid)
     forget_schema_changes(connection, subscription.subid)
+    forget_worker_status(connection, subscription.subid)
     connection.execute(sa.delete(SUBSCRIPTION).where(SUBSCRIPTION.c.subid == subscription.subid))
 
 

@@ -130,7 +130,7 @@ def _run(
                 statuses = partial(subscription_statuses, database, settings)
                 with (
                     keeping_status_file(database.status_file, statuses, lambda: supervisor.busy_since),
-                    beating(database, lambda: supervisor.busy_since),
+                    beating(database, lambda: supervisor.busy_since, partial(supervisor.snapshots, look=False)),
                     live_table(supervisor) as show,
                 ):
                     return supervisor.run(stop, show)

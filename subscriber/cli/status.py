@@ -10,7 +10,7 @@ from dataclasses import asdict
 import click
 from rich.filesize import decimal
 
-from subscriber.catalog import RelationState, ReplacedCount, missing_catalog
+from subscriber.catalog import RelationState, ReplacedCount, WorkerStatus, missing_catalog
 from subscriber.cli.options import json_option, target_option
 from subscriber.cli.psql_table import format_rows
 from subscriber.cli.schema_change_table import schema_change_parts
@@ -28,7 +28,7 @@ from subscriber.runtime.subscription_status import (
 from subscriber.settings import Settings
 from subscriber.targets import Target, open_target
 
-_HEADINGS = ("subscription", "enabled", "received", "applied", "lag", "tables", "conflicts", "errors")
+_HEADINGS = ("subscription", "state", "received", "applied", "lag", "tables", "conflicts", "errors")
 _SLOT_HEADINGS = ("subscription", "slot", "receiver", "confirmed", "WAL status", "retained", "may still grow")
 _RELATION_HEADINGS = ("subscription", "table", "state", "rows", "bytes", "rate", "since", "error")
 _REPLACED_HEADINGS = ("subscription", "table", "column", "values", "first", "last")
@@ -42,8 +42,7 @@ _STATES = {"i": "init", "d": "copying", "f": "copied", "s": "synced", "r": "read
 def command(target: str, as_json: bool) -> None:
     """Show the state of all subscriptions of a target, and whether `subscriber run` is running.
 
-    For each subscription prints whether it is enabled, the received and the applied LSN, the lag,
-    the states of its tables, and the numbers of conflicts and errors; then its slot at the
+    For each subscription prints its state, the received and the applied LSN, the lag, the states of its tables, and the numbers of conflicts and errors; then its slot at the
     publisher, the tables that are not ready with the progress of their copies, a command that holds
     the apply, tables that were altered, warnings, and the last error.
 
@@ -87,6 +86,8 @@ def command(target: str, as_json: bool) -> None:
             click.echo(f"\n{_cutover_line(status.name, status.cutover)}")
         for warning in _warnings(status):
             click.echo(f"\n{warning}")
+        if status.worker is not None and status.state in ("retrying", "stopped"):
+            click.echo(f"\n{_worker_line(status.name, status.worker)}")
         if status.last_error:
             click.echo(f"\nlast error of {status.name} ({_when(status)}):\n{status.last_error}")
 
@@ -105,6 +106,15 @@ def _runner_line(runner: RunnerStatus | None) -> str:
         )
     busy = "" if runner.busy_since is None else f", busy with a batch or a copy since {runner.busy_since}"
     return f"`subscriber run` has been running since {runner.started_at} {place}, last heartbeat at {runner.heartbeat_at}{busy}"
+
+
+def _worker_line(name: str, worker: WorkerStatus) -> str:
+    """Since when a worker retries or has stopped, and what follows."""
+    if worker.state == "stopped":
+        return f"{name} stopped at {worker.since}; when its cause is removed: ALTER SUBSCRIPTION {name} ENABLE"
+    following = "" if worker.next_attempt is None else f", the next one begins at {worker.next_attempt}"
+    attempts = "attempt has" if worker.attempts == 1 else "attempts have"
+    return f"{name} retries since {worker.since}: {worker.attempts} {attempts} failed{following}"
 
 
 def _cutover_line(name: str, cutover: CutoverStatus) -> str:
@@ -189,7 +199,7 @@ def _row(status: SubscriptionStatus) -> list[str]:
     ]
     return [
         status.name,
-        "yes" if status.enabled else "no",
+        status.state,
         status.received_lsn or "?",
         status.applied_lsn,
         f"{_bytes(status.lag_bytes)}, {seconds}",

@@ -21,7 +21,7 @@ from subscriber.catalog.cutovers import read_cutover
 from subscriber.commands import publisher_slots, requirements
 from subscriber.commands.check_target_tables import check_relations
 from subscriber.commands.check_value_rules import check_value_rules, warn_unused_rules
-from subscriber.commands.notices import Notify, warn_unused_names
+from subscriber.commands.notices import Notify, warn_of_hosts, warn_unused_names
 from subscriber.commands.publisher_connection import connected
 from subscriber.commands.release_slot import leave_journal, release_slot, while_progress_stands
 from subscriber.commands.subscription_options import ALTERABLE, SKIPPING, read_options
@@ -48,13 +48,14 @@ _STREAMED: Final = ("origin", "binary", "streaming")
 """The options that decide what the publisher sends, and how."""
 
 
-def alter_connection(target: Target, subscription: Subscription, command: AlterConnection) -> None:
+def alter_connection(target: Target, subscription: Subscription, command: AlterConnection, notify: Notify) -> None:
     """ALTER SUBSCRIPTION … CONNECTION. The command does not connect to the publisher.
 
     Raises:
         UsageError: it is not a connection string.
     """
     check_conninfo(command.conninfo)
+    warn_of_hosts(notify, command.conninfo)
     with target.begin() as connection:
         catalog.set_connection(connection, subscription.subid, command.conninfo)
 

@@ -21,7 +21,7 @@ from subscriber.commands.check_target_tables import check_tables, warn_of_shapes
 from subscriber.commands.check_value_rules import check_value_rules, warn_unused_rules
 from subscriber.commands.create_tables import MissingTable, create_missing_tables
 from subscriber.commands.create_tables_differences import find_differences, tell_differences
-from subscriber.commands.notices import Notify, notice, warn_unused_names, warning
+from subscriber.commands.notices import Notify, notice, warn_of_hosts, warn_unused_names, warning
 from subscriber.commands.publisher_connection import connected
 from subscriber.commands.release_slot import remove_journal_of
 from subscriber.commands.subscription_statements import CreateSubscription
@@ -63,6 +63,7 @@ def create_subscription(target: Target, command: CreateSubscription, settings: S
         for lost in target.transactions.durability_warnings():
             warning(notify, lost.message, hint=lost.hint)
     check_conninfo(command.conninfo)
+    warn_of_hosts(notify, command.conninfo)
     check_named_once(command.publications)
     if not command.options.connect:
         if command.options.slot_name is not None:

@@ -93,7 +93,7 @@ def _alter(target: Target, command: AlterSubscription, settings: Settings, notif
             subscription = catalog.get_subscription(connection, command.name)
     match command:
         case AlterConnection():
-            alter_subscription.alter_connection(target, subscription, command)
+            alter_subscription.alter_connection(target, subscription, command, notify)
         case AlterEnabled():
             alter_subscription.alter_enabled(target, subscription, command)
         case AlterOptions():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Final
 
+from subscriber.publisher.conninfo import ANY_SERVER, ANY_SERVER_HINT, names_any_server
 from subscriber.publisher.privileges import UnreadableTable
 from subscriber.publisher.replica_identity import TableWithoutIdentity
 from subscriber.schema.relation_names import RelationNames, TableName
@@ -29,6 +30,12 @@ def warning(notify: Notify, message: str, *, detail: str | None = None, hint: st
     lines = [f"WARNING:  {message}"]
     lines += [f"{label}:  {text}" for label, text in (("DETAIL", detail), ("HINT", hint)) if text]
     notify("\n".join(lines))
+
+
+def warn_of_hosts(notify: Notify, conninfo: str) -> None:
+    """Warn of a connection string that may lead to a standby."""
+    if names_any_server(conninfo):
+        warning(notify, ANY_SERVER, hint=ANY_SERVER_HINT)
 
 
 def quoted(names: Sequence[str]) -> str:

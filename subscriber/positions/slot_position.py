@@ -40,7 +40,7 @@ from dataclasses import dataclass, replace
 
 from subscriber import catalog
 from subscriber.catalog import Subscription
-from subscriber.errors import JournalGap
+from subscriber.errors import JournalGap, PublisherNotReady, SlotLost
 from subscriber.journal.control import read_control
 from subscriber.journal.positions import journal_positions
 from subscriber.journal.retention import ConsumerPosition, list_consumers
@@ -163,7 +163,7 @@ def adopt_slot(target: Target, subscription: Subscription, settings: Settings) -
 
     Raises:
         PublisherError: the publisher cannot be asked, has no such slot, or is another system than
-            before.
+            before. A slot that is missing is not lost: nothing was received from it.
         JournalGap: see :func:`slot_position`.
         TargetUnavailable: try again.
     """
@@ -175,7 +175,15 @@ def adopt_slot(target: Target, subscription: Subscription, settings: Settings) -
     with connect_publisher(subscription.conninfo, subscription.name) as server:
         publisher = Publisher(server)
         identifier = publisher.system_identifier()
-        confirmed = publisher.check_slot(subscription.slot_name).confirmed_flush_lsn
+        try:
+            confirmed = publisher.check_slot(subscription.slot_name).confirmed_flush_lsn
+        except SlotLost as error:
+            raise PublisherNotReady(
+                error.message,
+                sqlstate=error.sqlstate,
+                detail=error.detail,
+                hint=f"Create it at the publisher: SELECT pg_create_logical_replication_slot('{subscription.slot_name}', 'pgoutput');",
+            ) from None
     check_system(identifier, subscription.system_identifier)
     journal = read_journal(settings, identifier, subscription.slot_name)
     with target.begin() as connection:

@@ -21,7 +21,7 @@ from psycopg import pq
 from psycopg.errors import OperationalError
 
 from subscriber.errors import PublisherError, PublisherUnavailable
-from subscriber.publisher.conninfo import replication_conninfo
+from subscriber.publisher.conninfo import at_host, replication_conninfo
 from subscriber.publisher.server_errors import connection_refused, server_error
 
 NAP_SECONDS: Final = 0.004
@@ -66,6 +66,18 @@ class ReplicationConnection:
     def server_version(self) -> int:
         """The server's version as libpq reports it: 180006 is 18.6."""
         return self._pg.server_version
+
+    @property
+    def address(self) -> str:
+        """The host and the port of the server that answered, as one text."""
+        return f'"{_text(self._pg.host)}", port {_text(self._pg.port)}'
+
+    @property
+    def same_server(self) -> str:
+        """The connection string with the host that answered, for further connections to the same
+        server.
+        """
+        return at_host(self.conninfo, _text(self._pg.host), _text(self._pg.hostaddr), _text(self._pg.port))
 
     @property
     def process_id(self) -> int:

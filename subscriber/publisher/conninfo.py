@@ -87,6 +87,33 @@ def check_conninfo(conninfo: str) -> dict[str, Any]:
     return given
 
 
+def at_host(conninfo: str, host: str, address: str, port: str) -> str:
+    """The connection string with one host in place of all that it names."""
+    return make_conninfo(conninfo, host=host, hostaddr="" if host.startswith("/") else address, port=port)
+
+
+def names_any_server(conninfo: str) -> bool:
+    """Whether a connection may lead to several hosts, and the string does not say which of them is
+    wanted (``target_session_attrs``).
+    """
+    given = conninfo_to_dict(conninfo)
+    hosts = max(str(given.get(name) or "").count(",") for name in ("host", "hostaddr"))
+    return hosts > 0 and (given.get("target_session_attrs") or "any") == "any"
+
+
+def wants_standby(conninfo: str) -> bool:
+    """Whether the connection string asks for a standby (``target_session_attrs``)."""
+    return conninfo_to_dict(conninfo).get("target_session_attrs") in ("standby", "prefer-standby", "read-only")
+
+
+ANY_SERVER: Final = "CONNECTION names several hosts without target_session_attrs"
+"""The warning for a string that :func:`names_any_server`."""
+ANY_SERVER_HINT: Final = (
+    "A connection may then lead to a standby, or to a server that was the primary before a failover."
+    " Add target_session_attrs=primary: ALTER SUBSCRIPTION … CONNECTION '…'."
+)
+
+
 def _harmless(conninfo: str, reason: str) -> str:
     """libpq's reason, without words that may be part of a password.
 

@@ -23,17 +23,31 @@ A standby has no fixed timeline, since it may be promoted while a connection sta
 received from a standby is recorded with the unknown timeline 0. After a restart, a standby replays
 WAL that it had before, so that F < D proves nothing there; the receiver waits for it.
 
+Not every server that answers is the publisher. After a failover, a name or the first host of a list
+may lead to a server that was the primary before. If changes were received from a primary, then a
+server that is a standby, or is on an older timeline, is refused and asked again later
+(:func:`check_is_primary`): what such a server says of the slot proves nothing, and the primary
+keeps the slot meanwhile.
+
 All functions except :func:`identify`, which sends replication commands, are without side effects.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from subscriber.errors import HistoryDiverged, PublisherNotReady, PublisherUnavailable
+from subscriber.errors import (
+    HistoryDiverged,
+    OtherSystem,
+    PublisherError,
+    PublisherNotReady,
+    PublisherUnavailable,
+)
 from subscriber.lsn import LSN, format_lsn, parse_lsn
+from subscriber.publisher.server_errors import PRIMARY_HINT
 
 UNKNOWN_TIMELINE: Final = 0
 
@@ -46,10 +60,10 @@ def check_system(found: str, before: str | None) -> None:
         before: the system identifier of the earlier changes; None where nothing was received.
 
     Raises:
-        PublisherNotReady: the system identifiers differ.
+        OtherSystem: the system identifiers differ.
     """
     if before not in (None, found):
-        raise PublisherNotReady(
+        raise OtherSystem(
             f"the publisher is system {found}, but the subscription has replicated from system {before}",
             detail="An LSN of one system has no meaning in another system.",
             hint="If CONNECTION names the wrong server, use ALTER SUBSCRIPTION … CONNECTION. If the publisher went through pg_upgrade"
@@ -60,6 +74,10 @@ def check_system(found: str, before: str | None) -> None:
 
 class ReplicationCommands(Protocol):
     """A replication connection that has not started to stream."""
+
+    @property
+    def address(self) -> str:
+        """Where the server is, in words."""
 
     def execute(self, command: str) -> list[dict[str, str | None]]:
         """Run a replication command; returns its rows."""
@@ -86,6 +104,7 @@ class Server:
         is_standby: whether the server is in recovery.
         ancestors: the timelines before the current one, oldest first; empty where they were not
             read.
+        address: where the server is, in words.
     """
 
     system_identifier: str
@@ -93,6 +112,11 @@ class Server:
     flushed: LSN
     is_standby: bool
     ancestors: tuple[TimelineEnd, ...] = ()
+    address: str = ""
+
+    def __str__(self) -> str:
+        role = "a standby (in recovery)" if self.is_standby else "not in recovery"
+        return f"The server that answered is {self.address}: it is {role}, on timeline {self.timeline}."
 
     @property
     def stays_on(self) -> int:
@@ -102,24 +126,73 @@ class Server:
         return UNKNOWN_TIMELINE if self.is_standby else self.timeline
 
 
-def identify(connection: ReplicationCommands, *, is_standby: bool, received_on: int) -> Server:
+def identify(connection: ReplicationCommands, *, received_on: int) -> Server:
     """Read the state of a server's WAL (IDENTIFY_SYSTEM), and its history if it is needed
     (TIMELINE_HISTORY).
 
     Args:
         connection: a replication connection to the server.
-        is_standby: whether the server is in recovery.
         received_on: the timeline that the journal was received on; 0 if it is unknown.
 
     Raises:
         PublisherError: the server does not answer, or refused a command.
     """
+    is_standby = connection.execute("SELECT pg_is_in_recovery()")[0]["pg_is_in_recovery"] == "t"
     row = connection.execute("IDENTIFY_SYSTEM")[0]
     timeline = int(row["timeline"] or 0)
     ancestors: tuple[TimelineEnd, ...] = ()
     if received_on not in (UNKNOWN_TIMELINE, timeline) and timeline > 1:
         ancestors = _ancestors(connection, timeline)
-    return Server(str(row["systemid"]), timeline, parse_lsn(row["xlogpos"] or ""), is_standby, ancestors)
+    flushed = parse_lsn(row["xlogpos"] or "")
+    return Server(str(row["systemid"]), timeline, flushed, is_standby, ancestors, connection.address)
+
+
+@contextlib.contextmanager
+def naming_server(server: Server) -> Iterator[None]:
+    """Add to an error that stops a subscription which server has answered: another server may have
+    what this one lacks.
+    """
+    try:
+        yield
+    except PublisherError as error:
+        if not error.stops:
+            raise
+        detail = f"{error.detail} {server}" if error.detail else str(server)
+        hint = error.hint if isinstance(error, OtherSystem) else f"{_OTHER_SERVER_HINT} {error.hint}"
+        raise error.replace(detail=detail, hint=hint) from None
+
+
+_OTHER_SERVER_HINT: Final = "If that is not the primary, only correct CONNECTION: name all hosts, with target_session_attrs=primary. If it is the primary:"
+
+
+def check_is_primary(server: Server, received_on: int, *, wants_standby: bool = False) -> None:
+    """Refuse a server that is no primary any more; see the module's docstring.
+
+    Args:
+        server: the result of :func:`identify`.
+        received_on: the timeline that changes were received on; 0 if it is unknown, or if they were
+            received from a standby.
+        wants_standby: whether the connection string asks for a standby.
+
+    Raises:
+        PublisherUnavailable: the server is in recovery, or on an older timeline.
+    """
+    if received_on == UNKNOWN_TIMELINE:
+        return
+    if server.is_standby and not wants_standby:
+        raise PublisherUnavailable(
+            f"the server is a standby, but changes were received from a primary, on timeline {received_on}",
+            sqlstate="55000",
+            detail=f"{server} It was demoted, or its name leads to another server than before.",
+            hint=PRIMARY_HINT,
+        )
+    if not server.is_standby and server.timeline < received_on:
+        raise PublisherUnavailable(
+            f"the server is on timeline {server.timeline}, but changes were received on timeline {received_on}",
+            sqlstate="55000",
+            detail=f"{server} It was the primary before another server was promoted, and lacks what was written since.",
+            hint=f"{PRIMARY_HINT} The slot on the server that is the primary now is not affected.",
+        )
 
 
 def _ancestors(connection: ReplicationCommands, timeline: int) -> tuple[TimelineEnd, ...]:

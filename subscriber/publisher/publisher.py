@@ -17,14 +17,14 @@ import psycopg
 from psycopg import sql
 from psycopg.abc import Query
 
-from subscriber.errors import PublisherNotReady, PublisherUnavailable, SlotInUse
+from subscriber.errors import PublisherNotReady, PublisherUnavailable, SlotInUse, SlotLost
 from subscriber.lsn import INVALID_LSN, LSN, parse_lsn
 from subscriber.publication.definition import Publication
 from subscriber.publisher.conninfo import check_conninfo, session_conninfo
 from subscriber.publisher.publication_definitions import read_publications
 from subscriber.publisher.published_tables import publications_of_other_origins
 from subscriber.publisher.sequences import PublishedSequence, published_sequences
-from subscriber.publisher.server_errors import connection_refused, error_of
+from subscriber.publisher.server_errors import RECREATE_HINT, connection_refused, error_of
 from subscriber.publisher.sql_connection import Connection, features_of
 from subscriber.schema.server_features import OLDEST_VERSION, ServerFeatures
 
@@ -181,18 +181,13 @@ class Publisher:
         """The slot, if it is ready to stream from.
 
         Raises:
-            PublisherNotReady: the slot is missing, has another plugin or database, or was
-                invalidated.
+            SlotLost: the slot is missing, or was invalidated.
+            PublisherNotReady: the slot has another plugin or database.
             SlotInUse: another receiver streams from the slot.
         """
         slot = self.slot(name)
         if slot is None:
-            raise PublisherNotReady(
-                f'replication slot "{name}" does not exist',
-                sqlstate="42704",
-                hint="It was dropped at the publisher: changes since then are lost. "
-                "Drop the subscription and create it again, with a new copy.",
-            )
+            raise SlotLost(f'replication slot "{name}" does not exist', sqlstate="42704", hint=RECREATE_HINT)
         if slot.plugin != "pgoutput":
             found = f'output plugin "{slot.plugin}"' if slot.plugin else "no output plugin (it is a physical slot)"
             raise PublisherNotReady(
@@ -206,10 +201,10 @@ class Publisher:
                 hint="Use another slot_name, or another dbname in CONNECTION.",
             )
         if slot.lost is not None:
-            raise PublisherNotReady(
+            raise SlotLost(
                 f'can no longer access replication slot "{name}"',
                 detail=f'This replication slot has been invalidated due to "{slot.lost}".',
-                hint="Changes since then are lost. Drop the subscription and create it again, with a new copy.",
+                hint=RECREATE_HINT,
             )
         if slot.active_pid is not None:
             raise SlotInUse(

@@ -1,18 +1,156 @@
-"""What the publisher's server says, as an error of this project: its class depends on whether a
-retry may succeed, and its hint says what to change where the server's does not.
+"""What servers, poolers and libpq say, as errors of this project.
+
+One table (:data:`RULES`) has, for an SQLSTATE and a part of the message, the class of the error and
+the hint that says what to do where the server's own hint does not::
+
+    message, SQLSTATE ──first rule that fits──▶ SlotLost               changes are lost: the subscription stops
+                                                PublisherUnavailable   passes by itself
+                                                SlotInUse              passes by itself, or another receiver must be stopped
+                                                PublisherNotReady      somebody must act first
+
+Only :class:`~subscriber.errors.SlotLost` stops a subscription. Everything else is retried: a
+failover, a rotation of passwords and a restart of a pooler make servers say things that nobody has
+to act upon. So the difference between the other classes matters only for commands, which do not
+wait for somebody to act, and for ``disable_on_error``.
+
+libpq gives no SQLSTATE for a connection that failed, so its text decides. A text that no rule
+knows, for instance one in another language, counts as passing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final
+import re
+from typing import Final, NamedTuple
 
 import psycopg
 
-from subscriber.errors import PublisherError, PublisherNotReady, PublisherUnavailable, SlotInUse
+from subscriber.errors import PublisherError, PublisherNotReady, PublisherUnavailable, SlotInUse, SlotLost
 
 UNREADABLE_TEXT: Final = "a text of the publisher cannot be read as UTF8"
 _UNREADABLE: Final = frozenset({"22021", "22P05"})
+
+
+class Rule(NamedTuple):
+    """A row of :data:`RULES`.
+
+    Attributes:
+        sqlstate: how the SQLSTATE begins; :data:`CONNECTING` for a connection that failed.
+        text: a regular expression that the message contains; "" for every message.
+        kind: the class of the error.
+        hint: what to do; None if the server's own hint is all that can be said. ``{role}`` is the
+            role that tried to connect.
+    """
+
+    sqlstate: str
+    text: str
+    kind: type[PublisherError]
+    hint: str | None = None
+
+
+CONNECTING: Final = "connecting"
+"""Takes the place of the SQLSTATE, which libpq does not give for a connection that failed."""
+
+PRIMARY_HINT: Final = (
+    "A failover may be in progress; the next attempt follows. If CONNECTION names a standby or a read-only server,"
+    " name all hosts and add target_session_attrs=primary: ALTER SUBSCRIPTION … CONNECTION 'host=…,… target_session_attrs=primary …'."
+)
+RECREATE_HINT: Final = (
+    "ALTER SUBSCRIPTION … RECREATE SLOT creates a new slot and copies all tables again: the changes that the old slot had not"
+    " sent are lost."
+)
+_STANDBY_SLOTS_HINT: Final = (
+    "The publisher sends changes only after the standbys in synchronized_standby_slots have them. Start that standby,"
+    " or at the publisher: ALTER SYSTEM SET synchronized_standby_slots = …; SELECT pg_reload_conf();"
+)
+_POOLER_HINT: Final = (
+    "A connection pooler answers. Name the PostgreSQL server itself in CONNECTION (host and port): poolers pass logical"
+    " replication on only in part."
+)
+_UPGRADE_HINT: Final = "Minor releases of 2025 (such as 16.9 and 17.5) have this fault in logical decoding. Update the publisher to the newest minor release."
+_REPLICATION_HINT: Final = "Run at the publisher, as a superuser: ALTER ROLE {role} REPLICATION;"
+_SELECT_HINT: Final = "Run at the publisher: GRANT SELECT ON TABLE … TO {role};"
+_WAL_LEVEL_HINT: Final = "Run at the publisher: ALTER SYSTEM SET wal_level = 'logical'; then restart it."
+_SLOTS_HINT: Final = "Drop a slot that is not used (SELECT pg_drop_replication_slot(…)), or raise max_replication_slots and restart the publisher."
+_SENDERS_HINT: Final = (
+    "All walsenders of the publisher are in use: end one, or raise max_wal_senders and restart the publisher."
+)
+_CONNECTIONS_HINT: Final = "All connections that the publisher allows are in use: end some, or raise max_connections."
+_STARTING_HINT: Final = "The publisher starts, stops or recovers. The next attempt follows."
+_UNREACHABLE_HINT: Final = (
+    "Check that the publisher runs and can be reached, and host and port of the subscription's CONNECTION."
+)
+_CREDENTIALS_HINT: Final = (
+    "Check user and password of the subscription's CONNECTION, or the password file: it is read again at every attempt."
+)
+_EXPIRED_HINT: Final = "Check the password. A token of a cloud provider expires after minutes: let SUBSCRIBER_PASSWORD_COMMAND print a new one."
+_HBA_HINT: Final = (
+    "Add a line to pg_hba.conf of the publisher for this host, user and database, then: SELECT pg_reload_conf();"
+)
+_SERVER_CERTIFICATE_HINT: Final = (
+    "The server's certificate is not signed by a certificate of sslrootcert, is expired, or names another host."
+    " Correct sslrootcert or host of the subscription's CONNECTION, or the certificate of the server."
+)
+_CLIENT_CERTIFICATE_HINT: Final = (
+    "Check sslcert, sslkey and sslrootcert of the subscription's CONNECTION: they are files on the machine of `subscriber run`,"
+    " and the key must be readable by its user only (chmod 600)."
+)
+_CONNECTING_HINT: Final = "Check the subscription's CONNECTION, and the log of the publisher."
+
+RULES: Final = (
+    # What the server says in a session or in the stream. Lost:
+    Rule("42704", r'^replication slot ".*" does not exist', SlotLost, RECREATE_HINT),
+    Rule("55000", r"can no longer access replication slot", SlotLost, RECREATE_HINT),  # 18
+    Rule("55000", r"can no longer get changes from replication slot", SlotLost, RECREATE_HINT),  # to 17
+    Rule("55000", r"cannot read from logical replication slot", SlotLost, RECREATE_HINT),  # 13
+    Rule("58P01", r"requested WAL segment .* has already been removed", SlotLost, RECREATE_HINT),
+    # A failover, a switchover, a standby:
+    Rule("", r'in parameter "synchronized_standby_slots"', PublisherUnavailable, _STANDBY_SLOTS_HINT),
+    Rule("55000", r"cannot use replication slot .* for logical decoding", PublisherUnavailable, PRIMARY_HINT),
+    Rule("55000", r"replication slots cannot be used on RO", PublisherUnavailable, PRIMARY_HINT),  # Amazon Aurora
+    Rule("0A000", r"recovery|standby", PublisherUnavailable, PRIMARY_HINT),
+    Rule("55000", r"recovery|standby|read-only", PublisherUnavailable, PRIMARY_HINT),
+    Rule("25006", "", PublisherUnavailable, PRIMARY_HINT),
+    # The slot and its settings:
+    Rule("55006", "", SlotInUse, "Another receiver streams from this slot. Stop it, or wait until the server has noticed that it has ended."),
+    Rule("53400", r"all replication slots are in use", PublisherUnavailable, _SLOTS_HINT),
+    Rule("55000", r'logical decoding requires "?wal_level', PublisherNotReady, _WAL_LEVEL_HINT),
+    Rule("42704", r'publication ".*" does not exist', PublisherNotReady, "Create the publication at the publisher (CREATE PUBLICATION …), or name another one: ALTER SUBSCRIPTION … SET PUBLICATION …."),
+    # Privileges:
+    Rule("42501", r"(permission denied|must be superuser or replication role) to use replication slots", PublisherNotReady, _REPLICATION_HINT),
+    Rule("42501", r"permission denied for (table|relation)", PublisherNotReady, _SELECT_HINT),
+    Rule("42501", r"permission denied for schema", PublisherNotReady, "Run at the publisher: GRANT USAGE ON SCHEMA … TO {role};"),
+    # Poolers and faults of servers:
+    Rule("08P01", r"extended query protocol not supported", PublisherUnavailable, _POOLER_HINT),
+    Rule("XX000", r"invalid memory alloc request size", PublisherUnavailable, _UPGRADE_HINT),
+    Rule("53100", "", PublisherUnavailable, "The disk of the publisher is full: free space there."),
+    # The rest, by class: connection, transaction state and rollback, resources, lock not available, operator
+    # intervention, system and internal errors pass.
+    *(Rule(state, "", PublisherUnavailable) for state in ("08", "25P", "40", "53", "55P03", "57", "58", "XX")),
+    # Why a connection failed. Several hosts give a line each: what needs an action comes first.
+    Rule(CONNECTING, r"permission denied to start WAL sender|must be superuser or replication role to start walsender", PublisherNotReady, _REPLICATION_HINT),
+    Rule(CONNECTING, r"is not permitted to log in", PublisherNotReady, "Run at the publisher: ALTER ROLE {role} LOGIN;"),
+    Rule(CONNECTING, r"permission denied for database", PublisherNotReady, "Run at the publisher: GRANT CONNECT ON DATABASE … TO {role}, with the dbname of the subscription's CONNECTION."),
+    Rule(CONNECTING, r"no pg_hba\.conf entry|pg_hba\.conf rejects", PublisherNotReady, _HBA_HINT),
+    Rule(CONNECTING, r"PAM authentication failed|LDAP authentication failed|RADIUS authentication failed", PublisherNotReady, _EXPIRED_HINT),
+    Rule(CONNECTING, r"authentication failed|no password supplied|empty password", PublisherNotReady, _CREDENTIALS_HINT),
+    Rule(CONNECTING, r"Tenant or user not found", PublisherNotReady, _POOLER_HINT),  # Supabase's Supavisor
+    Rule(CONNECTING, r"unsupported startup parameter", PublisherNotReady, _POOLER_HINT),  # PgBouncer
+    Rule(CONNECTING, r'database ".*" does not exist', PublisherNotReady, "Check dbname of the subscription's CONNECTION."),
+    Rule(CONNECTING, r'role ".*" does not exist', PublisherNotReady, "Check user of the subscription's CONNECTION, or create the role at the publisher."),
+    Rule(CONNECTING, r"definition of service|service file", PublisherNotReady, "Check service of the subscription's CONNECTION, and the service file (PGSERVICEFILE) on the machine of `subscriber run`."),
+    Rule(CONNECTING, r"certificate verify failed|does not match host name|unable to get local issuer", PublisherNotReady, _SERVER_CERTIFICATE_HINT),
+    Rule(CONNECTING, r"certificate|private key|root\.crt", PublisherNotReady, _CLIENT_CERTIFICATE_HINT),
+    Rule(CONNECTING, r"server does not support SSL|SSL (was )?required", PublisherNotReady, "Check sslmode of the subscription's CONNECTION, or set ssl = on at the publisher."),
+    Rule(CONNECTING, r"hot standby mode|session is (not )?read-only", PublisherUnavailable, "No host of CONNECTION is what target_session_attrs asks for: a failover may be in progress. The next attempt follows."),
+    Rule(CONNECTING, r"exceeds \"?max_wal_senders", PublisherUnavailable, _SENDERS_HINT),
+    Rule(CONNECTING, r"too many (clients|connections)|connection slots are reserved", PublisherUnavailable, _CONNECTIONS_HINT),
+    Rule(CONNECTING, r"the database system is", PublisherUnavailable, _STARTING_HINT),
+    Rule(CONNECTING, r"refused|timeout|timed out|No route|could not translate|unreachable|reset by peer|No such file|closed the connection", PublisherUnavailable, _UNREACHABLE_HINT),
+    Rule(CONNECTING, "", PublisherUnavailable, _CONNECTING_HINT),
+    # Everything else needs somebody who acts.
+    Rule("", "", PublisherNotReady),
+)  # fmt: skip
+"""The first rule counts that fits the SQLSTATE and the message."""
 
 
 def is_unreadable_text(sqlstate: str) -> bool:
@@ -23,42 +161,15 @@ def is_unreadable_text(sqlstate: str) -> bool:
 
 
 def server_error(message: str, sqlstate: str, *, detail: str | None = None, hint: str | None = None) -> PublisherError:
-    """A server's error as a PublisherError; its class depends on whether a retry may succeed."""
+    """A server's error as a PublisherError, by :data:`RULES`. The server's own hint is kept."""
     if is_unreadable_text(sqlstate):
         message = message if UNREADABLE_TEXT in message else UNREADABLE_TEXT
         detail, hint = (
             None,
             "Correct the value at the publisher; a database of encoding SQL_ASCII accepts any bytes as text.",
         )
-    if sqlstate == "55006":
-        kind: type[PublisherError] = SlotInUse
-        hint = (
-            hint
-            or "Another receiver streams from this slot. Stop it, or wait until the server has noticed that it has ended."
-        )
-    elif sqlstate[:2] in ("08", "57", "53", "XX", "58"):
-        # A retry may succeed after errors of these classes: connection, operator intervention
-        # (shutdown), resources, internal and system errors.
-        kind = PublisherUnavailable
-    else:
-        kind = PublisherNotReady
-        if sqlstate == _INSUFFICIENT_PRIVILEGE:
-            hint = hint or _hint_for(message, _PRIVILEGES)
-    return kind(message, sqlstate=sqlstate, detail=detail, hint=hint)
-
-
-_INSUFFICIENT_PRIVILEGE: Final = "42501"
-_SLOTS_HINT: Final = (
-    "Run at the publisher, as a superuser: ALTER ROLE … REPLICATION, with the user of the subscription's CONNECTION."
-)
-_PRIVILEGES: Final = {
-    "permission denied to use replication slots": _SLOTS_HINT,
-    "must be superuser or replication role to use replication slots": _SLOTS_HINT,  # before 16
-    "permission denied for table": "Run at the publisher: GRANT SELECT ON TABLE … TO the user of the subscription's CONNECTION.",
-    "permission denied for relation": "Run at the publisher: GRANT SELECT ON TABLE … TO the user of the subscription's CONNECTION.",  # in 10
-    "permission denied for schema": "Run at the publisher: GRANT USAGE ON SCHEMA … TO the user of the subscription's CONNECTION.",
-}
-"""The server's messages about missing privileges, and the hint for each."""
+    rule = _rule(sqlstate, message)
+    return rule.kind(message, sqlstate=sqlstate, detail=detail, hint=hint or _hint(rule))
 
 
 def error_of(error: psycopg.Error) -> PublisherError:
@@ -70,48 +181,27 @@ def error_of(error: psycopg.Error) -> PublisherError:
 
 
 def connection_refused(reason: str, role: str = "") -> PublisherError:
-    """The error for a failed connection: transient if the server may become available again,
-    otherwise definite.
-
-    libpq gives no SQLSTATE for a connection that failed, so its text decides. A text in another
-    language, or one that is not known, counts as transient: the connection is tried again.
+    """The error for a failed connection, by :data:`RULES`.
 
     Args:
         reason: libpq's error message.
         role: the role that tried to connect, where it is known.
     """
-    lasting = _hint_for(reason, _LASTING_REASONS)
-    hint = lasting or _hint_for(reason, _PASSING_REASONS) or _CONNECTING_HINT
-    named = f'"{role}"' if role else "… (the user of the subscription's CONNECTION)"
-    kind = PublisherUnavailable if lasting is None else PublisherNotReady
-    error = kind(f"could not connect to the publisher: {reason}", sqlstate="08006", hint=hint.format(role=named))
+    rule = _rule(CONNECTING, reason)
+    error = rule.kind(f"could not connect to the publisher: {reason}", sqlstate="08006", hint=_hint(rule, role))
     error.refused = reason
     return error
 
 
-def _hint_for(message: str, hints: Mapping[str, str]) -> str | None:
-    """The hint of the first text in ``hints`` that the server's message contains."""
-    return next((hint for text, hint in hints.items() if text in message), None)
+def _rule(sqlstate: str, message: str) -> Rule:
+    """The first rule that fits. The last rule fits everything."""
+    return next(rule for rule in RULES if _fits(rule, sqlstate) and re.search(rule.text, message))
 
 
-_CONNECTING_HINT: Final = "Check host, port, dbname, user and password of the subscription's CONNECTION, and that the server accepts replication connections."
-_REPLICATION_HINT: Final = "Run at the publisher, as a superuser: ALTER ROLE {role} REPLICATION;"
-_LASTING_REASONS: Final = {
-    "permission denied to start WAL sender": _REPLICATION_HINT,
-    "must be superuser or replication role to start walsender": _REPLICATION_HINT,  # before 16
-    "is not permitted to log in": "Run at the publisher: ALTER ROLE {role} LOGIN;",
-    "permission denied for database": "Run at the publisher: GRANT CONNECT ON DATABASE … TO {role}, with the dbname of the subscription's CONNECTION.",
-    "no pg_hba.conf entry": "Add a line to pg_hba.conf of the publisher for this host, user and database, then: SELECT pg_reload_conf();",
-    "password authentication failed": _CONNECTING_HINT,
-    "does not exist": _CONNECTING_HINT,
-    "no password supplied": _CONNECTING_HINT,
-    "definition of service": _CONNECTING_HINT,
-}
-"""Reasons that last until somebody changes something, and what to change."""
-_PASSING_REASONS: Final = {
-    "exceeds max_wal_senders": "All walsenders of the publisher are in use: end one, or raise max_wal_senders and restart the publisher.",
-    'exceeds "max_wal_senders"': "All walsenders of the publisher are in use: end one, or raise max_wal_senders and restart the publisher.",
-    "too many connections": "All connections that the publisher allows are in use: end some, or raise the limit.",
-    "connection slots are reserved": "All connections that the publisher allows are in use: end some, or raise max_connections.",
-}
-"""Reasons that may disappear without action."""
+def _fits(rule: Rule, sqlstate: str) -> bool:
+    return rule.sqlstate == CONNECTING if sqlstate == CONNECTING else sqlstate.startswith(rule.sqlstate)
+
+
+def _hint(rule: Rule, role: str = "") -> str | None:
+    named = f'"{role}"' if role else "… (the user of the subscription's CONNECTION)"
+    return rule.hint and rule.hint.replace("{role}", named)

@@ -41,7 +41,7 @@ from collections.abc import Callable
 from typing import Final, Generic, assert_never
 
 from subscriber import failpoints
-from subscriber.errors import BinaryFormNotRead, ProtocolError, PublisherUnavailable
+from subscriber.errors import BinaryFormNotRead, ProtocolError, PublisherError
 from subscriber.lsn import LSN, format_lsn
 from subscriber.protocol import messages as m
 from subscriber.protocol.decode import decode
@@ -143,7 +143,7 @@ class WalReceiver(Generic[B]):
                 self._stream.wait(patience, more=recent >= _MANY_FRAMES or lingers > 0)
         except ProtocolError as error:
             raise self._located(error) from None
-        except PublisherUnavailable:
+        except PublisherError:
             self._plain.publish_finished()  # it is complete, and the publisher may never come back
             raise
         self._plain.publish_finished()

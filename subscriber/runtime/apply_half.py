@@ -14,7 +14,14 @@ from subscriber.apply.applier import ApplyResult
 from subscriber.apply.bulk import BulkApplier
 from subscriber.apply.logical_messages import MessageListener
 from subscriber.catalog.kept_publishing import read_publishing
-from subscriber.errors import ApplyError, PipelineError, PublicationsChanged, PublisherTablesOutdated, SubscriberError
+from subscriber.errors import (
+    ApplyError,
+    MessageListenerError,
+    PipelineError,
+    PublicationsChanged,
+    PublisherTablesOutdated,
+    SubscriberError,
+)
 from subscriber.lsn import INVALID_LSN, LSN, format_lsn
 from subscriber.pipeline.apply_bound import ApplyBound
 from subscriber.pipeline.on_spark import Pipeline
@@ -22,7 +29,7 @@ from subscriber.pipeline.streaming_query import ApplyQuery, JournalStream
 from subscriber.runtime.attempts import Attempts
 from subscriber.runtime.background import MOMENT_SECONDS, Background
 from subscriber.runtime.catalog_rules import BatchRules
-from subscriber.runtime.failures import FailureLog, is_tried_again
+from subscriber.runtime.failures import FailureLog
 from subscriber.runtime.gate import Gate
 from subscriber.runtime.publisher_attributes import PublisherAttributes
 from subscriber.runtime.refresh_publisher_tables import refresh_at_start
@@ -31,9 +38,10 @@ from subscriber.settings import Settings
 
 logger = logging.getLogger(__name__)
 
-_NEEDS_ANOTHER_QUERY: Final = (PublicationsChanged, PublisherTablesOutdated, PipelineError)
-"""Errors that a retry within the same query would repeat: the query has filtered by definitions
-that are out of date, or Spark itself has failed.
+_NEEDS_ANOTHER_QUERY: Final = (PublicationsChanged, PublisherTablesOutdated, PipelineError, MessageListenerError)
+"""Errors that a retry within the same query would repeat, or would not notice: the query has
+filtered by definitions that are out of date, Spark itself has failed, or a logical message was not
+accepted, which is offered again when a query starts.
 """
 
 
@@ -186,7 +194,7 @@ class ApplyHalf:
         Returns:
             The seconds to wait before the next attempt; None if the query is to end.
         """
-        if isinstance(error, _NEEDS_ANOTHER_QUERY) or not is_tried_again(error) or self._failures.disables(error):
+        if isinstance(error, _NEEDS_ANOTHER_QUERY) or error.stops or self._failures.disables(error):
             return None
         delay = self._failures.note(self.attempts, error, began)
         self._failures.say_when(delay)

@@ -9,6 +9,8 @@ from typing import Final
 from subscriber.errors import SubscriberError
 
 _FIRST_RETRY_SECONDS: Final = 0.5
+_DOUBLINGS: Final = 60
+"""After so many, every wait is as long as the longest; a float has no room for many more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +22,7 @@ class FailedAttempts:
         in_a_row: the number of failed attempts since the last success.
         in_all: the number of failed attempts since the worker began.
         began: when the last failed attempt began (monotonic seconds); 0 if that is not known.
+        since: when the first of the failures in a row was (seconds since 1970).
         not_before: the earliest time of the next attempt (monotonic seconds).
     """
 
@@ -27,6 +30,7 @@ class FailedAttempts:
     in_a_row: int = 0
     in_all: int = 0
     began: float = 0.0
+    since: float = 0.0
     not_before: float = 0.0
 
 
@@ -55,14 +59,19 @@ class Attempts:
         ``longest``.
         """
         before = self.failed
-        delay = float(min(longest, _FIRST_RETRY_SECONDS * 2**before.in_a_row))
+        delay = float(min(longest, _FIRST_RETRY_SECONDS * 2 ** min(before.in_a_row, _DOUBLINGS)))
         self.failed = FailedAttempts(
-            error.without_frames(), before.in_a_row + 1, before.in_all + 1, began, time.monotonic() + delay
+            error.without_frames(),
+            before.in_a_row + 1,
+            before.in_all + 1,
+            began,
+            before.since if before.in_a_row else time.time(),
+            time.monotonic() + delay,
         )
         return delay
 
     def wait(self, seconds: float) -> None:
-        """Postpone the next attempt by ``seconds`` without recording a failure."""
+        """Let the next attempt begin in ``seconds``, without recording a failure."""
         self.failed = replace(self.failed, not_before=time.monotonic() + seconds)
 
     def works(self) -> None:

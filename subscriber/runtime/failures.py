@@ -4,12 +4,14 @@
 
     failure ──▶ log ──▶ catalog: statistics, the table's error, the conflict ──▶ count ──┬─ the part is tried again later
                                                                                          ├─ the subscription is disabled
-                                                                                         └─ the worker stops for good
+                                                                                         └─ the worker stops
 
-A failure is lasting if every further attempt would only repeat it: a message that does not decode,
-a gap in the journal, or a slot that no longer exists. The worker then stops, so that somebody
-notices. A change that cannot be applied is retried without limit, as PostgreSQL's worker does (rule
-C35), because somebody may remove the conflicting row.
+Only an error stops a worker that proves a loss of changes, or a contradiction between positions
+(:attr:`~subscriber.errors.SubscriberError.stops`): a message that does not decode, a gap in the
+journal, or a slot that no longer exists. Everything else is retried without limit, as PostgreSQL's
+worker does (rule C35): a server may become available again, and somebody may remove the conflicting
+row. A worker that has stopped starts again when a command changes its subscription, for instance
+ALTER SUBSCRIPTION … ENABLE.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from subscriber import catalog
 from subscriber.apply.conflicts.conflict_tally import records_of
 from subscriber.apply.conflicts.failure import ApplyFailure
 from subscriber.catalog import Subscription, SubscriptionRelation
-from subscriber.errors import ApplyError, ProgressConflict, SubscriberError
+from subscriber.errors import ApplyError, PublisherError, SubscriberError
 from subscriber.runtime.attempts import Attempts
 from subscriber.runtime.background import Background
 from subscriber.runtime.worker_state import WorkerState
@@ -40,13 +42,11 @@ _RECORD_SECONDS: Final = 0.05
 pause is longer by the same time.
 """
 _COULD_NOT_SERIALIZE: Final = "40001"
-
-
-def is_tried_again(error: SubscriberError) -> bool:
-    """Return whether another attempt may succeed (rule C35). If another process has advanced the
-    progress, another attempt cannot succeed.
-    """
-    return error.transient or (isinstance(error, ApplyError) and not isinstance(error, ProgressConflict))
+_LONGEST_RETRIES: Final = 12
+"""The waits between the attempts to reach a server double up to so many times
+``wal_retrieve_retry_interval`` (a minute). A change that cannot be applied is tried again after that
+interval itself, as in PostgreSQL.
+"""
 
 
 class FailureLog:
@@ -56,7 +56,7 @@ class FailureLog:
 
     def __init__(self, state: WorkerState, settings: Settings) -> None:
         self._state = state
-        self._longest = settings.wal_retrieve_retry_interval
+        self._apply_interval = settings.wal_retrieve_retry_interval
         self._noted, self._resolved = 1, 0  # an earlier run may have left an error
         self._resolve_again = 0.0
         self.resolving = Background(self._resolve, f"errors of {state.subscription.name}")
@@ -71,7 +71,8 @@ class FailureLog:
         logger.error('subscription "%s": %s', self._state.subscription.name, error.report())
         record(self._state.target, self._state.subscription, error)
         self._noted += 1
-        return attempts.note_failure(error, self._longest, began=began)
+        longest = self._apply_interval if isinstance(error, ApplyError) else _LONGEST_RETRIES * self._apply_interval
+        return attempts.note_failure(error, longest, began=began)
 
     def note_copy(self, error: SubscriberError, relation: SubscriptionRelation | None) -> None:
         """Record that the copy of a table has failed, or, if ``relation`` is None, a round of
@@ -88,9 +89,10 @@ class FailureLog:
 
     def disables(self, error: SubscriberError) -> bool:
         """Return whether an error disables the subscription. A transient error, for instance a lost
-        connection, does not.
+        connection, does not, and neither does a connection that was refused, as in PostgreSQL.
         """
-        return self._state.subscription.options.disable_on_error and not error.transient
+        refused = isinstance(error, PublisherError) and bool(error.refused)
+        return self._state.subscription.options.disable_on_error and not error.transient and not refused
 
     def disable(self) -> None:
         """Disable the subscription (rule C35).

@@ -1,9 +1,10 @@
-"""The heartbeat of a run: a thread records in the target's catalog that the run is alive, for
-``subscriber status``.
+"""The heartbeat of a run: a thread records in the target's catalog that the run is alive, and what
+its workers do, for ``subscriber status``.
 
 ::
 
     subscriber run ── thread ──▶ subscriber_runner: host, process, started, heartbeat, busy since       every five seconds
+                   │        └──▶ subscriber_stat_subscription: state, error, attempts of each worker    when they change
                    └─ run lock ─▶ RunLock.is_held: whether a run is alive; the database or the kernel knows this reliably
 
 The row in ``subscriber_runner`` shows where the run was started, and when. Whether the run is still
@@ -26,22 +27,25 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from functools import partial
 from typing import Final
 
 from subscriber import catalog
 from subscriber.background import in_background
-from subscriber.catalog import Runner
+from subscriber.catalog import Runner, WorkerStatus
 from subscriber.errors import SubscriberError
+from subscriber.runtime.worker_snapshot import WorkerSnapshot
 from subscriber.targets import Target
 from subscriber.waiting import told_by
 
 logger = logging.getLogger(__name__)
 
 INTERVAL_SECONDS: Final = 5.0
+_LOOK_SECONDS: Final = 0.5
+"""How often it is checked whether a worker's status has changed."""
 _END_SECONDS: Final = 2.0
 """How long the end of a run waits for its last heartbeat to be written; a target that does not
 answer must not delay the end further.
@@ -49,29 +53,42 @@ answer must not delay the end further.
 
 
 @contextlib.contextmanager
-def beating(target: Target, busy_since: Callable[[], float | None]) -> Iterator[None]:
+def beating(
+    target: Target,
+    busy_since: Callable[[], float | None],
+    snapshots: Callable[[], Mapping[int, WorkerSnapshot]] = dict,
+) -> Iterator[None]:
     """Write heartbeats while the block runs, and at its end that the run has ended.
 
     Args:
         target: the target that contains the catalog.
         busy_since: returns when the longest batch or copy in progress began (monotonic seconds), or
             None if there is none.
+        snapshots: returns the snapshots of the workers by the number of their subscription.
     """
-    with in_background("heartbeat", partial(_beat, target, busy_since), _END_SECONDS):
+    with in_background("heartbeat", partial(_beat, target, busy_since, snapshots), _END_SECONDS):
         yield
 
 
-def _beat(target: Target, busy_since: Callable[[], float | None], end: threading.Event) -> None:
-    now = _iso(datetime.now(UTC))
+def _beat(
+    target: Target,
+    busy_since: Callable[[], float | None],
+    snapshots: Callable[[], Mapping[int, WorkerSnapshot]],
+    end: threading.Event,
+) -> None:
+    now = _iso(time.time())
     runner = Runner(socket.gethostname(), os.getpid(), now, now)
     exclusive = target.capabilities.single_writer or target.status_file is not None
-    ended = False
+    written: Mapping[int, WorkerStatus] = {}
+    ended, due = False, 0.0
     while not ended:
         ended = end.is_set()
         since = busy_since()
-        if since is None or not exclusive:
-            moment = datetime.now(UTC)
-            busy = None if since is None else _iso(moment - timedelta(seconds=max(0.0, time.monotonic() - since)))
+        current = worker_statuses(snapshots(), written, time.time(), time.monotonic())
+        changed = [status for subid, status in current.items() if written.get(subid) != status]
+        if (changed or ended or time.monotonic() >= due) and (since is None or not exclusive):
+            moment = time.time()
+            busy = None if since is None else _iso(moment - max(0.0, time.monotonic() - since))
             runner = replace(
                 runner, heartbeat_at=_iso(moment), busy_since=busy, ended_at=_iso(moment) if ended else None
             )
@@ -79,10 +96,40 @@ def _beat(target: Target, busy_since: Callable[[], float | None], end: threading
                 # The worker waits for the same lock, and logs what it waits for.
                 with told_by(partial(logger.debug, "%s")), target.begin() as connection:
                     catalog.write_runner(connection, runner)
+                    catalog.write_worker_statuses(connection, changed)
+                written = current
             except SubscriberError as error:
                 logger.debug("a heartbeat could not be written: %s", error.message)
-        end.wait(INTERVAL_SECONDS)
+            due = time.monotonic() + INTERVAL_SECONDS
+        end.wait(min(_LOOK_SECONDS, INTERVAL_SECONDS))
 
 
-def _iso(moment: datetime) -> str:
-    return moment.isoformat(timespec="milliseconds")
+def worker_statuses(
+    snapshots: Mapping[int, WorkerSnapshot], before: Mapping[int, WorkerStatus], now: float, clock: float
+) -> dict[int, WorkerStatus]:
+    """The statuses of workers. A worker whose state has not changed keeps the time since when it is
+    in that state.
+
+    Args:
+        snapshots: the workers by the number of their subscription.
+        before: their statuses that were written last.
+        now: the time (seconds since 1970).
+        clock: the same time on the monotonic clock.
+    """
+    found = {}
+    for subid, snapshot in snapshots.items():
+        state, failing, last = snapshot.state, snapshot.failing, before.get(subid)
+        since = last.since if last is not None and last.state == state else _iso(now)
+        error, attempts, following = snapshot.failure, 0, None
+        if state == "retrying" and failing.error is not None:
+            since, attempts = _iso(failing.since), failing.in_a_row
+            following = _iso(now + failing.not_before - clock)
+            if last is not None and (last.since, last.attempts) == (since, attempts):
+                following = last.next_attempt  # the clocks would give it another millisecond
+        report = None if error is None else error.report()
+        found[subid] = WorkerStatus(subid, state, since, report, attempts, following)
+    return found
+
+
+def _iso(moment: float) -> str:
+    return datetime.fromtimestamp(moment, UTC).isoformat(timespec="milliseconds")

@@ -53,11 +53,27 @@ def subscription_statuses(target: Target, settings: Settings) -> list[Subscripti
         identifier = catalog.target_identifier(connection)
         runner = _runner(target, connection)
         holds = catalog.read_holds(connection)
+        workers = catalog.read_worker_statuses(connection)
         stored = [_Stored.read(connection, subscription) for subscription in catalog.list_subscriptions(connection)]
     return [
-        replace(_status(one, settings, identifier, runner), hold=_hold(holds.get(one.subscription.subid)))
+        replace(
+            _status(one, settings, identifier, runner),
+            hold=_hold(holds.get(one.subscription.subid)),
+            worker=workers.get(one.subscription.subid),
+            state=_state(one.subscription, runner, workers.get(one.subscription.subid)),
+        )
         for one in stored
     ]
+
+
+def _state(subscription: Subscription, runner: RunnerStatus | None, worker: catalog.WorkerStatus | None) -> str:
+    """The state of a subscription; see :attr:`SubscriptionStatus.state`."""
+    if not subscription.enabled:
+        return "disabled"
+    if runner is None or not runner.alive:
+        return "stopped" if worker is not None and worker.state == "stopped" else "not running"
+    # A row that is older than the run is from an earlier one.
+    return "starting" if worker is None or worker.since < runner.started_at else worker.state
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +149,7 @@ def _status(
     return SubscriptionStatus(
         name=subscription.name,
         enabled=subscription.enabled,
+        state="",
         connection=redact_conninfo(subscription.conninfo),
         publications=subscription.publications,
         slot_name=subscription.slot_name,

@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from typing import Final
 
@@ -18,6 +19,7 @@ from subscriber.journal.storage import journal_url
 from subscriber.lsn import INVALID_LSN
 from subscriber.positions.consumers import JournalConsumers, place_of
 from subscriber.positions.slot_position import adopt_slot
+from subscriber.publisher.conninfo import ANY_SERVER, ANY_SERVER_HINT, names_any_server
 from subscriber.runtime.attempts import Attempts
 from subscriber.runtime.background import MOMENT_SECONDS, Background
 from subscriber.runtime.receiver_handle import ReceiverProcess
@@ -25,6 +27,8 @@ from subscriber.runtime.receiver_process import Assignment
 from subscriber.runtime.spare_receiver import SpareReceiver
 from subscriber.runtime.worker_state import WorkerState, needs_restart
 from subscriber.settings import Settings
+
+logger = logging.getLogger(__name__)
 
 _CHANGED_SECONDS: Final = 1.0
 """How long a worker waits before it starts another receiver, if its subscription has changed.
@@ -59,6 +63,8 @@ class ReceiverHalf:
         self._settings = settings
         self._spare = spare
         self._messages = messages
+        if names_any_server(state.subscription.conninfo):
+            logger.warning('subscription "%s": %s. HINT:  %s', state.subscription.name, ANY_SERVER, ANY_SERVER_HINT)
 
     @property
     def streams(self) -> bool:

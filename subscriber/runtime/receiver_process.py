@@ -6,7 +6,7 @@ supervisor.
     supervisor ──stdin: one line of JSON (Assignment), then "go"──▶ walreceiver ──▶ journal
                ◀─stdout: events, one line of JSON each────────────┘
 
-    walreceiver   check publisher and slot ─ open journal ─ START_REPLICATION ─ check again ─ "ready"─┐ nothing is received
+    walreceiver   which server? check it ─ open journal ─ START_REPLICATION ─ check again ── "ready"─┐ nothing is received
     supervisor    read the catalog again:    is the subscription still the one that was assigned? ────┤ or confirmed until here
     walreceiver   receive, confirm ◀── "go" ───────────────────────────────────────────────────────────┘
 
@@ -41,12 +41,23 @@ from functools import partial
 from typing import Any, Final, Literal
 
 from subscriber.errors import BinaryFormNotRead, HistoryDiverged, SlotInUse, SubscriberError
+from subscriber.journal.control import read_control
 from subscriber.journal.scan import changed_relations
 from subscriber.journal.storage import Storage, open_storage
 from subscriber.journal.writer import open_writer
 from subscriber.lsn import INVALID_LSN, LSN, format_lsn
 from subscriber.publisher.connection import ReplicationConnection
-from subscriber.publisher.history import check_history, check_system, explain, identify
+from subscriber.publisher.conninfo import wants_standby
+from subscriber.publisher.history import (
+    UNKNOWN_TIMELINE,
+    Server,
+    check_history,
+    check_is_primary,
+    check_system,
+    explain,
+    identify,
+    naming_server,
+)
 from subscriber.publisher.publisher import Publisher, connect_publisher
 from subscriber.publisher.slots import StreamOptions, start_command
 from subscriber.receive.walreceiver import WalReceiver
@@ -115,14 +126,6 @@ def receive(
             :func:`~subscriber.journal.writer.open_writer` and
             :func:`~subscriber.publisher.history.check_history`.
     """
-    with connect_publisher(assignment.conninfo, assignment.subscription) as server:
-        publisher = Publisher(server)
-        publisher.check_server()
-        check_system(publisher.system_identifier(), assignment.system_identifier)
-        slot = publisher.check_slot(assignment.slot)
-        for missing in publisher.check_publications(assignment.publications):
-            tell("warning", message=f'skipped loading publication "{missing}": it does not exist on the publisher')
-        found = _Found(slot.confirmed_flush_lsn, publisher.is_standby(), publisher.may_wait_for_us())
     options = StreamOptions(
         assignment.publications,
         streaming=assignment.streaming,
@@ -131,7 +134,7 @@ def receive(
         origin=assignment.origin,
         messages=assignment.messages,
     )
-    begin = partial(_stream, assignment, found, settings, stop, tell, go)
+    begin = partial(_begin, assignment, settings, stop, tell, go)
     try:
         begin(options)
     except BinaryFormNotRead as unread:
@@ -139,17 +142,49 @@ def receive(
         _start_again(partial(begin, replace(options, binary=False)), stop)
 
 
+def _begin(
+    assignment: Assignment,
+    settings: Settings,
+    stop: threading.Event,
+    tell: Tell,
+    go: threading.Event | None,
+    options: StreamOptions,
+) -> None:
+    """Find out which server answers, check it, and stream from the journal's end."""
+    control = read_control(open_storage(assignment.journal))
+    received_on = UNKNOWN_TIMELINE if control is None else control.timeline
+    with ReplicationConnection(assignment.conninfo, assignment.subscription) as stream:
+        server = identify(stream, received_on=received_on)
+        with naming_server(server):
+            check_system(server.system_identifier, assignment.system_identifier)
+            check_is_primary(server, received_on, wants_standby=wants_standby(assignment.conninfo))
+            found = _check_publisher(assignment, stream, server, tell)
+            _stream(assignment, stream, found, settings, stop, tell, go, options)
+
+
 @dataclass(frozen=True, slots=True)
 class _Found:
     """What the first check of the publisher has found."""
 
+    server: Server
     confirmed: LSN
-    is_standby: bool
     is_synchronous: bool
+
+
+def _check_publisher(assignment: Assignment, stream: ReplicationConnection, server: Server, tell: Tell) -> _Found:
+    """Check that the publisher is ready, over an ordinary connection to the same server."""
+    with connect_publisher(stream.same_server, assignment.subscription) as connection:
+        publisher = Publisher(connection)
+        publisher.check_server()
+        slot = publisher.check_slot(assignment.slot)
+        for missing in publisher.check_publications(assignment.publications):
+            tell("warning", message=f'skipped loading publication "{missing}": it does not exist on the publisher')
+        return _Found(server, slot.confirmed_flush_lsn, publisher.may_wait_for_us())
 
 
 def _stream(
     assignment: Assignment,
+    stream: ReplicationConnection,
     found: _Found,
     settings: Settings,
     stop: threading.Event,
@@ -159,31 +194,26 @@ def _stream(
 ) -> None:
     """Open the journal, and stream from its end."""
     storage = open_storage(assignment.journal)
-    with (
-        open_writer(
-            storage,
-            system_identifier=assignment.system_identifier,
-            slot=assignment.slot,
-            confirmed_lsn=found.confirmed,
-            applied_lsn=LSN(assignment.applied_lsn),
-            keep_size=settings.journal_keep_size,
-            segment_bytes=settings.segment_bytes,
-            batch_bytes=settings.max_batch_bytes,
-        ) as journal,
-        ReplicationConnection(assignment.conninfo, assignment.subscription) as stream,
-    ):
-        received_on = journal.control.timeline
-        server = identify(stream, is_standby=found.is_standby, received_on=received_on)
+    with open_writer(
+        storage,
+        system_identifier=assignment.system_identifier,
+        slot=assignment.slot,
+        confirmed_lsn=found.confirmed,
+        applied_lsn=LSN(assignment.applied_lsn),
+        keep_size=settings.journal_keep_size,
+        segment_bytes=settings.segment_bytes,
+        batch_bytes=settings.max_batch_bytes,
+    ) as journal:
         try:
-            check_history(server, journal.durable_lsn, received_on)
+            check_history(found.server, journal.durable_lsn, journal.control.timeline)
         except HistoryDiverged as error:
             relations = _changed_relations(storage, LSN(error.diverged_at))
             raise explain(error, relations, trimmed=journal.control.begin, journal=assignment.journal) from None
         stream.start(start_command(stream.server_version, assignment.slot, journal.durable_lsn, options))
         # This process holds the slot now; another receiver can only have confirmed positions
         # before.
-        journal.check_confirmed(_confirmed(assignment))
-        journal.receive_on(server.stays_on)
+        journal.check_confirmed(_confirmed(assignment, stream))
+        journal.receive_on(found.server.stays_on)
         if go is not None:
             tell("ready")
             while not go.wait(_POLL_SECONDS):
@@ -203,12 +233,12 @@ def _stream(
         receiver.run(stop.is_set)
 
 
-def _confirmed(assignment: Assignment) -> LSN:
+def _confirmed(assignment: Assignment, stream: ReplicationConnection) -> LSN:
     """Return the confirmed position of the slot; 0/0 if the slot was dropped meanwhile, which the
     stream reports.
     """
-    with connect_publisher(assignment.conninfo, assignment.subscription) as server:
-        slot = Publisher(server).slot(assignment.slot)
+    with connect_publisher(stream.same_server, assignment.subscription) as connection:
+        slot = Publisher(connection).slot(assignment.slot)
     return INVALID_LSN if slot is None else slot.confirmed_flush_lsn
 
 

@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from subscriber.background import in_background
-from subscriber.catalog import ReplacedCount, SchemaChange
+from subscriber.catalog import ReplacedCount, SchemaChange, WorkerStatus
 from subscriber.errors import SubscriberError
 from subscriber.runtime.subscription_status import (
     CopyFigures,
@@ -169,6 +169,7 @@ def _status(fields: dict[str, Any]) -> SubscriptionStatus:
             "runner": fields["runner"] and RunnerStatus(**fields["runner"]),
             "cutover": fields["cutover"] and CutoverStatus(**fields["cutover"]),
             "hold": fields["hold"] and HoldStatus(**fields["hold"]),
+            "worker": fields["worker"] and WorkerStatus(**fields["worker"]),
             "schema_changes": changes,
             "replaced_values": replaced,
         },

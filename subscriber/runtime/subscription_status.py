@@ -154,6 +154,9 @@ class SubscriptionStatus:
     Attributes:
         name: the name of the subscription.
         enabled: whether the subscription is enabled, so that `subscriber run` applies it.
+        state: disabled; not running, if no `subscriber run` is alive; otherwise the state of its
+            worker: starting, copying, streaming, retrying or stopped. A worker that had stopped
+            when its run ended is still stopped.
         connection: the connection string, without secrets.
         publications: the names of the publications.
         slot_name: the name of the replication slot.
@@ -188,6 +191,9 @@ class SubscriptionStatus:
         slot_missing: whether the publisher was queried and has no slot with this name.
         runner: the last `subscriber run` of the target; None if there was none.
         cutover: the cutover in progress; None if there is none.
+        worker: what the worker of the last `subscriber run` did last: since when it is in its
+            state, its error, how many attempts have failed, and when the next one begins; None if
+            there was no worker.
         hold: the hold of the apply by a command; None if there is none.
         as_of: when the status was read (ISO 8601), if it is from the status file of a run that
             holds the target; None if it is current.
@@ -195,6 +201,7 @@ class SubscriptionStatus:
 
     name: str
     enabled: bool
+    state: str
     connection: str
     publications: tuple[str, ...]
     slot_name: str | None
@@ -222,3 +229,4 @@ class SubscriptionStatus:
     hold: HoldStatus | None = None
     as_of: str | None = None
     cutover: CutoverStatus | None = None
+    worker: catalog.WorkerStatus | None = None

@@ -314,7 +314,8 @@ class TableSync:
             before.in_a_row + 1,
             before.in_all + 1,
             began,
-            time.monotonic() + self._settings.wal_retrieve_retry_interval,
+            since=before.since if before.in_a_row else time.time(),
+            not_before=time.monotonic() + self._settings.wal_retrieve_retry_interval,
         )
 
     def _copy(

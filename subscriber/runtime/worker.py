@@ -3,9 +3,9 @@ copied.
 
 ::
 
-             ┌─ ReceiverHalf: a walreceiver process ───┐        transient failure: wait, then start that part again
-    tick ───▶│─ ApplyHalf: a Spark query ──────────────├─▶ caught up?   (0.5 s, doubling up to wal_retrieve_retry_interval)
-             ├─ SyncHalf: rounds of copies ────────────┘        lasting failure: stop for good, and report it (``failures``)
+             ┌─ ReceiverHalf: a walreceiver process ───┐        failure: wait, then start that part again (``failures``)
+    tick ───▶│─ ApplyHalf: a Spark query ──────────────├─▶ caught up?
+             ├─ SyncHalf: rounds of copies ────────────┘        changes are lost, or positions contradict each other: stop
              └─ HoldHalf: obeys a command that holds the apply
 
     ReceiverHalf ──▶ WorkerState ◀── ApplyHalf           what they share: subscription, tables, journal, positions
@@ -18,8 +18,8 @@ Invariants:
 
 - ``tick`` and ``end`` do not wait for a server. Work that may wait runs in the background
   (:mod:`subscriber.runtime.background`), or in a thread that ends a part.
-- A worker that has stopped for good does not start again: the stream must not go past data that
-  could not be read.
+- A worker that has stopped does not start again by itself: the stream must not go past data that
+  could not be read. When a command changes the subscription, another worker takes its place.
 - Code outside of the worker does not read its parts. It uses the snapshot of the worker.
 """
 
@@ -31,6 +31,7 @@ import time
 import traceback
 from collections.abc import Callable
 from pathlib import Path
+from typing import Final
 
 from subscriber.apply.logical_messages import MessageListener
 from subscriber.catalog import ApplyHold, Subscription, TableStates
@@ -38,7 +39,7 @@ from subscriber.errors import PipelineError, SubscriberError
 from subscriber.pipeline.on_spark import Pipeline
 from subscriber.runtime.apply_half import ApplyHalf
 from subscriber.runtime.attempts import Attempts
-from subscriber.runtime.failures import FailureLog, is_tried_again
+from subscriber.runtime.failures import FailureLog
 from subscriber.runtime.gate import Gate, Turn
 from subscriber.runtime.hold_half import HoldHalf
 from subscriber.runtime.mark import Mark
@@ -51,6 +52,9 @@ from subscriber.settings import Settings
 from subscriber.targets import Target
 
 logger = logging.getLogger(__name__)
+
+_FAULTLESS_SECONDS: Final = 60.0
+"""How long a worker must work after an unexpected error before that error counts as over."""
 
 
 class SubscriptionWorker:
@@ -90,6 +94,7 @@ class SubscriptionWorker:
             state, self._receiving, gate, turn, pipeline=pipeline, settings=settings, failures=failures
         )
         self._mark = Mark(lambda: state.subscription, settings.wal_retrieve_retry_interval)
+        self._faults = Attempts()
         self._gave_up = False
         self._ending: list[threading.Thread] = []
 
@@ -132,6 +137,7 @@ class SubscriptionWorker:
             synchronizing=synchronizing.attempts.failed,
             rounds=tables.rounds,
             marking=self._mark.attempts.failed,
+            faults=self._faults.failed,
             copy_error=synchronizing.error,
             failed_tables=tables.failed_tables,
             copies=tables.copies,
@@ -150,16 +156,23 @@ class SubscriptionWorker:
 
     def needs_restart(self, stored: Subscription) -> bool:
         """Return whether the subscription has changed in a way that needs another worker (rule
-        C39).
+        C39). If this one has stopped, every command that writes the subscription does, such as
+        ENABLE.
         """
-        return needs_restart(self._state.subscription, stored)
+        own = self._state.subscription
+        return needs_restart(own, stored) or (self._state.stopped and stored.version != own.version)
 
     # Running --------------------------------------------------------------------------------------
 
     def take_up(self, stored: Subscription, relations: TableStates, hold: ApplyHold | None = None) -> None:
         """Use the subscription, the table states and the hold that the catalog has now. The
-        subscription may differ only in what needs no restart.
+        subscription may differ only in what needs no restart. After a command, what failed is
+        tried again at once.
         """
+        if stored.version != self._state.subscription.version:
+            for attempts in (self._receiving.attempts, self._applying.attempts, self._synchronizing.attempts):
+                if attempts.error is not None:
+                    attempts.wait(0.0)
         self._state.subscription, self._state.relations = stored, relations
         self._holding.take_up(hold)
 
@@ -177,6 +190,10 @@ class SubscriptionWorker:
         if state.stopped:
             self.end()
             return
+        if not self.ended or not self._faults.is_due():
+            return
+        if self._faults.error is not None and time.monotonic() - self._faults.failed.not_before > _FAULTLESS_SECONDS:
+            self._faults.works()
         self._holding.tick()
         if state.consumers is not None:
             state.consumers.write_late()
@@ -199,8 +216,8 @@ class SubscriptionWorker:
         self._mark.write()
 
     def fault(self, error: Exception) -> None:
-        """Stop the worker for good because of an unexpected error. The other subscriptions are not
-        affected.
+        """End all parts because of an unexpected error, and start them again later. The other
+        subscriptions are not affected.
         """
         place = traceback.extract_tb(error.__traceback__)[-1]
         found = PipelineError(
@@ -209,8 +226,8 @@ class SubscriptionWorker:
             detail=f"{type(error).__name__} at {Path(place.filename).name}:{place.lineno}",
             hint="This is a fault of the program: please report it.",
         )
-        self._failures.note(self._applying.attempts, found)
-        self._stop_for_good()
+        self._failures.say_when(self._failures.note(self._faults, found))
+        self.end()
 
     def end(self) -> None:
         """Tell all parts to end, and do not wait for that: :attr:`ended` is true when they have
@@ -266,14 +283,15 @@ class SubscriptionWorker:
                 name = self._state.subscription.name
                 logger.warning('subscription "%s" cannot be disabled now: %s', name, away.message)
                 self._failures.say_when(delay)
-        elif is_tried_again(error):
-            self._failures.say_when(delay)
+        elif error.stops:
+            self._stop()
         else:
-            self._stop_for_good()
+            self._failures.say_when(delay)
 
-    def _stop_for_good(self) -> None:
+    def _stop(self) -> None:
         self._state.stopped = True
         self.end()
         logger.error(
-            'subscription "%s" stays stopped until "subscriber run" is started again', self._state.subscription.name
+            'subscription "%s" has stopped; after its cause is removed: ALTER SUBSCRIPTION … ENABLE',
+            self._state.subscription.name,
         )

@@ -42,7 +42,8 @@ class WorkerSnapshot:
         began: when the worker was started (monotonic seconds); it distinguishes the workers of the
             same subscription.
         relations: the states of the tables, as they were when the catalog was last read.
-        stopped: whether the worker has failed for good.
+        stopped: whether the worker has stopped, because changes are lost or positions contradict
+            each other.
         disabled: whether this failure has disabled the subscription (option ``disable_on_error``).
         receives: whether a receiver streams, and has therefore checked the publisher's history.
         applies: whether a query is started.
@@ -56,6 +57,7 @@ class WorkerSnapshot:
         synchronizing: failed attempts to start the table synchronization.
         rounds: failed rounds of copies.
         marking: failed attempts to write the mark.
+        faults: unexpected errors of the program.
         copy_error: the error of the last copy that has failed; None once every table is ready.
         failed_tables: the failed attempts of the tables whose last copy or hand-over has failed, by
             schema and name.
@@ -87,6 +89,7 @@ class WorkerSnapshot:
     synchronizing: FailedAttempts = NONE_FAILED
     rounds: FailedAttempts = NONE_FAILED
     marking: FailedAttempts = NONE_FAILED
+    faults: FailedAttempts = NONE_FAILED
     copy_error: SubscriberError | None = None
     failed_tables: Mapping[tuple[str, str], FailedAttempts] = field(default_factory=dict)
     copies: tuple[CopyStatus, ...] = ()
@@ -99,13 +102,13 @@ class WorkerSnapshot:
     @property
     def failure(self) -> SubscriberError | None:
         """The last failure of a part that does not work now; None while all parts work."""
-        return (
-            self.receiving.error
-            or self.applying.error
-            or self.synchronizing.error
-            or self.copy_error
-            or self.marking.error
-        )
+        return self.failing.error or self.copy_error
+
+    @property
+    def failing(self) -> FailedAttempts:
+        """The failed attempts of a part that does not work now, the receiver first."""
+        parts = (self.faults, self.receiving, self.applying, self.synchronizing, self.rounds, self.marking)
+        return next((part for part in parts if part.error is not None), NONE_FAILED)
 
     @property
     def state(self) -> Literal["stopped", "retrying", "copying", "streaming", "starting"]:
@@ -155,7 +158,7 @@ class WorkerSnapshot:
         A table that fails ends neither the copies of other tables nor the stream. The value stays
         true after the worker has ended.
         """
-        parts = (self.receiving, self.applying, self.marking, self.rounds)
+        parts = (self.faults, self.receiving, self.applying, self.marking, self.rounds)
         return (
             self.gave_up
             or self.stopped

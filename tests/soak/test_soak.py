@@ -80,5 +80,5 @@ def ends_in_order(soak) -> None:
     assert runner.interrupt() == 0, runner.said()[-3000:]
     wait_until(lambda: not runner.processes(), f"all processes to end: {runner.processes()}", 30)
     said = runner.said()
-    for bad in ("Traceback", "fault of the program", "stays stopped", "_missing", "customer "):
+    for bad in ("Traceback", "fault of the program", "has stopped;", "_missing", "customer "):
         assert bad not in said, said[max(0, said.index(bad) - 1000) : said.index(bad) + 2000]

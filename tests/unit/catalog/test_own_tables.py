@@ -46,6 +46,7 @@ def test_the_catalog_is_created_once(engine):
         "subscriber_publication_rel",
         "subscriber_publication_namespace",
         "subscriber_replication_origin_status",
+        "subscriber_stat_subscription",
         "subscriber_stat_subscription_stats",
     }
     assert tables == own_tables.OWN_TABLES

@@ -24,6 +24,7 @@ from subscriber.runtime.subscription_status import (
 STATUS = SubscriptionStatus(
     name="shop",
     enabled=True,
+    state="streaming",
     connection="dbname=shop",
     publications=("shop",),
     slot_name="shop",

@@ -4,21 +4,37 @@ from __future__ import annotations
 
 import pytest
 
-from subscriber.errors import HistoryDiverged, PublisherNotReady, PublisherUnavailable
+from subscriber.errors import HistoryDiverged, PublisherNotReady, PublisherUnavailable, SlotLost
 from subscriber.lsn import LSN
-from subscriber.publisher.history import Server, TimelineEnd, check_history, explain, identify, parse_timeline_history
+from subscriber.publisher.history import (
+    Server,
+    TimelineEnd,
+    check_history,
+    check_is_primary,
+    explain,
+    identify,
+    naming_server,
+    parse_timeline_history,
+)
 
-PRIMARY = Server("7300", 1, LSN(0x500), is_standby=False)
+PRIMARY = Server("7300", 1, LSN(0x500), is_standby=False, address='"h", port 5432')
 PROMOTED = Server(
-    "7300", 3, LSN(0x900), is_standby=False, ancestors=(TimelineEnd(1, LSN(0x300)), TimelineEnd(2, LSN(0x600)))
+    "7300",
+    3,
+    LSN(0x900),
+    is_standby=False,
+    ancestors=(TimelineEnd(1, LSN(0x300)), TimelineEnd(2, LSN(0x600))),
+    address='"h", port 5432',
 )
 
 
 class Commands:
     """A replication connection that answers from a table."""
 
-    def __init__(self, **answers):
-        self.answers = answers
+    address = '"h", port 5432'
+
+    def __init__(self, *, in_recovery="f", **answers):
+        self.answers = {"SELECT": {"pg_is_in_recovery": in_recovery}, **answers}
         self.asked: list[str] = []
 
     def execute(self, command):
@@ -39,24 +55,74 @@ def test_a_history_file_names_each_older_timeline_and_where_it_ended():
 
 def test_a_server_on_the_timeline_that_was_received_is_not_asked_for_its_history():
     commands = Commands(IDENTIFY_SYSTEM=IDENTIFIED)
-    assert identify(commands, is_standby=False, received_on=3) == Server("7300", 3, LSN(0x900), is_standby=False)
-    assert identify(commands, is_standby=False, received_on=0).ancestors == ()
-    assert commands.asked == ["IDENTIFY_SYSTEM"] * 2
+    found = identify(commands, received_on=3)
+    assert found == Server("7300", 3, LSN(0x900), is_standby=False, address='"h", port 5432')
+    assert identify(commands, received_on=0).ancestors == ()
+    assert commands.asked == ["SELECT pg_is_in_recovery()", "IDENTIFY_SYSTEM"] * 2
 
 
 def test_a_server_on_another_timeline_is_asked_for_its_history():
     commands = Commands(IDENTIFY_SYSTEM=IDENTIFIED, TIMELINE_HISTORY={"filename": "f", "content": HISTORY})
-    assert identify(commands, is_standby=False, received_on=1) == PROMOTED
-    assert commands.asked == ["IDENTIFY_SYSTEM", "TIMELINE_HISTORY 3"]
+    assert identify(commands, received_on=1) == PROMOTED
+    assert commands.asked[1:] == ["IDENTIFY_SYSTEM", "TIMELINE_HISTORY 3"]
 
 
 def test_a_history_file_that_is_missing_is_not_waited_for():
     missing = PublisherUnavailable("could not open file", sqlstate="58P01")
     with pytest.raises(PublisherNotReady, match="does not have the history file of its timeline 3"):
-        identify(Commands(IDENTIFY_SYSTEM=IDENTIFIED, TIMELINE_HISTORY=missing), is_standby=False, received_on=1)
+        identify(Commands(IDENTIFY_SYSTEM=IDENTIFIED, TIMELINE_HISTORY=missing), received_on=1)
     lost = PublisherUnavailable("the connection was lost")
     with pytest.raises(PublisherUnavailable):
-        identify(Commands(IDENTIFY_SYSTEM=IDENTIFIED, TIMELINE_HISTORY=lost), is_standby=False, received_on=1)
+        identify(Commands(IDENTIFY_SYSTEM=IDENTIFIED, TIMELINE_HISTORY=lost), received_on=1)
+
+
+# Which server has answered ------------------------------------------------------------------------
+
+
+def test_a_standby_is_refused_after_a_primary_and_says_where_the_primary_is_looked_for():
+    standby = identify(Commands(in_recovery="t", IDENTIFY_SYSTEM=IDENTIFIED), received_on=3)
+    with pytest.raises(PublisherUnavailable, match="is a standby, but changes were received from a primary") as caught:
+        check_is_primary(standby, 3)
+    assert str(caught.value.detail).startswith(
+        'The server that answered is "h", port 5432: it is a standby (in recovery), on timeline 3.'
+    )
+    assert "target_session_attrs=primary" in str(caught.value.hint)
+    assert "DROP" not in caught.value.report()
+
+
+def test_a_standby_is_no_mistake_if_it_was_streamed_from_before_or_is_asked_for():
+    standby = identify(Commands(in_recovery="t", IDENTIFY_SYSTEM=IDENTIFIED), received_on=0)
+    check_is_primary(standby, 0)
+    check_is_primary(standby, 3, wants_standby=True)
+
+
+def test_an_old_primary_that_comes_back_is_refused_without_a_word_of_lost_changes():
+    with pytest.raises(
+        PublisherUnavailable, match="is on timeline 1, but changes were received on timeline 2"
+    ) as caught:
+        check_is_primary(PRIMARY, 2)
+    assert not caught.value.stops
+    assert "The slot on the server that is the primary now is not affected." in str(caught.value.hint)
+    assert "DROP" not in caught.value.report()
+
+
+@pytest.mark.parametrize("received_on", [0, 1, 3])
+def test_a_primary_on_the_same_or_a_later_timeline_is_accepted(received_on):
+    check_is_primary(PROMOTED, received_on)
+
+
+def test_an_error_that_stops_names_the_server_and_the_way_to_another_one_first():
+    with pytest.raises(SlotLost) as caught, naming_server(PRIMARY):
+        raise SlotLost("gone", hint="RECREATE SLOT")
+    assert caught.value.detail == 'The server that answered is "h", port 5432: it is not in recovery, on timeline 1.'
+    hint = str(caught.value.hint)
+    assert hint.index("correct CONNECTION") < hint.index("RECREATE SLOT")
+
+
+def test_an_error_that_passes_is_left_as_it_is():
+    with pytest.raises(PublisherUnavailable) as caught, naming_server(PRIMARY):
+        raise PublisherUnavailable("away", hint="h")
+    assert (caught.value.detail, caught.value.hint) == (None, "h")
 
 
 @pytest.mark.parametrize("received_on", [0, 1])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import psycopg
 import pytest
 
-from subscriber.errors import PublisherError, PublisherNotReady, PublisherUnavailable, SlotInUse
+from subscriber.errors import PublisherError, PublisherNotReady, PublisherUnavailable, SlotInUse, SlotLost
 from subscriber.lsn import LSN
 from subscriber.publisher.publisher import Publisher, Slot, connect_publisher
 from tests.scripted_server import VERSIONS, Row, ScriptedServer
@@ -166,7 +166,7 @@ def test_a_slot_that_is_ready_is_returned():
 @pytest.mark.parametrize(
     ("slots", "kind", "sqlstate", "message"),
     [
-        ([], PublisherNotReady, "42704", 'replication slot "s" does not exist'),
+        ([], SlotLost, "42704", 'replication slot "s" does not exist'),
         (
             [slot(plugin="test_decoding")],
             PublisherNotReady,
@@ -187,7 +187,7 @@ def test_a_slot_that_is_ready_is_returned():
         ),
         (
             [slot(lost="wal_removed")],
-            PublisherNotReady,
+            SlotLost,
             "55000",
             'can no longer access replication slot "s"',
         ),
@@ -204,7 +204,7 @@ def test_a_slot_that_is_not_ready_is_refused_with_a_next_step(slots, kind, sqlst
 
 
 def test_the_reason_of_an_invalidated_slot_is_told():
-    with pytest.raises(PublisherNotReady) as caught:
+    with pytest.raises(SlotLost) as caught:
         publisher_with(slot(lost="idle_timeout")).check_slot("s")
     assert caught.value.detail == 'This replication slot has been invalidated due to "idle_timeout".'
 

@@ -23,6 +23,20 @@ def test_the_wait_doubles_up_to_the_longest():
     assert [attempts.note_failure(AWAY, 5.0) for _ in range(6)] == [0.5, 1.0, 2.0, 4.0, 5.0, 5.0]
 
 
+def test_a_failure_that_lasts_for_years_is_still_counted():
+    attempts = Attempts()
+    attempts.failed = replace(attempts.failed, in_a_row=10_000)
+    assert attempts.note_failure(AWAY, 60.0) == 60.0
+
+
+def test_failures_in_a_row_are_dated_by_the_first_of_them():
+    attempts = Attempts()
+    attempts.note_failure(AWAY, 60.0)
+    first = attempts.failed.since
+    attempts.note_failure(AWAY, 60.0)
+    assert (attempts.failed.since, first > 0) == (first, True)
+
+
 def test_a_failure_is_counted_and_postpones_the_next_attempt():
     attempts = Attempts()
     attempts.note_failure(AWAY, 60.0, began=12.5)

@@ -15,21 +15,29 @@ from subscriber.catalog import ConflictKind, RelationState
 from subscriber.catalog.own_tables import CONFLICT
 from subscriber.errors import (
     ConflictError,
+    HistoryDiverged,
     JournalCorrupt,
     JournalGap,
+    MessageListenerError,
+    NotSupportedError,
+    OtherSystem,
     PipelineError,
     ProgressConflict,
     ProtocolError,
+    PublisherNotReady,
     PublisherUnavailable,
+    RowFilterError,
     SlotInUse,
+    SlotLost,
     TargetRelationError,
     TargetUnavailable,
     UnsupportedValue,
 )
 from subscriber.lsn import LSN
+from subscriber.publisher.server_errors import connection_refused
 from subscriber.runtime import failures
 from subscriber.runtime.attempts import Attempts
-from subscriber.runtime.failures import FailureLog, disable, is_tried_again, record
+from subscriber.runtime.failures import FailureLog, disable, record
 from subscriber.runtime.worker_state import WorkerState
 from subscriber.settings import Settings
 from tests.subscriptions import set_state, stored_relations, stored_statistics, stored_subscription
@@ -50,24 +58,31 @@ def failure_log(state: WorkerState, longest: float = 5.0) -> FailureLog:
 
 
 @pytest.mark.parametrize(
-    ("error", "again"),
+    ("error", "stops"),
     [
-        (PublisherUnavailable("away"), True),
-        (SlotInUse("active"), True),
-        (TargetUnavailable("locked"), True),
-        (PipelineError("Spark"), True),
-        (ConflictError("duplicate key"), True),
-        (TargetRelationError("no such table"), True),
-        (UnsupportedValue("out of range"), True),
-        (ProgressConflict("another process has advanced it"), False),
-        (ProtocolError("bad message"), False),
-        (JournalGap("gap"), False),
-        (JournalCorrupt("checksum"), False),
+        (PublisherUnavailable("away"), False),
+        (PublisherNotReady("password authentication failed"), False),
+        (SlotInUse("active"), False),
+        (TargetUnavailable("locked"), False),
+        (PipelineError("Spark"), False),
+        (ConflictError("duplicate key"), False),
+        (TargetRelationError("no such table"), False),
+        (UnsupportedValue("out of range"), False),
+        (RowFilterError("division by zero"), False),
+        (MessageListenerError("the function failed"), False),
+        (NotSupportedError("an option that the server does not have"), False),
+        (SlotLost("dropped"), True),
+        (HistoryDiverged("restored"), True),
+        (OtherSystem("another"), True),
+        (ProgressConflict("another process has advanced it"), True),
+        (ProtocolError("bad message"), True),
+        (JournalGap("gap"), True),
+        (JournalCorrupt("checksum"), True),
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_work_that_may_succeed_later_is_tried_again(error, again):
-    assert is_tried_again(error) == again
+def test_only_a_proven_loss_or_a_contradiction_stops_a_subscription(error, stops):
+    assert error.stops == stops
 
 
 def test_a_failure_is_logged_recorded_and_counted(worker_state, target, caplog):
@@ -82,9 +97,15 @@ def test_a_failure_is_logged_recorded_and_counted(worker_state, target, caplog):
     assert caplog.text.count(f'subscription "s": {error.report()}') == 2
 
 
-def test_the_wait_is_never_longer_than_wal_retrieve_retry_interval(worker_state):
+def test_a_change_that_cannot_be_applied_is_tried_again_after_wal_retrieve_retry_interval(worker_state):
     log, attempts = failure_log(worker_state(), 0.7), Attempts()
-    assert [log.note(attempts, PublisherUnavailable("away")) for _ in range(3)] == [0.5, 0.7, 0.7]
+    assert [log.note(attempts, ConflictError("duplicate key")) for _ in range(3)] == [0.5, 0.7, 0.7]
+
+
+def test_the_waits_for_a_server_double_up_to_a_minute(worker_state):
+    log, attempts = failure_log(worker_state()), Attempts()
+    waits = [log.note(attempts, PublisherUnavailable("away")) for _ in range(9)]
+    assert waits == [0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0, 60.0]
 
 
 def test_a_failure_is_recorded_before_the_attempts_show_it(worker_state, target):
@@ -164,6 +185,8 @@ def test_a_failure_is_recorded_again_if_another_transaction_was_in_the_way(
         (True, ConflictError("duplicate key"), True),
         (True, ProtocolError("bad message"), True),
         (True, PublisherUnavailable("away"), False),
+        (True, connection_refused("password authentication failed"), False),
+        (True, PublisherNotReady("publication does not exist"), True),
         (False, ConflictError("duplicate key"), False),
     ],
 )

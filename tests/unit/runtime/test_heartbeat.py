@@ -8,15 +8,21 @@ import threading
 import time
 from dataclasses import replace
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
-from subscriber.errors import TargetUnavailable
+from subscriber import catalog
+from subscriber.catalog import WorkerStatus
+from subscriber.errors import PublisherUnavailable, TargetUnavailable
 from subscriber.runtime import heartbeat
-from subscriber.runtime.heartbeat import beating
+from subscriber.runtime.attempts import FailedAttempts
+from subscriber.runtime.heartbeat import beating, worker_statuses
 from subscriber.runtime.read_status import runner_status
 from subscriber.runtime.subscription_status import RunnerStatus
+from subscriber.runtime.worker_snapshot import WorkerSnapshot
 from subscriber.targets import Target
+from tests.subscriptions import SUBSCRIPTION
 from tests.waits import wait_until
 
 PATIENCE = 30.0
@@ -84,3 +90,61 @@ def test_a_heartbeat_has_the_start_of_the_batch_in_progress_if_the_target_has_se
         wait_until(lambda: known(target))
     since = datetime.fromisoformat(last(target).busy_since or "")
     assert 59 < (datetime.now(UTC) - since).total_seconds() < 60 + PATIENCE
+
+
+# What the workers do ------------------------------------------------------------------------------
+
+AWAY = PublisherUnavailable("the publisher is away")
+NOON = datetime(2026, 11, 27, 12, tzinfo=UTC).timestamp()
+
+
+def snapshot(**fields: Any) -> WorkerSnapshot:
+    return WorkerSnapshot(SUBSCRIPTION, **fields)
+
+
+def status_of(now: WorkerSnapshot, before: WorkerStatus | None = None, later: float = 0.0) -> WorkerStatus:
+    known = {} if before is None else {1: before}
+    return worker_statuses({1: now}, known, NOON + later, 100.0 + later)[1]
+
+
+def test_a_worker_that_retries_has_since_when_its_error_its_attempts_and_the_next_one():
+    failed = FailedAttempts(AWAY, in_a_row=3, since=NOON - 60, not_before=104.0)
+    assert status_of(snapshot(receiving=failed)) == WorkerStatus(
+        1,
+        "retrying",
+        "2026-11-27T11:59:00.000+00:00",
+        "ERROR:  the publisher is away",
+        3,
+        "2026-11-27T12:00:04.000+00:00",
+    )
+
+
+def test_a_worker_keeps_the_time_since_when_it_streams_and_gets_another_one_when_it_stops():
+    streaming = status_of(snapshot(receives=True, applies=True))
+    assert (streaming.state, streaming.since) == ("streaming", "2026-11-27T12:00:00.000+00:00")
+    assert status_of(snapshot(receives=True, applies=True), streaming, later=5.0) == streaming
+    stopped = status_of(snapshot(stopped=True, receiving=FailedAttempts(AWAY, 1)), streaming, later=5.0)
+    assert (stopped.state, stopped.since) == ("stopped", "2026-11-27T12:00:05.000+00:00")
+    assert (stopped.error, stopped.attempts, stopped.next_attempt) == ("ERROR:  the publisher is away", 0, None)
+
+
+def test_a_status_does_not_change_because_the_two_clocks_drift():
+    failed = snapshot(receiving=FailedAttempts(AWAY, in_a_row=3, since=NOON - 60, not_before=104.0))
+    first = worker_statuses({1: failed}, {}, NOON, 100.0)
+    assert worker_statuses({1: failed}, first, NOON + 1.004, 101.0) == first
+
+
+def test_the_states_of_the_workers_are_written_when_they_change(target, monkeypatch):
+    monkeypatch.setattr(heartbeat, "INTERVAL_SECONDS", 3600.0)
+    monkeypatch.setattr(heartbeat, "_LOOK_SECONDS", 0.01)
+    workers = {1: snapshot()}
+
+    def stored() -> str | None:
+        with target.engine.connect() as connection:
+            found = catalog.read_worker_statuses(connection).get(1)
+        return None if found is None else found.state
+
+    with target.running(), beating(target, lambda: None, lambda: dict(workers)):
+        wait_until(lambda: stored() == "starting")
+        workers[1] = snapshot(receives=True, applies=True)
+        wait_until(lambda: stored() == "streaming")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from subscriber.catalog import SchemaChange
+from subscriber.catalog import SchemaChange, WorkerStatus
 from subscriber.errors import TargetUnavailable
 from subscriber.runtime import status_file
 from subscriber.runtime.status_file import StatusFile, keeping_status_file, read_status_file
@@ -35,6 +35,7 @@ COPY = CopyFigures(
 STATUS = SubscriptionStatus(
     name="s",
     enabled=True,
+    state="retrying",
     connection="dbname=shop password=***",
     publications=("p", "q"),
     slot_name="s",
@@ -53,6 +54,7 @@ STATUS = SubscriptionStatus(
     conflicts={"insert_exists": 2},
     apply_errors=2,
     last_error="ERROR:  duplicate key",
+    worker=WorkerStatus(1, "retrying", "2026-11-21T10:00:01.000+00:00", "ERROR:  duplicate key", 2, None),
     last_error_at="2026-11-21T10:00:01.000+00:00",
     slot=SlotStatus(
         active=True,

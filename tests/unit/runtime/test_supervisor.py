@@ -96,15 +96,15 @@ def errors_of(target: Target) -> dict[int, str]:
         return {subid: catalog.statistics_of(connection, subid).get("last_error", "") for subid in (1, 2)}
 
 
-def test_a_fault_of_the_program_stops_only_the_subscription_that_it_concerns(run, target, caplog):
+def test_a_fault_of_the_program_interrupts_only_the_subscription_that_it_concerns(run, target, caplog):
     def fault(one: SubscriptionWorker) -> None:
-        if name_of(one) == "s1" and not one.snapshot().stopped:
+        if name_of(one) == "s1" and one.snapshot().failure is None:
             raise ValueError("customer 17 has a secret")
 
     run.at_tick = fault
-    assert not run.until(lambda: run.ticks["s2"] > 20)
+    assert run.until(lambda: run.ticks["s2"] > 20)
     first, second = run.supervisor.workers.values()
-    assert (first.snapshot().stopped, second.snapshot().stopped) == (True, False)
+    assert (first.snapshot().state, second.snapshot().failure) == ("retrying", None)
     assert "This is a fault of the program" in errors_of(target)[1]
     assert errors_of(target)[2] is None or not errors_of(target)[2]
     assert "ValueError at test_supervisor.py:" in caplog.text

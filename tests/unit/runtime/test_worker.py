@@ -1,4 +1,4 @@
-"""A worker: which of its parts are started again after a failure, and when it stops for good."""
+"""A worker: which of its parts are started again after a failure, and when it stops."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ from subscriber.errors import (
     JournalGap,
     ProgressConflict,
     ProtocolError,
+    PublisherNotReady,
     PublisherUnavailable,
+    RowFilterError,
+    SlotLost,
     SubscriberError,
     TargetUnavailable,
 )
@@ -32,6 +35,7 @@ from subscriber.settings import Settings
 from tests.frames import transaction
 from tests.journals import T, insert, publish, writing
 from tests.subscriptions import SUBSCRIPTION, create_subscription, set_state, stored_subscription
+from tests.waits import wait_until
 
 
 class Ended:
@@ -42,14 +46,15 @@ class Ended:
     ready = False
     batch_began = 12.5
 
-    def __init__(self, error: SubscriberError) -> None:
+    def __init__(self, error: SubscriberError | None) -> None:
         self._error = error
+        self.stopped = False
 
-    def failure(self) -> SubscriberError:
+    def failure(self) -> SubscriberError | None:
         return self._error
 
     def stop(self) -> None:
-        pass
+        self.stopped = True
 
 
 class NoTarget:
@@ -69,15 +74,21 @@ def worker(monkeypatch):
     return worker
 
 
-LASTING = [ProtocolError("bad message"), JournalGap("gap"), ProgressConflict("moved")]
-PASSING = [PublisherUnavailable("away"), TargetUnavailable("away"), ConflictError("duplicate key")]
+PROVEN = [ProtocolError("bad message"), JournalGap("gap"), ProgressConflict("moved"), SlotLost("gone")]
+OTHERS = [
+    PublisherUnavailable("away"),
+    PublisherNotReady("password authentication failed"),
+    TargetUnavailable("away"),
+    ConflictError("duplicate key"),
+    RowFilterError("division by zero"),
+]
 
 
 @pytest.mark.parametrize("half", ["receiver", "query"])
-@pytest.mark.parametrize("error", LASTING, ids=lambda error: type(error).__name__)
-def test_after_a_lasting_failure_neither_half_is_started_again(worker, error, half, caplog):
+@pytest.mark.parametrize("error", PROVEN, ids=lambda error: type(error).__name__)
+def test_after_a_proven_loss_neither_half_is_started_again(worker, error, half, caplog):
     """The slot must not move past what could not be read, so nobody may stream from it; the log
-    says that it stays so.
+    says what starts it again.
     """
     if half == "receiver":
         worker._receiving.process = Ended(error)
@@ -89,12 +100,54 @@ def test_after_a_lasting_failure_neither_half_is_started_again(worker, error, ha
     assert worker.snapshot().state == "stopped"
     assert worker.snapshot().failure is error
     assert worker.starts == []
-    assert "stays stopped until" in caplog.text
+    assert "ALTER SUBSCRIPTION … ENABLE" in caplog.text
 
 
-@pytest.mark.parametrize("error", PASSING, ids=lambda error: type(error).__name__)
-def test_a_passing_failure_is_tried_again_after_a_while(worker, error):
-    """C35: the wait doubles up to wal_retrieve_retry_interval"""
+def test_a_worker_that_has_stopped_is_replaced_when_a_command_writes_its_subscription(worker):
+    """ALTER SUBSCRIPTION … ENABLE changes nothing but the version of the row."""
+    written = replace(SUBSCRIPTION, version=7)
+    assert not worker.needs_restart(written)
+    worker._receiving.process = Ended(SlotLost("gone"))
+    worker.tick()
+    assert not worker.needs_restart(SUBSCRIPTION)
+    assert worker.needs_restart(written)
+
+
+def test_a_command_that_writes_the_subscription_lets_a_failed_attempt_be_repeated_at_once(worker):
+    worker._receiving.process = Ended(PublisherUnavailable("away"))
+    worker.tick()
+    worker.take_up(SUBSCRIPTION, worker._state.relations)
+    worker.tick()
+    assert worker.starts == []
+    worker.take_up(replace(SUBSCRIPTION, version=7), worker._state.relations)
+    worker.tick()
+    assert worker.starts == ["receiver"]
+
+
+def test_after_a_fault_of_the_program_all_parts_are_started_again(worker, monkeypatch):
+    receiver = worker._receiving.process = Ended(None)
+    try:
+        raise ValueError("customer 17")
+    except ValueError as error:
+        worker.fault(error)
+    assert worker.snapshot().state == "retrying"
+    assert "customer" not in worker.snapshot().failure.report()
+    wait_until(lambda: worker.ended)
+    assert receiver.stopped
+    worker.tick()
+    assert worker.starts == []
+    worker._faults.wait(0.0)
+    worker.tick()
+    assert worker.starts == ["receiver"]
+    assert worker.snapshot().state == "retrying"
+    worker._faults.wait(-61.0)
+    worker.tick()
+    assert worker.snapshot().failure is None
+
+
+@pytest.mark.parametrize("error", OTHERS, ids=lambda error: type(error).__name__)
+def test_every_other_failure_is_tried_again_after_a_while(worker, error):
+    """C35"""
     worker._receiving.process = Ended(error)
     worker.tick()
     assert not worker.snapshot().stopped
