@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from subscriber.errors import JournalGap, NotSupportedError, PublisherNotReady, SlotInUse, UsageError
+from subscriber.errors import JournalGap, NotSupportedError, SlotInUse, SlotLost, UsageError
 from subscriber.journal.control import read_control
 from subscriber.journal.storage import journal_url, open_storage
 from tests.scripted_publisher import PublishedSlot
@@ -86,7 +86,7 @@ def test_a_server_whose_slots_do_not_survive_an_upgrade_is_refused(session, upgr
 def test_a_slot_that_is_not_there_is_refused(session, upgraded):
     upgraded.slots.clear()
     error = session.refused(FOLLOW)
-    assert isinstance(error, PublisherNotReady)
+    assert isinstance(error, SlotLost)
     assert error.sqlstate == "42704"
 
 
