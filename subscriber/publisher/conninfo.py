@@ -1,5 +1,8 @@
 """Connection strings of the publisher: they are checked without revealing a password, and get the
-settings of the session.
+settings of the session and the password of the password command.
+
+Every connection to the publisher takes its string from :func:`session_conninfo` or
+:func:`replication_conninfo`.
 """
 
 from __future__ import annotations
@@ -10,7 +13,8 @@ from typing import Any, Final
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.errors import ProgrammingError
 
-from subscriber.errors import UsageError
+from subscriber.errors import PublisherUnavailable, UsageError
+from subscriber.password_command import command_password
 from subscriber.settings import UNREADABLE_CONNINFO, redact_conninfo
 
 SESSION_SETTINGS: Final = {
@@ -24,17 +28,24 @@ SESSION_SETTINGS: Final = {
 own subscriber.
 """
 
+_CLIENT_ENCODING: Final = "UTF8"
+
 _CONNECT_TIMEOUT_SECONDS: Final = "10"
 
 
 def session_conninfo(conninfo: str, application_name: str) -> str:
-    """The user's connection string with the session settings and defaults of this program added.
+    """The user's connection string with the session settings and defaults of this program added,
+    and the password that the password command gives now.
 
     Raises:
         UsageError: see :func:`check_conninfo`.
+        PublisherUnavailable: the password command failed.
     """
     given = check_conninfo(conninfo)
     given.pop("replication", None)  # as in PostgreSQL's subscriber, which sets this parameter itself
+    password = command_password(given, PublisherUnavailable)
+    if password is not None:
+        given["password"] = password
     options = " ".join(f"-c {name}={value}" for name, value in SESSION_SETTINGS.items())
     defaults = {"connect_timeout": _CONNECT_TIMEOUT_SECONDS, "fallback_application_name": application_name}
     return make_conninfo(
@@ -42,7 +53,7 @@ def session_conninfo(conninfo: str, application_name: str) -> str:
         **{
             **defaults,
             **given,
-            "client_encoding": "UTF8",
+            "client_encoding": _CLIENT_ENCODING,
             "options": f"{given.get('options') or ''} {options}".strip(),
         },
     )
