@@ -2,18 +2,19 @@
 settings of the session and the password of the password command.
 
 Every connection to the publisher takes its string from :func:`session_conninfo` or
-:func:`replication_conninfo`.
+:func:`replication_conninfo`, and calls :func:`check_session`.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any, Final
 
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.errors import ProgrammingError
 
-from subscriber.errors import PublisherUnavailable, UsageError
+from subscriber.errors import PublisherNotReady, PublisherUnavailable, UsageError
 from subscriber.password_command import command_password
 from subscriber.settings import UNREADABLE_CONNINFO, redact_conninfo
 
@@ -29,6 +30,8 @@ own subscriber.
 """
 
 _CLIENT_ENCODING: Final = "UTF8"
+_REPORTED: Final = ("DateStyle", "IntervalStyle", "TimeZone", "client_encoding")
+"""Those of the settings that a server reports to its client (ParameterStatus)."""
 
 _CONNECT_TIMEOUT_SECONDS: Final = "10"
 
@@ -69,6 +72,30 @@ def replication_conninfo(conninfo: str, application_name: str) -> str:
     session = session_conninfo(conninfo, application_name)
     options = f"{conninfo_to_dict(session)['options']} -c search_path="
     return make_conninfo(session, replication="database", options=options)
+
+
+def check_session(reported: Callable[[str], str | None]) -> None:
+    """Refuse a session that does not have the settings that were asked for: it would send values in
+    another form.
+
+    Args:
+        reported: returns the value of a setting that the server has reported.
+
+    Raises:
+        PublisherNotReady: a setting has another value.
+    """
+    asked = {**SESSION_SETTINGS, "client_encoding": _CLIENT_ENCODING}
+    for name in _REPORTED:
+        value, wanted = reported(name), asked[name.lower()]
+        # DateStyle is "ISO, MDY"; the second word is about input only.
+        if value is None or value.split(",")[0] != wanted:
+            raise PublisherNotReady(
+                f'the session has {name} "{value or ""}", although "{wanted}" was asked for',
+                detail='The startup parameter "options" did not reach the server.',
+                hint="The likely cause is a pooler in front of the server: PgBouncer drops what its"
+                " ignore_startup_parameters names. Let the subscription's CONNECTION name host and port of the server"
+                " itself: a replication connection needs it.",
+            )
 
 
 def check_conninfo(conninfo: str) -> dict[str, Any]:

@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 from psycopg.conninfo import conninfo_to_dict
 
-from subscriber.errors import PublisherUnavailable, UsageError
-from subscriber.publisher.conninfo import check_conninfo, replication_conninfo, session_conninfo
+from subscriber.errors import PublisherNotReady, PublisherUnavailable, UsageError
+from subscriber.publisher.conninfo import check_conninfo, check_session, replication_conninfo, session_conninfo
+
+REPORTED = {"DateStyle": "ISO, DMY", "IntervalStyle": "postgres", "TimeZone": "UTC", "client_encoding": "UTF8"}
 
 
 def parameters(conninfo: str) -> dict[str, Any]:
@@ -145,3 +147,26 @@ def test_a_connection_string_is_checked_without_running_the_password_command(mon
     check_conninfo("host=h")
     with pytest.raises(PublisherUnavailable):
         session_conninfo("host=h", "sub")
+
+
+def test_a_session_with_the_settings_that_were_asked_for_is_accepted():
+    check_session(REPORTED.get)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("DateStyle", "German, DMY"),
+        ("DateStyle", "SQL, ISO"),
+        ("IntervalStyle", "iso_8601"),
+        ("TimeZone", "Europe/Zurich"),
+        ("client_encoding", "LATIN1"),
+        ("TimeZone", None),
+    ],
+)
+def test_a_session_with_other_settings_is_refused(name, value):
+    """Whatever stands before the server: values in another form would be read wrongly."""
+    with pytest.raises(PublisherNotReady, match=f'the session has {name} "{value or ""}", although') as caught:
+        check_session((REPORTED | {name: value}).get)
+    assert "pooler" in str(caught.value.hint)
+    assert "ignore_startup_parameters" in str(caught.value.hint)
