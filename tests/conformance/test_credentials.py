@@ -32,8 +32,8 @@ _EXECUTOR = r"(pyspark\.worker|subscriber\.pipeline\.fork_server \S+)"
 
 
 class Guarded:
-    """A publisher ``shop`` with the role ``reader``, and a target ``copy`` with the role ``writer``,
-    on one server.
+    """A publisher ``shop`` with the role ``reader``, and a target ``copy`` with the role
+    ``writer``, on one server.
     """
 
     def __init__(self, server: PostgreSQLServer, folder: Path) -> None:

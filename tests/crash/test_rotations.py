@@ -1,6 +1,6 @@
-"""Passwords and certificates are replaced while one ``subscriber run`` works and a load writes: with
-the first half of a rotation no new connection is possible, and with the second the run goes on by
-itself.
+"""Passwords and certificates are replaced while one ``subscriber run`` works and a load writes:
+with the first half of a rotation no new connection is possible, and with the second the run goes on
+by itself.
 
 The tests of this module follow each other on one replication; each begins and ends with equal
 tables.
