@@ -69,6 +69,9 @@ class Guarded:
     def catches_up(self) -> None:
         wait_until(lambda: self.rows("copy") == self.rows("shop"), f"equal tables\n{self.runner.said()[-3000:]}")
 
+    def cut_publisher(self) -> None:
+        self.server.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'reader'")
+
     def rows(self, database: str) -> list[tuple[object, ...]]:
         return self.server.execute("SELECT count(*), sum(id), max(b) FROM t", database)
 
@@ -92,7 +95,11 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
         )
         guarded = Guarded(server, tmp_path_factory.mktemp("credentials"))
         guarded.change_passwords()
+        create = f"CREATE SUBSCRIPTION s CONNECTION '{guarded.conninfo}' PUBLICATION p WITH (create_tables = true)"
+        guarded.tell("sql", "-c", create)
         try:
+            guarded.runner.start()
+            guarded.catches_up()
             yield guarded
         finally:
             guarded.runner.close()
@@ -100,13 +107,9 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
 
 def test_every_connection_asks_for_its_password_and_nothing_shows_it(guarded):
     """names_are_data, and rotation: new connections use other passwords than the first ones."""
-    create = f"CREATE SUBSCRIPTION s CONNECTION '{guarded.conninfo}' PUBLICATION p WITH (create_tables = true)"
-    guarded.tell("sql", "-c", create)
-    guarded.runner.start()
-    guarded.catches_up()
     guarded.change_passwords()
     guarded.server.execute("UPDATE t SET b = 'changed' WHERE id > 11000; DELETE FROM t WHERE id < 100", "shop")
-    guarded.server.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'reader'")
+    guarded.cut_publisher()
     guarded.catches_up()
     guarded.tell("verify", "s")
     guarded.tell("status")
@@ -122,7 +125,17 @@ def test_every_connection_asks_for_its_password_and_nothing_shows_it(guarded):
         assert not file.is_file() or PREFIX.encode() not in file.read_bytes(), file
     ((conninfo,),) = guarded.server.execute("SELECT subconninfo FROM subscriber_subscription", "copy")
     assert PREFIX not in conninfo
-    guarded.tell("sql", "-c", "DROP SUBSCRIPTION s")
+
+
+def test_a_program_that_fails_for_a_while_is_asked_again(guarded):
+    secret = guarded.folder / "reader"
+    kept = secret.rename(guarded.folder / "kept")
+    guarded.cut_publisher()
+    guarded.server.execute("DELETE FROM t WHERE id < 200", "shop")
+    wait_until(lambda: "the program exited with exit code 1" in guarded.runner.said(), "the program to fail")
+    kept.rename(secret)
+    guarded.catches_up()
+    assert guarded.runner.running
 
 
 def test_a_target_asks_again_for_each_connection(guarded, monkeypatch):
