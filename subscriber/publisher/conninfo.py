@@ -7,6 +7,7 @@ Every connection to the publisher takes its string from :func:`session_conninfo`
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable
 from typing import Any, Final
@@ -89,13 +90,23 @@ def check_session(reported: Callable[[str], str | None]) -> None:
         value, wanted = reported(name), asked[name.lower()]
         # DateStyle is "ISO, MDY"; the second word is about input only.
         if value is None or value.split(",")[0] != wanted:
+            variable = _OVERRIDING.get(name, "")
+            overridden = bool(os.environ.get(variable))
             raise PublisherNotReady(
                 f'the session has {name} "{value or ""}", although "{wanted}" was asked for',
-                detail='The startup parameter "options" did not reach the server.',
-                hint="The likely cause is a pooler in front of the server: PgBouncer drops what its"
-                " ignore_startup_parameters names. Let the subscription's CONNECTION name host and port of the server"
-                " itself: a replication connection needs it.",
+                detail=f"The environment variable {variable} is stronger than what this program asks for."
+                if overridden
+                else 'The startup parameter "options" did not reach the server.',
+                hint=f"Unset {variable} in the environment of this program." if overridden else _POOLER_HINT,
             )
+
+
+_OVERRIDING: Final = {"DateStyle": "PGDATESTYLE", "TimeZone": "PGTZ"}
+"""libpq's environment variables that the server takes after ``options``."""
+_POOLER_HINT: Final = (
+    "The likely cause is a pooler in front of the server: PgBouncer drops what its ignore_startup_parameters names."
+    " Let the subscription's CONNECTION name host and port of the server itself: a replication connection needs it."
+)
 
 
 def check_conninfo(conninfo: str) -> dict[str, Any]:

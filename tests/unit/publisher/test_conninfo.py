@@ -164,8 +164,10 @@ def test_a_session_with_the_settings_that_were_asked_for_is_accepted():
         ("TimeZone", None),
     ],
 )
-def test_a_session_with_other_settings_is_refused(name, value):
+def test_a_session_with_other_settings_is_refused(name, value, monkeypatch):
     """Whatever stands before the server: values in another form would be read wrongly."""
+    monkeypatch.delenv("PGTZ", raising=False)
+    monkeypatch.delenv("PGDATESTYLE", raising=False)
     with pytest.raises(PublisherNotReady, match=f'the session has {name} "{value or ""}", although') as caught:
         check_session((REPORTED | {name: value}).get)
     assert "pooler" in str(caught.value.hint)
