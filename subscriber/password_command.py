@@ -17,7 +17,7 @@ import contextlib
 import os
 import signal
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from subscriber.errors import SubscriberError
@@ -56,22 +56,18 @@ def command_password(connection: Mapping[str, object], unavailable: type[Subscri
     if not command or connection.get("password") or connection.get("passfile"):
         return None
     given = {_VARIABLES[name]: str(value) for name, value in connection.items() if name in _VARIABLES and value}
-    try:
-        output = _run(command, given)
-    except _Failed as failed:
-        raise unavailable(
-            f'could not get a password by "{PASSWORD_COMMAND}": {failed}',
+
+    def failed(reason: str) -> SubscriberError:
+        return unavailable(
+            f'could not get a password by "{PASSWORD_COMMAND}": {reason}',
             hint=f"Run its command by hand, with {', '.join(given) or 'no variables'} in the environment. What it"
             " prints is not shown here, because it may contain a secret.",
-        ) from None
-    return output or None
+        )
+
+    return _output(command, given, failed) or None
 
 
-class _Failed(Exception):
-    """Why there is no password."""
-
-
-def _run(command: str, variables: Mapping[str, str]) -> str:
+def _output(command: str, variables: Mapping[str, str], failed: Callable[[str], SubscriberError]) -> str:
     """The output of the program without the newline at its end."""
     output = None
     # The program's processes are a group of their own, so that all of them can be ended.
@@ -86,19 +82,19 @@ def _run(command: str, variables: Mapping[str, str]) -> str:
         try:
             output, _ = program.communicate(timeout=PASSWORD_SECONDS)
         except subprocess.TimeoutExpired:
-            raise _Failed(f"the program did not end within {PASSWORD_SECONDS:g} s") from None
+            raise failed(f"the program did not end within {PASSWORD_SECONDS:g} s") from None
         finally:
             if output is None:
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(program.pid, signal.SIGKILL)
     if program.returncode < 0:
-        raise _Failed(f"the program was terminated by signal {-program.returncode}")
+        raise failed(f"the program was terminated by signal {-program.returncode}")
     if program.returncode > 0:
-        raise _Failed(f"the program exited with exit code {program.returncode}")
+        raise failed(f"the program exited with exit code {program.returncode}")
     try:
         password = output.decode()
     except UnicodeDecodeError:
-        raise _Failed("the output of the program is not UTF-8") from None
+        raise failed("the output of the program is not UTF-8") from None
     if "\0" in password:
-        raise _Failed("the output of the program has a zero byte")
+        raise failed("the output of the program has a zero byte")
     return password.removesuffix("\n").removesuffix("\r")

@@ -81,7 +81,7 @@ def test_a_failure_is_transient_and_shows_nothing_of_command_and_output(command,
     assert "PGHOST, PGUSER in the environment" in str(error.hint)
     assert "s3cret" not in error.report()
     assert error.__cause__ is None
-    assert error.__suppress_context__
+    assert error.__context__ is None or error.__suppress_context__
     assert capfd.readouterr() == ("", "")
 
 
