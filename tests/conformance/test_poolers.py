@@ -103,3 +103,13 @@ def test_a_pooler_that_drops_nothing_refuses_the_connection(connect, publisher_d
     with bouncer(publisher_database, "") as conninfo, pytest.raises(PublisherError) as caught:
         connect(conninfo)
     assert "unsupported startup parameter" in caught.value.message
+
+
+def test_a_pooler_that_opens_an_ordinary_session_for_replication_is_named(publisher_database):
+    with (
+        bouncer(publisher_database, "options, replication") as conninfo,
+        ReplicationConnection(conninfo, "sub") as connection,
+        pytest.raises(PublisherError, match="syntax error") as caught,
+    ):
+        connection.execute("IDENTIFY_SYSTEM")
+    assert "pooler answers" in str(caught.value.hint)
