@@ -16,8 +16,6 @@ ENV SPARK_HOME=/usr/local/lib/python3.11/site-packages/pyspark
 
 RUN useradd --uid 10001 --create-home subscriber \
     && install -d -o subscriber -g subscriber /var/lib/subscriber/journal
-COPY --chmod=0755 tools/container-entrypoint.sh /usr/local/bin/container-entrypoint
 USER subscriber
 WORKDIR /home/subscriber
-ENTRYPOINT ["container-entrypoint"]
 CMD ["subscriber", "--help"]

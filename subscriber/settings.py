@@ -20,6 +20,7 @@ from urllib.parse import unquote
 from subscriber.errors import UsageError
 
 PREFIX: Final = "SUBSCRIBER_"
+PASSWORD_COMMAND: Final = f"{PREFIX}PASSWORD_COMMAND"
 
 KIB: Final = 1024
 MIB: Final = 1024 * KIB
@@ -93,6 +94,13 @@ class Settings:
     (``pipeline/jobs.py``); another task reads the rest.
     """
 
+    password_command: str = ""
+    """A command of the shell that prints the password of a connection to a PostgreSQL server.
+
+    It is for secrets that change and tokens that expire (:mod:`subscriber.password_command`).
+    Without it, libpq finds the passwords.
+    """
+
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> Settings:
         """Read the settings from ``environment`` (by default the environment of the process).
@@ -114,6 +122,7 @@ class Settings:
             journal_keep_size=int(numbers["journal_keep_size"]),
             max_batch_bytes=int(numbers["max_batch_bytes"]),
             partition_bytes=int(numbers["partition_bytes"]),
+            password_command=env.get(PASSWORD_COMMAND, "").strip(),
         )
 
 

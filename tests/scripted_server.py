@@ -44,6 +44,9 @@ _SINCE: Final = {
 }  # fmt: skip
 """Columns and functions, with the first version that has them (release notes of PostgreSQL)."""
 
+_REPORTED: Final = {"DateStyle": "ISO, MDY", "IntervalStyle": "postgres", "TimeZone": "UTC", "client_encoding": "UTF8"}
+"""The settings of a session, as a server reports them."""
+
 
 @dataclass(frozen=True)
 class Asked:
@@ -84,7 +87,7 @@ class ScriptedServer:
     ) -> None:
         self.answers = dict(answers or {})
         self.asked: list[Asked] = []
-        self.info = SimpleNamespace(server_version=version, dbname=database)
+        self.info = SimpleNamespace(server_version=version, dbname=database, parameter_status=_REPORTED.get)
         self.broken = False
 
     def __enter__(self) -> ScriptedServer:

@@ -3,7 +3,7 @@
 #
 #   bootstrap.sh venv      .venv with this package and everything that builds and tests it
 #   bootstrap.sh java      Java 17+ for Spark; .venv/java-home names it when PATH does not lead to it
-#   bootstrap.sh servers   PostgreSQL 15, MariaDB and Chromium programs for the tests (never fails: tests skip)
+#   bootstrap.sh servers   PostgreSQL 15, MariaDB, PgBouncer and Chromium programs for the tests (never fails: tests skip)
 #
 # System packages are installed only with apt as root (or password-less sudo) or with brew; otherwise one
 # sentence says what is missing. No service of the distribution is started or left enabled.
@@ -122,6 +122,12 @@ do_servers() {
             # The core packages are the programs alone: no service, no data directory.
             apt_install mariadb-server-core mariadb-client-core ||
                 say "MariaDB could not be installed; its tests will be skipped"
+        fi
+        if ! [ -x /usr/sbin/pgbouncer ]; then
+            # A mask keeps the package from starting or enabling its service.
+            as_root systemctl mask --quiet pgbouncer 2>/dev/null || true
+            apt_install pgbouncer || say "PgBouncer could not be installed; its tests will be skipped"
+            as_root systemctl unmask --quiet pgbouncer 2>/dev/null || true
         fi
         if ! command -v chromium >/dev/null; then
             apt_install chromium fonts-dejavu-core || say "Chromium could not be installed; its tests will be skipped"

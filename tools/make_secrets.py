@@ -15,8 +15,8 @@ DIRECTORY = Path(__file__).resolve().parent.parent / ".secrets"
 def main() -> None:
     """Write the files. An existing password is kept, because databases already use it."""
     DIRECTORY.mkdir(mode=0o700, exist_ok=True)
-    publisher, target = (_password(name) for name in ("publisher_password", "target_password"))
-    (DIRECTORY / "pgpass").write_text(f"publisher:5432:*:postgres:{publisher}\n")
+    _password("publisher_password")
+    target = _password("target_password")
     (DIRECTORY / "target.cnf").write_text(f"[client]\nuser=subscriber\npassword={target}\n")
     (DIRECTORY / "spark-defaults.conf").write_text(
         f"spark.authenticate true\nspark.authenticate.secret {_password('spark_secret')}\n"

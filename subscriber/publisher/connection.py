@@ -21,7 +21,7 @@ from psycopg import pq
 from psycopg.errors import OperationalError
 
 from subscriber.errors import PublisherError, PublisherUnavailable
-from subscriber.publisher.conninfo import at_host, replication_conninfo
+from subscriber.publisher.conninfo import at_host, check_session, replication_conninfo
 from subscriber.publisher.server_errors import connection_refused, server_error
 
 NAP_SECONDS: Final = 0.004
@@ -51,6 +51,11 @@ class ReplicationConnection:
             reason, role = _text(self._pg.error_message), _text(self._pg.user)
             self._pg.finish()
             raise connection_refused(reason, role)
+        try:
+            check_session(self._reported)
+        except PublisherError:
+            self.close()
+            raise
 
     def __enter__(self) -> Self:
         return self
@@ -83,6 +88,10 @@ class ReplicationConnection:
     def process_id(self) -> int:
         """The process ID of the server process of this connection."""
         return self._pg.backend_pid
+
+    def _reported(self, name: str) -> str | None:
+        value = self._pg.parameter_status(name.encode())
+        return None if value is None else _text(value)
 
     def execute(self, command: str, stop: threading.Event | None = None) -> list[dict[str, str | None]]:
         """Run a replication command that returns rows (``IDENTIFY_SYSTEM``,

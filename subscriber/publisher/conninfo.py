@@ -1,16 +1,22 @@
 """Connection strings of the publisher: they are checked without revealing a password, and get the
-settings of the session.
+settings of the session and the password of the password command.
+
+Every connection to the publisher takes its string from :func:`session_conninfo` or
+:func:`replication_conninfo`, and calls :func:`check_session`.
 """
 
 from __future__ import annotations
 
+import os
 import re
+from collections.abc import Callable
 from typing import Any, Final
 
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.errors import ProgrammingError
 
-from subscriber.errors import UsageError
+from subscriber.errors import PublisherNotReady, PublisherUnavailable, UsageError
+from subscriber.password_command import command_password
 from subscriber.settings import UNREADABLE_CONNINFO, redact_conninfo
 
 SESSION_SETTINGS: Final = {
@@ -24,17 +30,26 @@ SESSION_SETTINGS: Final = {
 own subscriber.
 """
 
+_CLIENT_ENCODING: Final = "UTF8"
+_REPORTED: Final = ("DateStyle", "IntervalStyle", "TimeZone", "client_encoding")
+"""Those of the settings that a server reports to its client (ParameterStatus)."""
+
 _CONNECT_TIMEOUT_SECONDS: Final = "10"
 
 
 def session_conninfo(conninfo: str, application_name: str) -> str:
-    """The user's connection string with the session settings and defaults of this program added.
+    """The user's connection string with the session settings and defaults of this program added,
+    and the password that the password command gives now.
 
     Raises:
         UsageError: see :func:`check_conninfo`.
+        PublisherUnavailable: the password command failed.
     """
     given = check_conninfo(conninfo)
     given.pop("replication", None)  # as in PostgreSQL's subscriber, which sets this parameter itself
+    password = command_password(given, PublisherUnavailable)
+    if password is not None:
+        given["password"] = password
     options = " ".join(f"-c {name}={value}" for name, value in SESSION_SETTINGS.items())
     defaults = {"connect_timeout": _CONNECT_TIMEOUT_SECONDS, "fallback_application_name": application_name}
     return make_conninfo(
@@ -42,7 +57,7 @@ def session_conninfo(conninfo: str, application_name: str) -> str:
         **{
             **defaults,
             **given,
-            "client_encoding": "UTF8",
+            "client_encoding": _CLIENT_ENCODING,
             "options": f"{given.get('options') or ''} {options}".strip(),
         },
     )
@@ -58,6 +73,40 @@ def replication_conninfo(conninfo: str, application_name: str) -> str:
     session = session_conninfo(conninfo, application_name)
     options = f"{conninfo_to_dict(session)['options']} -c search_path="
     return make_conninfo(session, replication="database", options=options)
+
+
+def check_session(reported: Callable[[str], str | None]) -> None:
+    """Refuse a session that does not have the settings that were asked for: it would send values in
+    another form.
+
+    Args:
+        reported: returns the value of a setting that the server has reported.
+
+    Raises:
+        PublisherNotReady: a setting has another value.
+    """
+    asked = {**SESSION_SETTINGS, "client_encoding": _CLIENT_ENCODING}
+    for name in _REPORTED:
+        value, wanted = reported(name), asked[name.lower()]
+        # DateStyle is "ISO, MDY"; the second word is about input only.
+        if value is None or value.split(",")[0] != wanted:
+            variable = _OVERRIDING.get(name, "")
+            overridden = bool(os.environ.get(variable))
+            raise PublisherNotReady(
+                f'the session has {name} "{value or ""}", although "{wanted}" was asked for',
+                detail=f"The environment variable {variable} is stronger than what this program asks for."
+                if overridden
+                else 'The startup parameter "options" did not reach the server.',
+                hint=f"Unset {variable} in the environment of this program." if overridden else _POOLER_HINT,
+            )
+
+
+_OVERRIDING: Final = {"DateStyle": "PGDATESTYLE", "TimeZone": "PGTZ"}
+"""libpq's environment variables that the server takes after ``options``."""
+_POOLER_HINT: Final = (
+    "The likely cause is a pooler in front of the server: PgBouncer drops what its ignore_startup_parameters names."
+    " Let the subscription's CONNECTION name host and port of the server itself: a replication connection needs it."
+)
 
 
 def check_conninfo(conninfo: str) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from psycopg.abc import Query
 from subscriber.errors import PublisherNotReady, PublisherUnavailable, SlotInUse, SlotLost
 from subscriber.lsn import INVALID_LSN, LSN, parse_lsn
 from subscriber.publication.definition import Publication
-from subscriber.publisher.conninfo import check_conninfo, session_conninfo
+from subscriber.publisher.conninfo import check_conninfo, check_session, session_conninfo
 from subscriber.publisher.publication_definitions import read_publications
 from subscriber.publisher.published_tables import publications_of_other_origins
 from subscriber.publisher.sequences import PublishedSequence, published_sequences
@@ -63,7 +63,8 @@ def connect_publisher(conninfo: str, application_name: str) -> Iterator[Connecti
     """An ordinary connection to the publisher, in autocommit mode.
 
     Raises:
-        PublisherError: there is no connection, or the server refused a statement (with its text and
+        PublisherError: there is no connection or no password, the session does not have the
+            settings that were asked for, or the server refused a statement (with its text and
             SQLSTATE).
     """
     full = session_conninfo(conninfo, application_name)
@@ -76,6 +77,7 @@ def connect_publisher(conninfo: str, application_name: str) -> Iterator[Connecti
         raise connection_refused(reason, check_conninfo(full).get("user") or "") from error
     try:
         with connection:
+            check_session(connection.info.parameter_status)
             yield connection
     except psycopg.Error as error:
         if connection.broken or error.sqlstate is None:

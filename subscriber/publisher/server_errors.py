@@ -80,7 +80,8 @@ _UNREACHABLE_HINT: Final = (
     "Check that the publisher runs and can be reached, and host and port of the subscription's CONNECTION."
 )
 _CREDENTIALS_HINT: Final = (
-    "Check user and password of the subscription's CONNECTION, or the password file: it is read again at every attempt."
+    "Check user and password of the subscription's CONNECTION, or the password file or SUBSCRIBER_PASSWORD_COMMAND: both are"
+    " asked again at every attempt."
 )
 _EXPIRED_HINT: Final = "Check the password. A token of a cloud provider expires after minutes: let SUBSCRIBER_PASSWORD_COMMAND print a new one."
 _HBA_HINT: Final = (
@@ -121,6 +122,8 @@ RULES: Final = (
     Rule("42501", r"permission denied for schema", PublisherNotReady, "Run at the publisher: GRANT USAGE ON SCHEMA … TO {role};"),
     # Poolers and faults of servers:
     Rule("08P01", r"extended query protocol not supported", PublisherUnavailable, _POOLER_HINT),
+    # PgBouncer that ignores the startup parameter "replication" opens an ordinary session.
+    Rule("42601", r"syntax error at or near \"(IDENTIFY_SYSTEM|CREATE_REPLICATION_SLOT|START_REPLICATION)\"", PublisherNotReady, _POOLER_HINT),
     Rule("XX000", r"invalid memory alloc request size", PublisherUnavailable, _UPGRADE_HINT),
     Rule("53100", "", PublisherUnavailable, "The disk of the publisher is full: free space there."),
     # The rest, by class: connection, transaction state and rollback, resources, lock not available, operator
@@ -139,7 +142,7 @@ RULES: Final = (
     Rule(CONNECTING, r'role ".*" does not exist', PublisherNotReady, "Check user of the subscription's CONNECTION, or create the role at the publisher."),
     Rule(CONNECTING, r"definition of service|service file", PublisherNotReady, "Check service of the subscription's CONNECTION, and the service file (PGSERVICEFILE) on the machine of `subscriber run`."),
     Rule(CONNECTING, r"certificate verify failed|does not match host name|unable to get local issuer", PublisherNotReady, _SERVER_CERTIFICATE_HINT),
-    Rule(CONNECTING, r"certificate|private key|root\.crt", PublisherNotReady, _CLIENT_CERTIFICATE_HINT),
+    Rule(CONNECTING, r"certificate|private key|root\.crt|alert unknown ca", PublisherNotReady, _CLIENT_CERTIFICATE_HINT),
     Rule(CONNECTING, r"server does not support SSL|SSL (was )?required", PublisherNotReady, "Check sslmode of the subscription's CONNECTION, or set ssl = on at the publisher."),
     Rule(CONNECTING, r"hot standby mode|session is (not )?read-only", PublisherUnavailable, "No host of CONNECTION is what target_session_attrs asks for: a failover may be in progress. The next attempt follows."),
     Rule(CONNECTING, r"exceeds \"?max_wal_senders", PublisherUnavailable, _SENDERS_HINT),

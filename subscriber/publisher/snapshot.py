@@ -20,12 +20,12 @@ from typing import Final
 
 import psycopg
 from psycopg import sql
-from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.conninfo import make_conninfo
 
 from subscriber.errors import PublisherError, PublisherUnavailable
 from subscriber.lsn import LSN
 from subscriber.publisher.connection import ReplicationConnection
-from subscriber.publisher.conninfo import session_conninfo
+from subscriber.publisher.conninfo import check_conninfo
 from subscriber.publisher.publisher import connect_publisher
 from subscriber.publisher.slots import create_slot
 from subscriber.publisher.sql_connection import Connection
@@ -123,8 +123,7 @@ def snapshot_gone(reason: str) -> PublisherError:
 
 def _kept_alive(conninfo: str) -> str:
     """The connection string with keepalives, unless it has keepalive parameters already."""
-    session_conninfo(conninfo, "")  # refuses an invalid connection string, without showing it
-    given = conninfo_to_dict(conninfo)
+    given = check_conninfo(conninfo)
     return conninfo if "keepalives_idle" in given else make_conninfo(conninfo, keepalives_idle=_KEEPALIVE_SECONDS)
 
 

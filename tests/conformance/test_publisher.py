@@ -555,6 +555,23 @@ def test_the_right_password_connects(private, connect):
 
 
 @pytest.mark.server
+@BOTH
+@pytest.mark.parametrize(
+    ("variable", "value", "name"), [("PGTZ", "Europe/Zurich", "TimeZone"), ("PGDATESTYLE", "German", "DateStyle")]
+)
+def test_a_variable_of_libpq_that_changes_the_text_of_values_is_refused(
+    private, connect, variable, value, name, monkeypatch
+):
+    """It is stronger than the options of the connection."""
+    monkeypatch.setenv(variable, value)
+    with pytest.raises(PublisherNotReady) as caught, connect(private.conninfo()):
+        pass
+    error = caught.value
+    assert error.message.startswith(f'the session has {name} "{value}')
+    assert error.hint == f"Unset {variable} in the environment of this program."
+
+
+@pytest.mark.server
 def test_a_server_without_logical_decoding_is_told_which_setting_to_change(private):
     private.restart({"wal_level": "replica"})
     try:

@@ -77,11 +77,12 @@ def replicating(
     name: str,
     *,
     create: str = f"PUBLICATION {PUBLICATIONS} WITH (copy_data = false)",
+    parameters: dict[str, str] | None = None,
     environment: dict[str, str] | None = None,
     full_disk: bool = False,
 ) -> Iterator[Replication]:
     """Tables and a subscription that are ready to run; at the end everything is stopped and
-    dropped.
+    dropped. ``parameters`` are parameters of its CONNECTION.
     """
     server.create_database(name)
     server.execute(PUBLISHER_TABLES, name)
@@ -93,7 +94,8 @@ def replicating(
         f"sqlite:///{database}", folder, {**failpoints.environment(full_disk=full_disk), **(environment or {})}
     )
     try:
-        runner.sql(f"CREATE SUBSCRIPTION {name} CONNECTION '{server.conninfo(name)}' {create}")
+        conninfo = server.conninfo(name, **(parameters or {}))
+        runner.sql(f"CREATE SUBSCRIPTION {name} CONNECTION '{conninfo}' {create}")
         yield Replication(server.conninfo(name), database, runner, failpoints)
     finally:
         runner.close()

@@ -35,10 +35,11 @@ def test_every_field_is_read_from_its_variable():
             "SUBSCRIBER_JOURNAL_KEEP_SIZE": "2",
             "SUBSCRIBER_MAX_BATCH_BYTES": "5kB",
             "SUBSCRIBER_PARTITION_BYTES": "6kB",
+            "SUBSCRIBER_PASSWORD_COMMAND": "cat /run/secrets/password",
         }
     )
-    assert settings == Settings("s3://bucket/j", 1.0, 2.0, 3.0, 4096, 2 * MIB, 5120, 6144)
-    assert len(fields(Settings)) == 8
+    assert settings == Settings("s3://bucket/j", 1.0, 2.0, 3.0, 4096, 2 * MIB, 5120, 6144, "cat /run/secrets/password")
+    assert len(fields(Settings)) == 9
 
 
 def test_the_process_environment_is_the_default(monkeypatch):

@@ -12,8 +12,10 @@ import sqlalchemy as sa
 
 from subscriber.errors import (
     NotSupportedError,
+    TargetUnavailable,
     UsageError,
 )
+from subscriber.password_command import command_password
 from subscriber.targets.capabilities import Capabilities
 from subscriber.targets.postgresql.cluster import PostgreSQLCluster
 from subscriber.targets.postgresql.errors import (
@@ -62,6 +64,7 @@ def open_postgresql(url: sa.URL) -> Target:
     # Positional parameters, because rows are bound as tuples.
     engine = sa.create_engine(url, paramstyle="format", pool_pre_ping=True, hide_parameters=True)
     _check_options(engine)
+    sa.event.listen(engine, "do_connect", _connect)
     sa.event.listen(engine, "connect", set_up_session)
     sa.event.listen(engine, "checkin", reset_origin)
     errors = PostgreSQLErrors()
@@ -110,6 +113,14 @@ def open_postgresql(url: sa.URL) -> Target:
         run_lock=PostgreSQLRunLock(engine, errors),
         cluster=PostgreSQLCluster(engine, errors),
     )
+
+
+def _connect(dialect: Any, _record: object, arguments: list[Any], options: dict[str, Any]) -> Any:
+    """A connection with the password that the password command gives now. If there is none,
+    SQLAlchemy connects.
+    """
+    password = command_password(options, TargetUnavailable)
+    return None if password is None else dialect.connect(*arguments, **{**options, "password": password})
 
 
 def _read_facts(connection: sa.Connection) -> TargetFacts:

@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 from psycopg.conninfo import conninfo_to_dict
 
-from subscriber.errors import UsageError
-from subscriber.publisher.conninfo import check_conninfo, replication_conninfo, session_conninfo
+from subscriber.errors import PublisherNotReady, PublisherUnavailable, UsageError
+from subscriber.publisher.conninfo import check_conninfo, check_session, replication_conninfo, session_conninfo
+
+REPORTED = {"DateStyle": "ISO, DMY", "IntervalStyle": "postgres", "TimeZone": "UTC", "client_encoding": "UTF8"}
 
 
 def parameters(conninfo: str) -> dict[str, Any]:
@@ -109,3 +111,64 @@ def test_a_replication_connection_has_no_search_path():
     options = str(given["options"])
     assert options.startswith("-c search_path=mine -c datestyle=ISO")
     assert options.endswith("-c search_path=")
+
+
+def test_the_password_command_is_asked_for_each_connection(tmp_path, monkeypatch):
+    """So that a new password takes effect at the next one."""
+    file = tmp_path / "password"
+    monkeypatch.setenv("SUBSCRIBER_PASSWORD_COMMAND", f"cat {file}")
+    for password in ("first", "second"):
+        file.write_text(f"{password}\n")
+        assert parameters("host=h dbname=d user=u")["password"] == password
+        assert conninfo_to_dict(replication_conninfo("dbname=d", "sub"))["password"] == password
+
+
+def test_the_password_command_gets_the_server_as_variables_of_libpq(monkeypatch):
+    monkeypatch.setenv(
+        "SUBSCRIBER_PASSWORD_COMMAND", 'echo "$PGHOST $PGHOSTADDR $PGPORT $PGUSER $PGDATABASE $PGSERVICE"'
+    )
+    given = "host='$(touch here)' hostaddr=127.0.0.2 port=6000 user=u dbname=d service=x"
+    assert parameters(given)["password"] == "$(touch here) 127.0.0.2 6000 u d x"
+    assert parameters("postgresql://u@a:1,b:2/d")["password"] == "a,b  1,2 u d "
+
+
+@pytest.mark.parametrize("own", ["password=mine", "passfile=/mine", "postgresql://u:mine@h/d"])
+def test_a_connection_string_that_says_its_password_does_not_run_the_command(own, tmp_path, monkeypatch):
+    """It belongs to this server, and the command to all servers."""
+    monkeypatch.setenv("SUBSCRIBER_PASSWORD_COMMAND", f"touch {tmp_path}/ran; echo other")
+    given = parameters(own)
+    assert "mine" in (given.get("password") or given["passfile"])
+    assert "other" not in given.values()
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_connection_string_is_checked_without_running_the_password_command(monkeypatch):
+    monkeypatch.setenv("SUBSCRIBER_PASSWORD_COMMAND", "exit 1")
+    check_conninfo("host=h")
+    with pytest.raises(PublisherUnavailable):
+        session_conninfo("host=h", "sub")
+
+
+def test_a_session_with_the_settings_that_were_asked_for_is_accepted():
+    check_session(REPORTED.get)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("DateStyle", "German, DMY"),
+        ("DateStyle", "SQL, ISO"),
+        ("IntervalStyle", "iso_8601"),
+        ("TimeZone", "Europe/Zurich"),
+        ("client_encoding", "LATIN1"),
+        ("TimeZone", None),
+    ],
+)
+def test_a_session_with_other_settings_is_refused(name, value, monkeypatch):
+    """Whatever stands before the server: values in another form would be read wrongly."""
+    monkeypatch.delenv("PGTZ", raising=False)
+    monkeypatch.delenv("PGDATESTYLE", raising=False)
+    with pytest.raises(PublisherNotReady, match=f'the session has {name} "{value or ""}", although') as caught:
+        check_session((REPORTED | {name: value}).get)
+    assert "pooler" in str(caught.value.hint)
+    assert "ignore_startup_parameters" in str(caught.value.hint)

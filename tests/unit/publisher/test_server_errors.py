@@ -38,6 +38,7 @@ SAID = [
     ("42501", "permission denied for schema s", PublisherNotReady, "GRANT USAGE ON SCHEMA"),
     # poolers and faults of servers
     ("08P01", "extended query protocol not supported in a replication connection", PublisherUnavailable, "pooler"),
+    ("42601", 'syntax error at or near "IDENTIFY_SYSTEM"', PublisherNotReady, "pooler"),
     ("XX000", "invalid memory alloc request size 1073741824", PublisherUnavailable, "newest minor release"),
     ("53100", 'could not extend file "base/5/1": No space left on device', PublisherUnavailable, "free space"),
     # by class
@@ -70,6 +71,7 @@ SAID = [
     (CONNECTING, 'server certificate for "a" does not match host name "b"', PublisherNotReady, "names another host"),
     (CONNECTING, 'root certificate file "/x/root.crt" does not exist', PublisherNotReady, "sslrootcert"),
     (CONNECTING, 'private key file "/x/key" has group or world access', PublisherNotReady, "chmod 600"),
+    (CONNECTING, "SSL error: tlsv1 alert unknown ca", PublisherNotReady, "sslcert"),
     (CONNECTING, "server does not support SSL, but SSL was required", PublisherNotReady, "sslmode"),
     (CONNECTING, "server is in hot standby mode", PublisherUnavailable, "target_session_attrs"),
     (CONNECTING, "session is read-only", PublisherUnavailable, "target_session_attrs"),
