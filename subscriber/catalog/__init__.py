@@ -10,8 +10,8 @@ pg_subscription, pg_publication and related catalogs, for any database.
 - Written while changes are applied: ``progress``, ``statistics``, ``conflicts`` and
   ``conflict_kinds``, ``logical_messages``, ``prepared_transactions``, ``relation_shapes`` and
   ``schema_changes``. ``row_numbers`` numbers the rows of some of them.
-- Written by commands and workers: ``apply_holds``, ``cutovers``, ``released_slots``, ``runner``, ``worker_status``,
-  ``schema_differences``.
+- Written by commands and workers: ``apply_holds``, ``cutovers``, ``released_slots``, ``runner``,
+  ``schema_differences``, ``worker_status``.
 
 Commands write the subscriptions and publications. Commands and table synchronization write the
 table states. Each batch reads them first, and then :mod:`subscriber.apply` writes the progress and

@@ -42,9 +42,10 @@ _STATES = {"i": "init", "d": "copying", "f": "copied", "s": "synced", "r": "read
 def command(target: str, as_json: bool) -> None:
     """Show the state of all subscriptions of a target, and whether `subscriber run` is running.
 
-    For each subscription prints its state, the received and the applied LSN, the lag, the states of its tables, and the numbers of conflicts and errors; then its slot at the
-    publisher, the tables that are not ready with the progress of their copies, a command that holds
-    the apply, tables that were altered, warnings, and the last error.
+    For each subscription prints its state, the received and the applied LSN, the lag, the states of
+    its tables, and the numbers of conflicts and errors; then its slot at the publisher, the tables
+    that are not ready with the progress of their copies, a command that holds the apply, tables
+    that were altered, warnings, since when it retries or has stopped, and the last error.
 
     The lag in seconds is the age of the oldest commit that was received and is not applied; it is 0
     if everything at the publisher is applied. "?" is a value that cannot be read from this machine:

@@ -126,8 +126,8 @@ RULES: Final = (
     Rule("42601", r"syntax error at or near \"(IDENTIFY_SYSTEM|CREATE_REPLICATION_SLOT|START_REPLICATION)\"", PublisherNotReady, _POOLER_HINT),
     Rule("XX000", r"invalid memory alloc request size", PublisherUnavailable, _UPGRADE_HINT),
     Rule("53100", "", PublisherUnavailable, "The disk of the publisher is full: free space there."),
-    # The rest, by class: connection, transaction state and rollback, resources, lock not available, operator
-    # intervention, system and internal errors pass.
+    # The rest, by class: connection, transaction state and rollback, resources, lock not
+    # available, operator intervention, system and internal errors pass.
     *(Rule(state, "", PublisherUnavailable) for state in ("08", "25P", "40", "53", "55P03", "57", "58", "XX")),
     # Why a connection failed. Several hosts give a line each: what needs an action comes first.
     Rule(CONNECTING, r"permission denied to start WAL sender|must be superuser or replication role to start walsender", PublisherNotReady, _REPLICATION_HINT),

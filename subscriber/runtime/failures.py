@@ -44,8 +44,8 @@ pause is longer by the same time.
 _COULD_NOT_SERIALIZE: Final = "40001"
 _LONGEST_RETRIES: Final = 12
 """The waits between the attempts to reach a server double up to so many times
-``wal_retrieve_retry_interval`` (a minute). A change that cannot be applied is tried again after that
-interval itself, as in PostgreSQL.
+``wal_retrieve_retry_interval`` (a minute). A change that cannot be applied is tried again after
+that interval itself, as in PostgreSQL.
 """
 
 

@@ -68,11 +68,13 @@ class Subscriptions:
             )
 
     def conninfo(self, name: str, **more: str) -> str:
-        return self.server.conninfo(DATABASE, user=name, password="secret", **more)  # noqa: S106 - of the test's server
+        return self.server.conninfo(DATABASE, user=name, password="secret", **more)
 
     def rules(self, first: str) -> None:
         """Write pg_hba.conf: every role needs its password, after the line given."""
-        self.hba.write_text(f"{first}\nlocal all all trust\nhost all postgres all trust\nhost all all all scram-sha-256\n")
+        self.hba.write_text(
+            f"{first}\nlocal all all trust\nhost all postgres all trust\nhost all all all scram-sha-256\n"
+        )
         self.server.execute("SELECT pg_reload_conf()")
 
     def publish(self, statement: str) -> None:
@@ -118,9 +120,13 @@ def test_what_is_put_right_goes_on_and_what_is_lost_stops_one_subscription(subsc
 
     server.execute(BREAK)
     subscriptions.rules("host heals no_entry 192.0.2.1/32 trust\nhost all no_entry all reject")
-    runner.sql(f"ALTER SUBSCRIPTION certificate CONNECTION '{subscriptions.conninfo('certificate', sslmode='require')}'")
+    runner.sql(
+        f"ALTER SUBSCRIPTION certificate CONNECTION '{subscriptions.conninfo('certificate', sslmode='require')}'"
+    )
     hba = subscriptions.hba.read_text().replace("host all no_entry all reject\n", "")
-    subscriptions.hba.write_text(hba.replace("host all all all", f"host all {','.join(set(subscriptions.names) - {'no_entry'})} all"))
+    subscriptions.hba.write_text(
+        hba.replace("host all all all", f"host all {','.join(set(subscriptions.names) - {'no_entry'})} all")
+    )
     server.execute("SELECT pg_reload_conf()")
     server.execute("SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE slot_name <> 'healthy'")
     wait_until(lambda: dropped(server, "lost"), "the slot to be dropped")
