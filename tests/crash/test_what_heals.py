@@ -6,10 +6,12 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from subscriber.scenario.servers.open_servers import PostgreSQLServer
 from tests.crash.harness import Runner, wait_until
 
 pytestmark = [pytest.mark.server, pytest.mark.spark, pytest.mark.slow]
@@ -45,7 +47,7 @@ class Subscriptions:
     its name, and so has ``healthy``.
     """
 
-    def __init__(self, server, folder: Path) -> None:
+    def __init__(self, server: PostgreSQLServer, folder: Path) -> None:
         self.server = server
         self.database = folder / "target.db"
         self.runner = Runner(f"sqlite:///{self.database}", folder)
@@ -76,6 +78,9 @@ class Subscriptions:
             f"{first}\nlocal all all trust\nhost all postgres all trust\nhost all all all scram-sha-256\n"
         )
         self.server.execute("SELECT pg_reload_conf()")
+
+    def is_in(self, name: str, state: str) -> bool:
+        return bool(self.runner.status()[name]["state"] == state)
 
     def publish(self, statement: str) -> None:
         self.server.execute(statement, DATABASE)
@@ -134,9 +139,7 @@ def test_what_is_put_right_goes_on_and_what_is_lost_stops_one_subscription(subsc
 
     for name, (reason, way_out) in SAYS.items():
         state = "stopped" if name == "lost" else "retrying"
-        wait_until(
-            lambda name=name, state=state: runner.status()[name]["state"] == state, f"{name}: {runner.status()[name]}"
-        )
+        wait_until(partial(subscriptions.is_in, name, state), f"{name} to be {state}")
         worker = runner.status()[name]["worker"]
         assert reason in worker["error"]
         assert way_out in worker["error"]
@@ -151,7 +154,7 @@ def test_what_is_put_right_goes_on_and_what_is_lost_stops_one_subscription(subsc
     subscriptions.rules("")
     runner.sql(f"ALTER SUBSCRIPTION certificate CONNECTION '{subscriptions.conninfo('certificate')}'")
     subscriptions.wait_for([*HEALING, "healthy"], [1, 2])
-    wait_until(lambda: all(runner.status()[name]["state"] == "streaming" for name in HEALING), "all to stream")
+    wait_until(lambda: all(subscriptions.is_in(name, "streaming") for name in HEALING), "all to stream")
 
     tries = runner.said().count('subscription "lost" has stopped')
     runner.sql("ALTER SUBSCRIPTION lost ENABLE")
