@@ -56,6 +56,7 @@ FAILPOINTS: Final = frozenset(
         "cutover.switch",
         "cutover.undo",
         "cutover.finish",
+        "recreate",
         "hold.pause",
         "hold.reach",
     )

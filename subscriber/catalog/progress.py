@@ -136,6 +136,17 @@ class OriginProgress:
             )
         self._compare_and_set(connection, from_lsn, _moved_to(to_lsn))
 
+    def restart(self, connection: sa.Connection, from_lsn: LSN, to_lsn: LSN) -> None:
+        """Move the progress to where a new slot begins, also backwards: the publisher may have been
+        restored to an older state.
+
+        All tables must be copied again from a later snapshot.
+
+        Raises:
+            ProgressConflict: the progress is not ``from_lsn``.
+        """
+        self._compare_and_set(connection, from_lsn, _moved_to(to_lsn))
+
     def _compare_and_set(self, connection: sa.Connection, expected: LSN, values: Mapping[str, str]) -> None:
         there = self._is_mine() & (ORIGIN_STATUS.c.remote_lsn == format_lsn(expected))
         if connection.execute(sa.update(ORIGIN_STATUS).where(there).values(**values)).rowcount != 1:

@@ -219,7 +219,7 @@ def check_replicated(connection: sa.Connection, subscription: Subscription) -> N
 
     Raises:
         ProgressConflict: its slot, publications, origin or map differ from those of
-            ``subscription``.
+            ``subscription``, or its slot was recreated.
     """
     table = SUBSCRIPTION.c
     stored = _stored_map(subscription.options.map)
@@ -229,6 +229,7 @@ def check_replicated(connection: sa.Connection, subscription: Subscription) -> N
         table.subpublications == _stored_names(subscription.publications),
         table.suborigin == subscription.options.origin,
         table.subslotname == subscription.slot_name,
+        table.subslotadopted == subscription.slot_adopted,
     )
     if connection.execute(unchanged.values(submap=stored)).rowcount != 1:
         raise ProgressConflict(

@@ -8,6 +8,7 @@ running worker reads the catalog at least once a second.
 
 from __future__ import annotations
 
+import logging
 import shlex
 from collections.abc import Mapping
 from typing import Any, Final
@@ -34,7 +35,7 @@ from subscriber.commands.subscription_statements import (
     RenameSubscription,
 )
 from subscriber.commands.upgraded_publisher import follow_upgrade
-from subscriber.errors import NotSupportedError, UsageError
+from subscriber.errors import NotSupportedError, PublisherNotReady, PublisherUnavailable, UsageError
 from subscriber.journal.retention import undecided
 from subscriber.journal.segment import journal_entries
 from subscriber.journal.storage import Storage, journal_url, open_storage
@@ -43,6 +44,8 @@ from subscriber.publisher.conninfo import check_conninfo
 from subscriber.schema.relation_names import RelationNames
 from subscriber.settings import Settings
 from subscriber.targets import Target
+
+logger = logging.getLogger(__name__)
 
 _STREAMED: Final = ("origin", "binary", "streaming")
 """The options that decide what the publisher sends, and how."""
@@ -183,8 +186,11 @@ def _change_slot_name(
     (:mod:`subscriber.positions.slot_position`).
     """
 
+    slot = changes["slot_name"]
+    if slot is not None and subscription.system_identifier is not None:
+        _check_slot_is_unused(target, subscription, slot, settings)
+
     def change(connection: sa.Connection, applied: LSN) -> LSN:
-        slot = changes["slot_name"]
         if slot is not None:
             others = [other for other in catalog.list_subscriptions(connection) if other.subid != subscription.subid]
             requirements.check_slot_is_free(others, slot, subscription.conninfo, subscription.system_identifier)
@@ -195,6 +201,17 @@ def _change_slot_name(
 
     applied = while_progress_stands(target, subscription, change)
     leave_journal(target, subscription, applied, settings, notify)
+
+
+def _check_slot_is_unused(target: Target, subscription: Subscription, slot: str, settings: Settings) -> None:
+    """Check that nobody else uses the slot. If the publisher cannot be asked now, as PostgreSQL does
+    not ask it, the worker checks this when it starts.
+    """
+    try:
+        with connected(subscription.conninfo, subscription.name) as publisher:
+            requirements.check_slot_is_unused(target, publisher, settings, publisher.system_identifier(), slot)
+    except (PublisherUnavailable, PublisherNotReady) as error:
+        logger.debug('slot "%s" is not checked: %s', slot, error.message)
 
 
 def _check_slot_name(subscription: Subscription, changes: Mapping[str, Any]) -> None:

@@ -107,6 +107,7 @@ def _create_connected(
         requirements.check_other_database(target, connection, system_identifier, publisher.database)
     if options.slot_name is not None and not options.create_slot:
         requirements.check_slot_is_free(others, options.slot_name, command.conninfo, system_identifier)
+        requirements.check_slot_is_unused(target, publisher, settings, system_identifier, options.slot_name)
     if options.slot_name is not None and not options.create_slot and not options.copy_data:
         check_slot_position(target, settings, publisher, system_identifier, options.slot_name)
     published = check_publications(target, publisher, command.name, command.publications, options, notify)

@@ -8,6 +8,7 @@ from subscriber.commands.create_subscription import create_subscription
 from subscriber.commands.drop_subscription import drop_subscription
 from subscriber.commands.notices import Notify
 from subscriber.commands.publication_commands import run_publication_command
+from subscriber.commands.recreate_slot import recreate_slot
 from subscriber.commands.refresh_sequences import refresh_sequences
 from subscriber.commands.refresh_tables import refresh_tables
 from subscriber.commands.subscription_statements import (
@@ -20,6 +21,7 @@ from subscriber.commands.subscription_statements import (
     AlterSubscription,
     CreateSubscription,
     DropSubscription,
+    RecreateSlot,
     RefreshPublication,
     RefreshSequences,
     RefreshTables,
@@ -112,3 +114,5 @@ def _alter(target: Target, command: AlterSubscription, settings: Settings, notif
             refresh_sequences(target, subscription, settings, notify)
         case RefreshTables():
             refresh_tables(target, subscription, command)
+        case RecreateSlot():
+            recreate_slot(target, subscription, command, settings, notify)

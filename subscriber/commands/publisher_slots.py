@@ -81,6 +81,17 @@ def is_released(publisher: Publisher, slot: str) -> bool:
     return True
 
 
+def in_use(publisher: Publisher, slot: str, hint: str) -> SlotInUse:
+    """The error for a slot that somebody streams from, with the name of that session."""
+    found = publisher.slot(slot)
+    who = receiver_of(publisher.connection, slot)
+    return SlotInUse(
+        f'replication slot "{slot}" is active for PID {"?" if found is None else found.active_pid}',
+        detail=f"The slot is used by {'; '.join(who)}." if who else None,
+        hint=hint,
+    )
+
+
 def _watched(publisher: Publisher, slot: str) -> contextlib.AbstractContextManager[None]:
     """Report which sessions the block waits for until the slot is released."""
     return watched(f'releasing replication slot "{slot}"', partial(receiver_of, publisher.connection, slot))

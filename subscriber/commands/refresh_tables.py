@@ -55,7 +55,7 @@ def refresh_tables(target: Target, subscription: Subscription, command: RefreshT
             for subid in relations
         }
         wanted = [_find(name, subscription, tables, relations) for name in command.tables]
-        _check_not_shared(target, connection, subscription, wanted)
+        check_not_shared(target, connection, subscription, wanted)
         catalog.replace_relations(connection, subscription.subid, dict.fromkeys(wanted))
 
 
@@ -98,10 +98,14 @@ def _texts(tables: Sequence[TableName]) -> list[str]:
     return [".".join(table) for table in tables]
 
 
-def _check_not_shared(
+def check_not_shared(
     target: Target, connection: sa.Connection, subscription: Subscription, tables: Sequence[TableName]
 ) -> None:
-    """Refuse tables whose rows come from several subscriptions: all of them would be deleted."""
+    """Refuse tables whose rows come from several subscriptions: all of them would be deleted.
+
+    Raises:
+        UsageError: 55000, another subscription replicates into the same table of the target.
+    """
     place = target.ddl.place
     theirs = {
         place(*other.options.map.local(one.schema, one.name)): other.name

@@ -9,9 +9,15 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
+from subscriber import catalog
 from subscriber.catalog import Subscription
+from subscriber.commands import publisher_slots
 from subscriber.errors import NotSupportedError, UsageError
+from subscriber.journal.storage import journal_url, open_storage
+from subscriber.positions.consumers import check_other_targets
+from subscriber.publisher.publisher import Publisher
 from subscriber.schema.server_features import ServerFeatures
+from subscriber.settings import Settings
 from subscriber.targets import Target
 
 _SINCE: Final = (
@@ -101,3 +107,25 @@ def check_slot_is_free(others: Sequence[Subscription], slot: str, conninfo: str,
                 sqlstate="55006",
                 hint="Use another slot_name: a slot sends each change to one subscription only.",
             )
+
+
+def check_slot_is_unused(
+    target: Target, publisher: Publisher, settings: Settings, system_identifier: str, slot: str
+) -> None:
+    """Refuse a slot that somebody else uses: a subscription of another target, whose consumer is in
+    the journal, or a session that streams from it. A worker that has just been told to end is
+    waited for.
+
+    Raises:
+        UsageError: 55006, a subscription of another target uses the slot.
+        SlotInUse: a session streams from the slot.
+    """
+    with target.reporting(), target.engine.connect() as connection:
+        identifier = catalog.target_identifier(connection)
+    check_other_targets(open_storage(journal_url(settings.journal, system_identifier, slot)), identifier, slot)
+    if not publisher_slots.is_released(publisher, slot):
+        raise publisher_slots.in_use(
+            publisher,
+            slot,
+            "Use another slot_name: a slot sends each change to one subscription only. To take the slot over, first stop its receiver.",
+        )

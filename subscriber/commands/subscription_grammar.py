@@ -10,6 +10,7 @@
     ALTER SUBSCRIPTION name REFRESH PUBLICATION [WITH (option [= value] [, ...])]
     ALTER SUBSCRIPTION name REFRESH SEQUENCES
     ALTER SUBSCRIPTION name REFRESH TABLE name [, ...]
+    ALTER SUBSCRIPTION name RECREATE SLOT [WITH (option [= value] [, ...])]
     ALTER SUBSCRIPTION name { ENABLE | DISABLE }
     ALTER SUBSCRIPTION name SET (option [= value] [, ...])
     ALTER SUBSCRIPTION name SKIP (lsn = { 'X/Y' | NONE })
@@ -46,6 +47,7 @@ from subscriber.commands.subscription_statements import (
     CreateSubscription,
     DropSubscription,
     Query,
+    RecreateSlot,
     RefreshPublication,
     RefreshSequences,
     RefreshTables,
@@ -153,6 +155,11 @@ def _refresh(cursor: Cursor, name: str) -> RefreshPublication | RefreshSequences
     return RefreshPublication(name, read_with(cursor))
 
 
+def _recreate(cursor: Cursor, name: str) -> RecreateSlot:
+    cursor.expect("slot")
+    return RecreateSlot(name, read_with(cursor))
+
+
 def _owner(cursor: Cursor, name: str) -> AlterOwner:
     cursor.expect("to")
     return AlterOwner(name, read_role(cursor))
@@ -169,6 +176,7 @@ _ALTER_FORMS: Final[Mapping[str, Callable[[Cursor, str], AlterSubscription]]] = 
     "add": lambda cursor, name: _publications(cursor, name, "add"),
     "drop": lambda cursor, name: _publications(cursor, name, "drop"),
     "refresh": _refresh,
+    "recreate": _recreate,
     "enable": lambda _, name: AlterEnabled(name, enabled=True),
     "disable": lambda _, name: AlterEnabled(name, enabled=False),
     "skip": lambda cursor, name: AlterSkip(name, read_options(cursor)),

@@ -79,6 +79,14 @@ class RefreshTables:
 
 
 @dataclass(frozen=True, slots=True)
+class RecreateSlot:
+    """ALTER SUBSCRIPTION … RECREATE SLOT."""
+
+    name: str
+    options: OptionList
+
+
+@dataclass(frozen=True, slots=True)
 class AlterEnabled:
     """ALTER SUBSCRIPTION … ENABLE or DISABLE."""
 
@@ -133,6 +141,7 @@ AlterSubscription = (
     | RefreshPublication
     | RefreshSequences
     | RefreshTables
+    | RecreateSlot
     | AlterEnabled
     | AlterOptions
     | AlterSkip

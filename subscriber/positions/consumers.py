@@ -15,7 +15,7 @@ import threading
 from collections.abc import Collection
 
 from subscriber.catalog import Subscription
-from subscriber.errors import JournalUnavailable, SubscriberError
+from subscriber.errors import JournalUnavailable, SubscriberError, UsageError
 from subscriber.journal.control import Control, read_control
 from subscriber.journal.retention import (
     Consumer,
@@ -43,6 +43,40 @@ def sync_consumer(target_identifier: str, subid: int) -> Consumer:
     catch-up.
     """
     return Consumer(target_identifier, subid, "sync")
+
+
+def check_other_targets(storage: Storage, target_identifier: str, slot: str) -> None:
+    """Refuse a slot whose journal has a consumer of another target. A slot sends each change to one
+    receiver only, so two targets would each lose what the other one has received.
+
+    A subscription that has released the slot does not count: the slot is handed on.
+
+    Args:
+        storage: the journal of the slot; it has no files where it is on another machine.
+        target_identifier: the identifier of the target that wants to use the slot.
+        slot: the slot's name.
+
+    Raises:
+        UsageError: 55006, a subscription of another target uses the slot; the message names it.
+        JournalUnavailable: the journal cannot be read now.
+    """
+    known = list_consumers(storage)
+    released = {
+        (one.consumer.target, one.consumer.subid) for one in known if one.consumer and one.purpose == "released"
+    }
+    for one in known:
+        if one.consumer is None or one.consumer.target == target_identifier:
+            continue
+        if (one.consumer.target, one.consumer.subid) in released:
+            continue  # its worker may have written its position once more while it ended
+        raise UsageError(
+            f'replication slot "{slot}" is used by subscription "{one.subscription}" of {one.place}',
+            sqlstate="55006",
+            detail=f'The journal at "{storage.url}" keeps changes for it.',
+            hint="Use another slot_name: a slot sends each change to one subscription only. To take the slot over, first detach that"
+            " subscription with ALTER SUBSCRIPTION ... DISABLE and SET (slot_name = NONE). If its target no longer exists:"
+            f" subscriber journal forget --journal {storage.url} {one.file} --yes",
+        )
 
 
 def place_of(target: Target) -> str:

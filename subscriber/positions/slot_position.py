@@ -46,6 +46,7 @@ from subscriber.journal.positions import journal_positions
 from subscriber.journal.retention import ConsumerPosition, list_consumers
 from subscriber.journal.storage import journal_url, open_storage
 from subscriber.lsn import INVALID_LSN, LSN, format_lsn
+from subscriber.positions.consumers import check_other_targets
 from subscriber.publisher.history import check_system
 from subscriber.publisher.publisher import Publisher, connect_publisher
 from subscriber.settings import Settings
@@ -165,6 +166,7 @@ def adopt_slot(target: Target, subscription: Subscription, settings: Settings) -
         PublisherError: the publisher cannot be asked, has no such slot, or is another system than
             before. A slot that is missing is not lost: nothing was received from it.
         JournalGap: see :func:`slot_position`.
+        UsageError: 55006, a subscription of another target uses the slot.
         TargetUnavailable: try again.
     """
     with target.reporting(), target.engine.connect() as connection:
@@ -186,6 +188,11 @@ def adopt_slot(target: Target, subscription: Subscription, settings: Settings) -
             ) from None
     check_system(identifier, subscription.system_identifier)
     journal = read_journal(settings, identifier, subscription.slot_name)
+    with target.reporting(), target.engine.connect() as connection:
+        ours = catalog.target_identifier(connection)
+    check_other_targets(
+        open_storage(journal_url(settings.journal, identifier, subscription.slot_name)), ours, subscription.slot_name
+    )
     with target.begin() as connection:
         released = catalog.released_position(connection, identifier, subscription.slot_name)
         position = slot_position(subscription.slot_name, confirmed, released, journal)

@@ -134,7 +134,8 @@ class _Replicated:
     A command that takes the slot away records what has been applied
     (:mod:`subscriber.commands.release_slot`); no batch may advance that position afterwards. With
     emulated publications, a batch that began before ALTER SUBSCRIPTION … PUBLICATION was filtered
-    by the old list of publications.
+    by the old list of publications. While batches are applied, the beginning of the slot's changes
+    is known; it is not if a command has given the subscription another slot.
     """
 
     def __init__(self, subscription: Subscription) -> None:
@@ -151,7 +152,8 @@ class _Replicated:
         stored = catalog.find_subscription(connection, before.name)
         if stored is None or stored.subid != before.subid:
             raise PublicationsChanged(f'subscription "{before.name}" was dropped or renamed', hint=_LOOKED_AT_AGAIN)
-        if stored.slot_name != before.slot_name or stored.publications != before.publications:
+        is_same_slot = stored.slot_name == before.slot_name and stored.slot_adopted
+        if not is_same_slot or stored.publications != before.publications:
             raise PublicationsChanged(
                 f'the slot or the publications of subscription "{before.name}" have changed', hint=_LOOKED_AT_AGAIN
             )

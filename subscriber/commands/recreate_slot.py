@@ -1,0 +1,263 @@
+"""ALTER SUBSCRIPTION … RECREATE SLOT: a new slot in place of one whose changes are lost, and new
+copies of all tables.
+
+::
+
+    applied P ─────── journal's end D        lost        C ────────────▶ the new slot
+                                     └──────────────────┘ └─ L: snapshots of the copies, later than C
+
+The changes between D and C are in no slot. Every table is copied again from a snapshot after C, and
+each copy replaces the rows in one transaction (:mod:`subscriber.commands.refresh_tables`), so
+readers see the old rows until the new ones are there. The copy has also what was deleted meanwhile.
+
+The command is refused while nothing is lost (:mod:`subscriber.positions.lost_changes`): such a slot
+has nothing to recreate. What is done at the publisher cannot be rolled back, so the steps are in
+this order::
+
+    lock the journal ── drop the old slot ── create the new one ── one transaction of the target ── remove the journal
+                                         1                      2                               3
+
+The transaction moves the progress to C, by compare-and-set; sets the tables to be copied; and
+releases the slot at C and takes it up again, so that the worker ends and another one continues at C
+(:mod:`subscriber.positions.slot_position`). No batch and no copy of the old worker is committed
+after it (:mod:`subscriber.runtime.catalog_rules`, ``check_replicated``). If the command is killed,
+
+- at 1 there is no slot, and at 2 there is a slot that was confirmed beyond the journal's end: a
+  receiver refuses both, and the repeated command finds that changes are lost, and begins again;
+- at 3 everything is done: a receiver begins a journal that ends before C again at C by itself. Only
+  a journal that ends after C, or cannot be read, must be removed. A receiver refuses such a
+  journal, and the repeated command removes it.
+
+The creation of a slot waits for every transaction of the publisher, prepared ones included. So a
+transaction that is still prepared in the target was committed or rolled back at the publisher
+before C, and the copies have its outcome. It is rolled back in the target, where it would hold
+locks for ever.
+
+*Rejected:* to do this with a slot that is well. What it has kept would be thrown away, and
+``REFRESH TABLE`` copies tables again without that. *Rejected:* to do it without a command, when the
+slot is found to be lost: the reason may be a CONNECTION that leads to the wrong server, and the
+copies would replace good rows.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Final
+
+import sqlalchemy as sa
+
+from subscriber import catalog, failpoints
+from subscriber.apply.prepared import still_prepared
+from subscriber.catalog import RelationState, ReleasedSlot, Subscription
+from subscriber.catalog.prepared_transactions import forget_prepared, list_prepared
+from subscriber.commands import publisher_slots
+from subscriber.commands.notices import Notify, notice, warning
+from subscriber.commands.publisher_connection import connected, replicating
+from subscriber.commands.refresh_tables import check_not_shared
+from subscriber.commands.release_slot import remove_journal_of, while_progress_stands
+from subscriber.commands.subscription_options import REFRESHING, read_options
+from subscriber.commands.subscription_statements import RecreateSlot
+from subscriber.errors import JournalCorrupt, SlotInUse, UsageError
+from subscriber.journal.control import Control, read_control
+from subscriber.journal.positions import journal_positions
+from subscriber.journal.storage import Storage, journal_url, open_storage
+from subscriber.lsn import LSN, format_lsn
+from subscriber.positions.consumers import check_other_targets
+from subscriber.positions.lost_changes import check_is_not_older, lost_changes
+from subscriber.publisher.history import UNKNOWN_TIMELINE, Server, check_system, identify
+from subscriber.publisher.publisher import Publisher, Slot
+from subscriber.settings import Settings
+from subscriber.targets import Target
+
+_REFRESH: Final = "ALTER SUBSCRIPTION ... REFRESH TABLE copies tables again with the slot that there is."
+
+
+def recreate_slot(
+    target: Target, subscription: Subscription, command: RecreateSlot, settings: Settings, notify: Notify
+) -> None:
+    """ALTER SUBSCRIPTION … RECREATE SLOT.
+
+    Raises:
+        UsageError: 55000, the subscription has no slot, or its slot is well, or a table has rows of
+            another subscription, too; 55006, another subscription uses the slot.
+        SlotInUse: a receiver streams from the slot, or writes the journal.
+        PublisherError: the publisher cannot be queried, is not ready, or is another system.
+    """
+    slot_name = subscription.slot_name
+    if slot_name is None:
+        raise UsageError(
+            "cannot recreate the slot of a subscription that does not have a slot name",
+            sqlstate="55000",
+            hint="Use ALTER SUBSCRIPTION ... SET (slot_name = ...) first.",
+        )
+    given = {"copy_data": True} | read_options(command.options.sql, command.options.given, REFRESHING - {"refresh"})
+    copy_data: bool = given["copy_data"]
+    with target.reporting(), target.engine.connect() as connection:
+        applied = subscription.progress.read(connection)
+        identifier = catalog.target_identifier(connection)
+        tables = [(one.schema, one.name) for one in catalog.relations_of(connection, subscription.subid)]
+        if copy_data:
+            check_not_shared(target, connection, subscription, tables)
+    with connected(subscription.conninfo, subscription.name) as publisher:
+        publisher.check_server()
+        check_system(publisher.system_identifier(), subscription.system_identifier)
+        publisher.check_publications(subscription.streamed_publications)
+        storage = open_storage(journal_url(settings.journal, publisher.system_identifier(), slot_name))
+        check_other_targets(storage, identifier, slot_name)
+        slot = _unused(publisher, subscription, slot_name)
+        server = _server(publisher, subscription, storage)
+        lost = lost_changes(storage, slot, server, applied, slot_name)
+        if lost is None:
+            raise UsageError(
+                f'replication slot "{slot_name}" of subscription "{subscription.name}" does not need to be recreated',
+                sqlstate="55000",
+                detail="No change is lost: the slot and the journal have everything that the target has not applied.",
+                hint=_REFRESH,
+            )
+        notice(notify, f'subscription "{subscription.name}" cannot continue with its slot: {lost}')
+        with _locked(storage):
+            if slot is not None:
+                publisher_slots.remove_slot(publisher, slot_name)
+                notice(notify, f'dropped replication slot "{slot_name}" on publisher')
+            failpoints.hit("recreate.before")
+            begin = _make_slot(subscription, slot_name, notify)
+            failpoints.hit("recreate.after")
+            try:
+                _begin_again(target, subscription, server, begin, notify, copy_data=copy_data)
+            except BaseException:
+                publisher.drop_slot(slot_name)
+                raise
+            if _hinders(storage, begin):
+                remove_journal_of(server.system_identifier, slot_name, settings, notify)
+    if copy_data:
+        notice(notify, f"{_count(tables)} copied again; readers see the old rows until then")
+    else:
+        warning(
+            notify,
+            f'the tables of subscription "{subscription.name}" lack the changes between {format_lsn(applied)} and {format_lsn(begin)}',
+            hint="`subscriber verify --repair` finds and writes the rows that differ.",
+        )
+
+
+def _unused(publisher: Publisher, subscription: Subscription, name: str) -> Slot | None:
+    """The slot, which nobody streams from; None if there is none.
+
+    Raises:
+        PublisherNotReady: a slot of that name is not a slot of this program.
+        SlotInUse: somebody streams from it.
+        UsageError: 55000, the slot is well, and it is not known whose it is.
+    """
+    slot = publisher.slot(name)
+    if slot is None or slot.lost is not None:
+        return slot
+    if slot.active_pid is not None and (subscription.enabled or not publisher_slots.is_released(publisher, name)):
+        raise publisher_slots.in_use(publisher, name, _REFRESH)
+    publisher.check_slot(name)
+    if not subscription.slot_adopted:
+        raise UsageError(
+            f'subscription "{subscription.name}" has never streamed from replication slot "{name}"',
+            sqlstate="55000",
+            hint="To stream from it, ENABLE the subscription. For a slot of its own, use ALTER SUBSCRIPTION ... SET (slot_name = ...)"
+            " with a new name, and then RECREATE SLOT.",
+        )
+    return slot
+
+
+def _server(publisher: Publisher, subscription: Subscription, storage: Storage) -> Server:
+    """The state of the publisher's WAL, if the publisher is not a former primary."""
+    control = _control(storage)
+    received_on = UNKNOWN_TIMELINE if control is None else control.timeline
+    with replicating(subscription.conninfo, subscription.name) as stream:
+        server = identify(stream, is_standby=publisher.is_standby(), received_on=received_on)
+    check_is_not_older(server, control)
+    return server
+
+
+def _control(storage: Storage) -> Control | None:
+    """The control file; None where there is none, or where it cannot be understood."""
+    with contextlib.suppress(JournalCorrupt):
+        return read_control(storage)
+    return None
+
+
+@contextlib.contextmanager
+def _locked(storage: Storage) -> Iterator[None]:
+    """Keep receivers from opening the journal, if it is on this machine."""
+    if not storage.names():
+        yield
+        return
+    with storage.lock() as locked:
+        if not locked:
+            raise SlotInUse(
+                f'a receiver writes the journal at "{storage.url}"',
+                hint="It ends when it finds that the slot is lost. Give the command again.",
+            )
+        yield
+
+
+def _make_slot(subscription: Subscription, name: str, notify: Notify) -> LSN:
+    """Create the slot, and return where its changes begin. Two-phase commit waits until all tables
+    are ready, as after CREATE SUBSCRIPTION (rule C48).
+    """
+    created = publisher_slots.make_slot(
+        subscription.conninfo,
+        subscription.name,
+        name,
+        two_phase=False,
+        failover=subscription.options.failover,
+    )
+    notice(notify, f'created replication slot "{name}" on publisher')
+    return created.consistent_point
+
+
+def _begin_again(
+    target: Target, subscription: Subscription, server: Server, begin: LSN, notify: Notify, *, copy_data: bool
+) -> None:
+    """Change the catalog so that the subscription begins at ``begin``, and its tables are copied."""
+    assert subscription.slot_name is not None
+    released = ReleasedSlot(server.system_identifier, subscription.slot_name, begin, subscription.name)
+    subid = subscription.subid
+
+    def change(connection: sa.Connection, applied: LSN) -> None:
+        _roll_back_prepared(target, connection, subid, notify)
+        subscription.progress.restart(connection, applied, begin)
+        copied = [
+            (one.schema, one.name)
+            for one in catalog.relations_of(connection, subid)
+            # a table that is not ready needs changes that are lost
+            if copy_data or one.state is not RelationState.READY
+        ]
+        catalog.replace_relations(connection, subid, copied)
+        if subscription.two_phase_state == "e":
+            catalog.set_two_phase_state(connection, subid, "p")
+        catalog.release_slot(connection, released)
+        catalog.take_up_slot(connection, subid)
+
+    while_progress_stands(target, subscription, change)
+
+
+def _roll_back_prepared(target: Target, connection: sa.Connection, subid: int, notify: Notify) -> None:
+    """Roll back the subscription's transactions that are prepared in the target, and forget all of
+    them.
+    """
+    for transaction in still_prepared(target, connection, subid):
+        assert target.prepared is not None
+        target.prepared.finish(transaction.gid, commit=False)
+        notice(notify, f'rolled back prepared transaction "{transaction.gid}" in the target')
+    for transaction in list_prepared(connection, subid):
+        forget_prepared(connection, subid, transaction.xid)
+
+
+def _hinders(storage: Storage, begin: LSN) -> bool:
+    """Whether a receiver that begins at ``begin`` would refuse the journal that is here."""
+    if not storage.names():
+        return False
+    try:
+        return journal_positions(storage.url)[0] >= begin
+    except JournalCorrupt:
+        return True
+
+
+def _count(tables: list[tuple[str, str]]) -> str:
+    return "1 table is" if len(tables) == 1 else f"{len(tables):,} tables are"
