@@ -27,7 +27,7 @@ from subscriber.catalog.prepared_transactions import (
     read_prepared,
     write_prepared,
 )
-from subscriber.errors import ApplyError
+from subscriber.errors import COPY_FROM_SCRATCH, ApplyError
 from subscriber.lsn import LSN
 from subscriber.protocol.messages import BeginPrepare, CommitPrepared
 from subscriber.targets import Target
@@ -89,7 +89,7 @@ def gid_to_commit(target: Target, connection: sa.Connection, subid: int, message
     raise ApplyError(
         f'prepared transaction with identifier "{gid}" does not exist',
         sqlstate="42704",
-        hint="Another session has rolled it back in the target: drop the subscription and create it again, with a new copy.",
+        hint=f"Another session has rolled it back in the target. {COPY_FROM_SCRATCH}",
     )
 
 

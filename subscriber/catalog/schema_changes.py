@@ -37,11 +37,7 @@ from subscriber.schema.kept_shape import Baseline, KeptColumn, KeptShape, column
 
 logger = logging.getLogger(__name__)
 
-COPY_AGAIN: Final = (
-    "To copy the table again: ALTER PUBLICATION ... DROP TABLE at the publisher; ALTER SUBSCRIPTION ... REFRESH PUBLICATION here; empty the"
-    " table in the target; ALTER PUBLICATION ... ADD TABLE at the publisher; ALTER SUBSCRIPTION ... REFRESH PUBLICATION here."
-    " Where the publication is FOR ALL TABLES or has the table's schema: drop the subscription, empty its tables, and create it again."
-)
+COPY_AGAIN: Final = "To copy the table again: ALTER SUBSCRIPTION ... REFRESH TABLE."
 
 
 @dataclass(frozen=True, slots=True)

@@ -145,7 +145,11 @@ def _hold_line(subscription: str, hold: HoldStatus) -> str:
 
 def _warnings(status: SubscriptionStatus) -> Iterator[str]:
     """The problems that need an action of the user, before or after data is lost."""
-    again = "Drop the subscription and create it again, with a new copy."
+    quoted = '"' + status.name.replace('"', '""') + '"'
+    again = (
+        f"ALTER SUBSCRIPTION {quoted} RECREATE SLOT makes a new slot and copies all tables again;"
+        " readers see the old rows until then."
+    )
     if status.history_diverged:
         yield (
             f"WARNING:  the publisher of {status.name} has WAL only up to {status.publisher_lsn}, but changes up to"

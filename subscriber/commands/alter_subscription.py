@@ -185,7 +185,6 @@ def _change_slot_name(
     """Detach the subscription from its slot, and attach it to another slot if the command names one
     (:mod:`subscriber.positions.slot_position`).
     """
-
     slot = changes["slot_name"]
     if slot is not None and subscription.system_identifier is not None:
         _check_slot_is_unused(target, subscription, slot, settings)

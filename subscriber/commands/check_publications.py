@@ -39,6 +39,7 @@ from subscriber.schema.attributes import TableAttributes
 from subscriber.schema.published_table import Publications, PublishedTable
 from subscriber.schema.publisher_tables import PublisherTable, PublisherTables
 from subscriber.schema.relation_names import RelationNames
+from subscriber.suggestions import perhaps
 from subscriber.targets import Target
 
 
@@ -92,7 +93,9 @@ def check_publications(
         PublisherError: the publisher could not be queried, or refused.
     """
     if options.carrier is None:
-        warn_missing_publications(notify, publisher.missing_publications(publications if named is None else named))
+        missing = publisher.missing_publications(publications if named is None else named)
+        hints = [hint for name in missing if (hint := publisher.like_publication(name))]
+        warn_missing_publications(notify, missing, " ".join(hints) or None)
     published = find_published_tables(target, publisher, publications, options, notify)
     streamed = publications if options.carrier is None else (options.carrier,)
     warn_without_identity(notify, tables_without_identity(publisher.connection, streamed))
@@ -174,7 +177,8 @@ def _check_emulated(target: Target, publisher: Publisher, publications: Sequence
         raise PublisherNotReady(
             f'publication "{carrier}" does not exist',
             sqlstate="42704",
-            hint=f'The carrier is a publication of the server. Run at the publisher: CREATE PUBLICATION "{carrier}" FOR ALL TABLES;',
+            hint=perhaps("publication", carrier, of_publisher)
+            or f'The carrier is a publication of the server. Run at the publisher: CREATE PUBLICATION "{carrier}" FOR ALL TABLES;',
         )
     tables = read_publisher_tables(publisher.connection)
     for definition in definitions:

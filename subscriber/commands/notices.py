@@ -105,14 +105,14 @@ def _script(statements: Iterable[str]) -> str:
     return " ".join(f"{statement};" for statement in dict.fromkeys(statements))
 
 
-def warn_missing_publications(notify: Notify, missing: Sequence[str]) -> None:
+def warn_missing_publications(notify: Notify, missing: Sequence[str], hint: str | None = None) -> None:
     """Warn of publications that the publisher does not have; they may be created later (rule
     C54).
     """
     if len(missing) == 1:
-        warning(notify, f"publication {quoted(missing)} does not exist on the publisher")
+        warning(notify, f"publication {quoted(missing)} does not exist on the publisher", hint=hint)
     elif missing:
-        warning(notify, f"publications {quoted(missing)} do not exist on the publisher")
+        warning(notify, f"publications {quoted(missing)} do not exist on the publisher", hint=hint)
 
 
 def warn_unused_names(notify: Notify, names: RelationNames, relations: Collection[TableName]) -> None:

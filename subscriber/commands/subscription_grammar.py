@@ -84,7 +84,7 @@ def parse(text: str | Lexed) -> Command:
     """
     lexed = scan(text) if isinstance(text, str) else text
     cursor = Cursor(lexed)
-    if cursor.at("select"):
+    if cursor.accept("select"):
         return _select(lexed)
     first = cursor.peek()
     if cursor.at_end() or cursor.at(";"):
@@ -92,6 +92,10 @@ def parse(text: str | Lexed) -> Command:
     for words, read in _COMMANDS.items():
         if cursor.accept(*words):
             return read(cursor)
+    if first.value in _FIRST_WORDS:
+        cursor.place += 1
+    if cursor.suggestion() is not None:
+        raise cursor.error()
     word = f' "{first.value}"' if first.kind is Kind.WORD else ""
     raise NotSupportedError(f"unsupported command{word}", hint=UNDERSTOOD)
 
@@ -191,6 +195,7 @@ _COMMANDS: Final[Mapping[tuple[str, str], Callable[[Cursor], Command]]] = {
     ("drop", "subscription"): _drop_subscription,
     **publications.COMMANDS,
 }
+_FIRST_WORDS: Final = frozenset(words[0] for words in _COMMANDS)
 
 
 # SELECT -------------------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ from dataclasses import replace
 from subscriber import catalog
 from subscriber.catalog import Subscription
 from subscriber.commands.publisher_connection import connected
-from subscriber.errors import JournalGap, NotSupportedError, SlotInUse, UsageError
+from subscriber.errors import COPY_FROM_SCRATCH, JournalGap, NotSupportedError, SlotInUse, UsageError
 from subscriber.journal.control import Control, read_control, write_control
 from subscriber.journal.positions import journal_positions
 from subscriber.journal.storage import Storage, journal_url, move_journal, open_storage
@@ -68,7 +68,7 @@ def follow_upgrade(target: Target, subscription: Subscription, identifier: str, 
             raise JournalGap(
                 f"the slot is confirmed up to {format_lsn(slot.confirmed_flush_lsn)}, but changes up to {format_lsn(received)} were received",
                 detail="The WAL of an upgraded cluster begins after that of the old one.",
-                hint="This is not the publisher after pg_upgrade. Drop the subscription and create it again, with a new copy.",
+                hint=f"This is not the publisher after pg_upgrade. {COPY_FROM_SCRATCH}",
                 lsn=received,
             )
         moved = control.moved(received=LSN(slot.confirmed_flush_lsn))
@@ -92,7 +92,7 @@ def _upgraded_slot(subscription: Subscription, slot: str, identifier: str) -> Sl
             raise NotSupportedError(
                 "pg_upgrade does not keep logical replication slots before PostgreSQL 17",
                 detail=f"The publisher is PostgreSQL {publisher.version // 10000}.",
-                hint="Drop the subscription and create it again, with a new copy.",
+                hint=COPY_FROM_SCRATCH,
             )
         publisher.check_server()
         return publisher.check_slot(slot)

@@ -20,7 +20,7 @@ import json
 from dataclasses import asdict, dataclass, replace
 from typing import Final
 
-from subscriber.errors import JournalCorrupt, JournalGap, UsageError
+from subscriber.errors import COPY_FROM_SCRATCH, RECREATE_SLOT, JournalCorrupt, JournalGap, UsageError
 from subscriber.journal.storage import Storage
 from subscriber.lsn import LSN, format_lsn, parse_lsn
 
@@ -82,7 +82,7 @@ def read_control(storage: Storage) -> Control | None:
     except (ValueError, KeyError, TypeError, AttributeError, UsageError) as error:
         raise JournalCorrupt(
             f'"{storage.url}/{CONTROL_FILE}" is not a journal\'s control file',
-            hint="Restore the file, or drop the subscription and create it again, with a new copy.",
+            hint=f"Restore the file. Otherwise: {RECREATE_SLOT}",
         ) from error
 
 
@@ -108,5 +108,5 @@ def check_identity(control: Control, *, system_identifier: str, slot: str, url: 
         raise JournalGap(
             f'the journal at "{url}" belongs to slot "{control.slot}" of system {control.system_identifier}, '
             f'not to slot "{slot}" of system {system_identifier}',
-            hint="Point SUBSCRIBER_JOURNAL at the right folder. If the publisher was replaced, drop the subscription and create it again, with a new copy.",
+            hint=f"Point SUBSCRIBER_JOURNAL at the right folder. If the publisher was replaced: {COPY_FROM_SCRATCH}",
         )

@@ -28,7 +28,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from subscriber.errors import JournalGap
+from subscriber.errors import RECREATE_SLOT, JournalGap
 from subscriber.journal.control import Control, read_control
 from subscriber.journal.listing import Listing
 from subscriber.journal.segment import Entry, Kind, Segment, check_chain
@@ -109,7 +109,7 @@ class JournalReader:
         if start < control.begin:
             raise JournalGap(
                 f"changes after {format_lsn(start)} were asked for, but the journal begins at {format_lsn(control.begin)}",
-                hint="The journal was trimmed beyond this position; start again with a new copy.",
+                hint=f"The journal was trimmed beyond this position. {RECREATE_SLOT}",
                 lsn=start,
             )
         return self._chain(start)
@@ -154,7 +154,7 @@ class JournalReader:
             raise JournalGap(
                 f"changes up to {format_lsn(end)} are to be applied, but the journal has no entry that ends there",
                 detail="Segments are missing from the journal.",
-                hint="Restore the missing segments. Otherwise drop the subscription and create it again, with a new copy.",
+                hint=f"Restore the missing segments. Otherwise: {RECREATE_SLOT}",
                 lsn=end,
             )
 
@@ -208,7 +208,7 @@ class JournalReader:
                     raise JournalGap(
                         f"transaction {entry.xid} was committed at {format_lsn(entry.end)}, "
                         "but the journal does not hold the changes that it prepared",
-                        hint="Restore the journal, or drop the subscription and create it again, with a new copy.",
+                        hint=f"Restore the journal. Otherwise: {RECREATE_SLOT}",
                         lsn=entry.end,
                     )
                 changes = prepared[entry.xid].segments

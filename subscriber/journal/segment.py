@@ -27,7 +27,7 @@ from enum import StrEnum
 from operator import attrgetter
 from typing import Final
 
-from subscriber.errors import JournalCorrupt, JournalGap
+from subscriber.errors import RECREATE_SLOT, JournalCorrupt, JournalGap
 from subscriber.journal.storage import Storage
 from subscriber.lsn import LSN, format_lsn
 
@@ -218,13 +218,13 @@ def check_chain(begin: LSN, entries: Sequence[Entry]) -> None:
             raise JournalGap(
                 f"the journal has no changes between {format_lsn(end)} and {format_lsn(entry.begin)}",
                 detail="Segments are missing from the journal.",
-                hint="Restore the missing segments. Otherwise drop the subscription and create it again, with a new copy.",
+                hint=f"Restore the missing segments. Otherwise: {RECREATE_SLOT}",
                 lsn=end,
             )
         if entry.begin < end:
             raise JournalCorrupt(
                 f"two journal entries overlap: one ends at {format_lsn(end)}, the next begins at {format_lsn(entry.begin)}",
-                hint="Two receivers have written to the same journal. Drop the subscription and create it again, with a new copy.",
+                hint=f"Two receivers have written to the same journal. {RECREATE_SLOT}",
                 lsn=entry.begin,
             )
         end = entry.end

@@ -15,7 +15,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from subscriber.errors import JournalCorrupt, JournalUnavailable, ProtocolError
+from subscriber.errors import RECREATE_SLOT, JournalCorrupt, JournalUnavailable, ProtocolError
 from subscriber.journal.builder import CHECKSUM_KEY, FINISH_KEY, RELATIONS_KEY, checksum
 from subscriber.journal.merge import extract
 from subscriber.journal.segment import Segment, journal_entries
@@ -96,7 +96,7 @@ def _covered(storage: Storage, segment: Segment) -> pa.NativeFile:
 def _corrupt(segment: Segment) -> JournalCorrupt:
     return JournalCorrupt(
         f'the journal\'s segment "{segment.name}" cannot be read',
-        hint="Restore it from a copy. Otherwise drop the subscription and create it again, with a new copy.",
+        hint=f"Restore it from a copy. Otherwise: {RECREATE_SLOT}",
         lsn=segment.end,
     )
 

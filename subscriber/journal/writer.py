@@ -28,7 +28,7 @@ from dataclasses import replace
 from typing import Final
 
 from subscriber import failpoints
-from subscriber.errors import JournalCorrupt, JournalGap, JournalUnavailable, SlotInUse
+from subscriber.errors import RECREATE_SLOT, JournalCorrupt, JournalGap, JournalUnavailable, SlotInUse
 from subscriber.journal.builder import SegmentBuilder, temporary_name
 from subscriber.journal.compaction import entries_to_merge
 from subscriber.journal.control import Control, check_identity, read_control, write_control
@@ -168,7 +168,8 @@ class JournalWriter:
             raise JournalGap(
                 f"the slot was confirmed up to {format_lsn(confirmed_lsn)}, but the journal ends at {format_lsn(self.durable_lsn)}",
                 detail="The changes in between were received once and are no longer in the journal.",
-                hint="Restore the journal's folder. Otherwise drop the subscription and create it again, with a new copy.",
+                hint="Restore the journal's folder. If another subscription or program has received from the slot, use ALTER SUBSCRIPTION ..."
+                f" SET (slot_name = ...) with a new name first. Otherwise: {RECREATE_SLOT}",
                 lsn=self.durable_lsn,
             )
 
@@ -345,13 +346,14 @@ def _refuse_gaps(writer: JournalWriter, applied_lsn: LSN) -> None:
         raise JournalGap(
             f"the journal held changes up to {format_lsn(writer.control.end)}, but now ends at {format_lsn(writer.end)}",
             detail="Segments are missing from the journal.",
-            hint="Restore the missing segments. Otherwise drop the subscription and create it again, with a new copy.",
+            hint=f"Restore the missing segments. Otherwise: {RECREATE_SLOT}",
             lsn=writer.end,
         )
     if applied_lsn < writer.control.begin:
         raise JournalGap(
             f"the target has applied changes up to {format_lsn(applied_lsn)}, but the journal begins at {format_lsn(writer.control.begin)}",
             detail="The changes in between were applied and then trimmed from the journal; since then the target was restored to an older state.",
-            hint="Restore a newer state of the target, or drop the subscription and create it again, with a new copy.",
+            hint=f"Restore a newer state of the target. Otherwise: {RECREATE_SLOT} So that a backup can be restored without new copies,"
+            " set SUBSCRIBER_JOURNAL_KEEP_SIZE to more than what is received between two backups.",
             lsn=applied_lsn,
         )

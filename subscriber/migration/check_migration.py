@@ -137,7 +137,7 @@ def _tables(
             object=f"publication {name}",
             message=f'publication "{name}" does not exist',
             reason=f"The publisher has: {', '.join(sorted(one.name for one in publisher.publications())) or 'none'}.",
-            remedy=f"CREATE PUBLICATION {quote_identifier(name)} FOR ALL TABLES;",
+            remedy=publisher.like_publication(name) or f"CREATE PUBLICATION {quote_identifier(name)} FOR ALL TABLES;",
         )
     notices: list[str] = []
     try:

@@ -134,7 +134,7 @@ def _gap(slot: str, applied: LSN, confirmed: LSN, found: str) -> JournalGap:
         detail=f"The changes in between were received into a journal, and {found}.",
         hint="Run the command and `subscriber run` on the machine of the journal, with its SUBSCRIBER_JOURNAL."
         " Or use CREATE SUBSCRIPTION … WITH (create_slot = false, copy_data = true), which copies the tables again."
-        " If the slot was dropped and created again since then, give it another name.",
+        " If the slot was dropped and created again since then, or another subscription uses it, give another slot_name.",
         lsn=applied,
     )
 

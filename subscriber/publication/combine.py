@@ -29,7 +29,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from subscriber.errors import NotSupportedError, PublisherTablesOutdated
+from subscriber.errors import COPY_FROM_SCRATCH, NotSupportedError, PublisherTablesOutdated
 from subscriber.protocol.messages import IDENTITY_FLAG, Relation, RelationColumn
 from subscriber.publication.definition import Operation, Publication
 from subscriber.publication.listed_tables import is_excepted, member_entry
@@ -234,7 +234,7 @@ def _plan_unknown(
         raise NotSupportedError(
             f'cannot tell how table "{relation.qualified_name}" was published',
             detail="It was dropped before the publisher's tables were read, and it may have been a partition.",
-            hint="Skip the transaction with ALTER SUBSCRIPTION ... SKIP, or drop the subscription and create it again.",
+            hint=f"Skip the transaction with ALTER SUBSCRIPTION ... SKIP. Otherwise: {COPY_FROM_SCRATCH}",
             relation=relation.qualified_name,
         )
     return RelationPlan(relation)

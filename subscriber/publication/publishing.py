@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
 from typing import Final
 
-from subscriber.errors import NotSupportedError, PublisherError
+from subscriber.errors import COPY_FROM_SCRATCH, NotSupportedError, PublisherError
 from subscriber.protocol.encode import encode
 from subscriber.protocol.messages import Relation
 from subscriber.publication.combine import ROW_OPERATIONS, outdated, plan_relation, plan_truncate
@@ -241,7 +241,7 @@ def _not_in_stream(relation: Relation, column: PublisherColumn) -> NotSupportedE
         f'row filter of table "{relation.qualified_name}" needs column "{column.name}",'
         f" which is not in the stream as type {column.type_name or column.type_oid}",
         detail="The change is older than the column as it is now.",
-        hint="Skip the transaction with ALTER SUBSCRIPTION ... SKIP, or drop the subscription and create it again.",
+        hint=f"Skip the transaction with ALTER SUBSCRIPTION ... SKIP. Otherwise: {COPY_FROM_SCRATCH}",
         relation=relation.qualified_name,
         column=column.name,
     )

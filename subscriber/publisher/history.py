@@ -40,6 +40,8 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from subscriber.errors import (
+    COPY_FROM_SCRATCH,
+    RECREATE_SLOT,
     HistoryDiverged,
     OtherSystem,
     PublisherError,
@@ -68,7 +70,7 @@ def check_system(found: str, before: str | None) -> None:
             detail="An LSN of one system has no meaning in another system.",
             hint="If CONNECTION names the wrong server, use ALTER SUBSCRIPTION … CONNECTION. If the publisher went through pg_upgrade"
             f" (17 or later keeps its slots), use ALTER SUBSCRIPTION … DISABLE, SET (system_identifier = '{found}'), ENABLE."
-            " Otherwise drop the subscription and create it again, with a new copy.",
+            f" Otherwise: {COPY_FROM_SCRATCH}",
         )
 
 
@@ -292,10 +294,8 @@ def explain(error: HistoryDiverged, relations: Sequence[str] | None, *, trimmed:
     if relations is None or trimmed > error.diverged_at:
         detail += " Which tables had changes that were applied since then is not known: the journal keeps what is not applied."
     hint = (
-        "DROP SUBSCRIPTION, empty the tables at the subscriber (TRUNCATE), and CREATE SUBSCRIPTION again, which copies them."
-        " If you have made these tables equal by other means, WITH (copy_data = false) begins without a copy."
-        f' DROP SUBSCRIPTION removes the journal at "{journal}"; if it is given on another machine, or with slot_name = NONE,'
-        " remove that folder yourself."
+        f"{RECREATE_SLOT} If you have made these tables equal by other means, WITH (copy_data = false) begins without copies."
+        f' The command removes the journal at "{journal}": give it on the machine of the journal.'
     )
     return error.replace(detail=detail, hint=hint)
 

@@ -17,16 +17,17 @@ import psycopg
 from psycopg import sql
 from psycopg.abc import Query
 
-from subscriber.errors import PublisherNotReady, PublisherUnavailable, SlotInUse, SlotLost
+from subscriber.errors import RECREATE_SLOT, PublisherNotReady, PublisherUnavailable, SlotInUse, SlotLost
 from subscriber.lsn import INVALID_LSN, LSN, parse_lsn
 from subscriber.publication.definition import Publication
 from subscriber.publisher.conninfo import check_conninfo, check_session, session_conninfo
 from subscriber.publisher.publication_definitions import read_publications
 from subscriber.publisher.published_tables import publications_of_other_origins
 from subscriber.publisher.sequences import PublishedSequence, published_sequences
-from subscriber.publisher.server_errors import RECREATE_HINT, connection_refused, error_of
+from subscriber.publisher.server_errors import connection_refused, error_of
 from subscriber.publisher.sql_connection import Connection, features_of
 from subscriber.schema.server_features import OLDEST_VERSION, ServerFeatures
+from subscriber.suggestions import perhaps
 
 _REMOTE_APPLY: Final = """
 SELECT EXISTS (SELECT FROM pg_db_role_setting, unnest(setconfig) AS one (setting)
@@ -189,7 +190,7 @@ class Publisher:
         """
         slot = self.slot(name)
         if slot is None:
-            raise SlotLost(f'replication slot "{name}" does not exist', sqlstate="42704", hint=RECREATE_HINT)
+            raise SlotLost(f'replication slot "{name}" does not exist', sqlstate="42704", hint=RECREATE_SLOT)
         if slot.plugin != "pgoutput":
             found = f'output plugin "{slot.plugin}"' if slot.plugin else "no output plugin (it is a physical slot)"
             raise PublisherNotReady(
@@ -206,7 +207,7 @@ class Publisher:
             raise SlotLost(
                 f'can no longer access replication slot "{name}"',
                 detail=f'This replication slot has been invalidated due to "{slot.lost}".',
-                hint=RECREATE_HINT,
+                hint=RECREATE_SLOT,
             )
         if slot.active_pid is not None:
             raise SlotInUse(
@@ -221,9 +222,24 @@ class Publisher:
         Raises:
             psycopg.Error: the query failed.
         """
-        rows = self.connection.execute("SELECT pubname FROM pg_publication WHERE pubname = ANY (%s)", (list(names),))
-        existing = {row[0] for row in rows}
+        existing = self.publication_names()
         return [name for name in names if name not in existing]
+
+    def publication_names(self) -> frozenset[str]:
+        """The names of all publications of the database.
+
+        Raises:
+            psycopg.Error: the query failed.
+        """
+        return frozenset(row[0] for row in self.connection.execute("SELECT pubname FROM pg_publication"))
+
+    def like_publication(self, name: str) -> str | None:
+        """The hint that names the publication that is most like ``name``; None if none is like it.
+
+        Raises:
+            psycopg.Error: the query failed.
+        """
+        return perhaps("publication", name, sorted(self.publication_names()))
 
     def check_publications(self, names: Sequence[str]) -> list[str]:
         """Refuse publications that the walsender could not serve; returns the missing ones that it
@@ -238,7 +254,8 @@ class Publisher:
             raise PublisherNotReady(
                 f'publication "{missing[0]}" does not exist',
                 sqlstate="42704",
-                hint="Create it at the publisher (CREATE PUBLICATION …), or drop the subscription and name another one.",
+                hint=f"{self.like_publication(missing[0]) or 'Create it at the publisher (CREATE PUBLICATION).'}"
+                " ALTER SUBSCRIPTION ... SET PUBLICATION names another one.",
             )
         return missing
 

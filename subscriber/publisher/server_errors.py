@@ -24,7 +24,14 @@ from typing import Final, NamedTuple
 
 import psycopg
 
-from subscriber.errors import PublisherError, PublisherNotReady, PublisherUnavailable, SlotInUse, SlotLost
+from subscriber.errors import (
+    RECREATE_SLOT,
+    PublisherError,
+    PublisherNotReady,
+    PublisherUnavailable,
+    SlotInUse,
+    SlotLost,
+)
 
 UNREADABLE_TEXT: Final = "a text of the publisher cannot be read as UTF8"
 _UNREADABLE: Final = frozenset({"22021", "22P05"})
@@ -53,10 +60,6 @@ CONNECTING: Final = "connecting"
 PRIMARY_HINT: Final = (
     "A failover may be in progress; the next attempt follows. If CONNECTION names a standby or a read-only server,"
     " name all hosts and add target_session_attrs=primary: ALTER SUBSCRIPTION … CONNECTION 'host=…,… target_session_attrs=primary …'."
-)
-RECREATE_HINT: Final = (
-    "ALTER SUBSCRIPTION … RECREATE SLOT creates a new slot and copies all tables again: the changes that the old slot had not"
-    " sent are lost."
 )
 _STANDBY_SLOTS_HINT: Final = (
     "The publisher sends changes only after the standbys in synchronized_standby_slots have them. Start that standby,"
@@ -99,11 +102,11 @@ _CONNECTING_HINT: Final = "Check the subscription's CONNECTION, and the log of t
 
 RULES: Final = (
     # What the server says in a session or in the stream. Lost:
-    Rule("42704", r'^replication slot ".*" does not exist', SlotLost, RECREATE_HINT),
-    Rule("55000", r"can no longer access replication slot", SlotLost, RECREATE_HINT),  # 18
-    Rule("55000", r"can no longer get changes from replication slot", SlotLost, RECREATE_HINT),  # to 17
-    Rule("55000", r"cannot read from logical replication slot", SlotLost, RECREATE_HINT),  # 13
-    Rule("58P01", r"requested WAL segment .* has already been removed", SlotLost, RECREATE_HINT),
+    Rule("42704", r'^replication slot ".*" does not exist', SlotLost, RECREATE_SLOT),
+    Rule("55000", r"can no longer access replication slot", SlotLost, RECREATE_SLOT),  # 18
+    Rule("55000", r"can no longer get changes from replication slot", SlotLost, RECREATE_SLOT),  # to 17
+    Rule("55000", r"cannot read from logical replication slot", SlotLost, RECREATE_SLOT),  # 13
+    Rule("58P01", r"requested WAL segment .* has already been removed", SlotLost, RECREATE_SLOT),
     # A failover, a switchover, a standby:
     Rule("", r'in parameter "synchronized_standby_slots"', PublisherUnavailable, _STANDBY_SLOTS_HINT),
     Rule("55000", r"cannot use replication slot .* for logical decoding", PublisherUnavailable, PRIMARY_HINT),

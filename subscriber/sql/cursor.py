@@ -9,6 +9,7 @@ a type that is more than a name (``numeric(10,2)``, ``a.b``, ``int``, ``x[]``), 
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from typing import Final
 
 from subscriber.digits import integer_of
@@ -16,6 +17,7 @@ from subscriber.errors import SQLSyntaxError
 from subscriber.sql.keywords import COLUMN_NAMES, NOT_COLUMN_ID, RESERVED
 from subscriber.sql.lexer import NEWEST, Kind, Lexed, Lexeme, error_of, scan, syntax_error, unexpected
 from subscriber.sql.option_list import Option, OptionList, OptionValue
+from subscriber.suggestions import perhaps
 
 logger = logging.getLogger(__name__)
 
@@ -48,6 +50,7 @@ class Cursor:
         self._lexemes = lexed.lexemes
         self._end = Lexeme(Kind.END, "", len(self.sql), len(self.sql))
         self._in_parentheses = in_parentheses
+        self._refused: dict[int, set[str]] = {}
 
     def peek(self, ahead: int = 0) -> Lexeme:
         """The next lexeme, or the lexeme ``ahead`` places after it; END after the last lexeme.
@@ -74,7 +77,8 @@ class Cursor:
         return self.sql[read[0].start : read[-1].end] if read else ""
 
     def error(self) -> SQLSyntaxError:
-        """The syntax error for the next lexeme. The error does not show a string constant.
+        """The syntax error for the next lexeme. The error does not show a string constant. Where the
+        lexeme is like a keyword that the grammar has looked for at this place, the hint names it.
 
         Raises:
             SQLSyntaxError: PostgreSQL's scanner refuses the next lexeme, which is a different
@@ -83,7 +87,17 @@ class Cursor:
         lexeme = self.peek()
         if lexeme.kind is Kind.END and self._in_parentheses:
             return syntax_error(self.sql, len(self.sql), 'syntax error at or near ")"')
-        return unexpected(self.sql, lexeme)
+        return unexpected(self.sql, lexeme, self.suggestion())
+
+    def suggestion(self) -> str | None:
+        """The hint that names the keyword that the next lexeme is like, among those that were looked
+        for at its place.
+        """
+        lexeme = self.peek()
+        if lexeme.kind is not Kind.WORD:
+            return None
+        keywords = [word.upper() for word in sorted(self._refused.get(self.place, ())) if word.isalpha()]
+        return perhaps("keyword", lexeme.value, keywords)
 
     def take(self, *kinds: Kind) -> Lexeme:
         """Read a lexeme that must be of one of these kinds.
@@ -99,10 +113,15 @@ class Cursor:
 
     def at(self, *words: str) -> bool:
         """Whether these words and symbols come next."""
-        return all(
-            (lexeme := self.peek(ahead)).kind in (Kind.WORD, Kind.SYMBOL) and lexeme.value == word
-            for ahead, word in enumerate(words)
-        )
+        return self._read_of(words) == len(words)
+
+    def _read_of(self, words: Sequence[str]) -> int:
+        """How many of the words and symbols come next, up to the first one that does not."""
+        for ahead, word in enumerate(words):
+            lexeme = self.peek(ahead)
+            if lexeme.value != word or lexeme.kind not in (Kind.WORD, Kind.SYMBOL):
+                return ahead
+        return len(words)
 
     def at_any(self, *words: str) -> bool:
         """Whether one of these words and symbols comes next."""
@@ -114,9 +133,12 @@ class Cursor:
 
     def accept(self, *words: str) -> bool:
         """Read these words and symbols if they come next."""
-        found = self.at(*words)
-        self.place += len(words) if found else 0
-        return found
+        there = self._read_of(words)
+        if there < len(words):
+            self._refused.setdefault(self.place + there, set()).add(words[there])
+            return False
+        self.place += there
+        return True
 
     def accept_any(self, *words: str) -> str | None:
         """Read one of these words if it comes next, and return it."""

@@ -153,18 +153,20 @@ def error_of(sql: str, fault: Fault) -> SQLSyntaxError:
     return syntax_error(sql, fault.position, fault.message, fault.sqlstate)
 
 
-def syntax_error(sql: str, position: int, message: str, sqlstate: str = "42601") -> SQLSyntaxError:
+def syntax_error(
+    sql: str, position: int, message: str, sqlstate: str = "42601", hint: str | None = None
+) -> SQLSyntaxError:
     """The error ``message`` about the character at index ``position``.
 
     The position in the detail counts from 1, as in PostgreSQL.
     """
     line = sql.count("\n", 0, position) + 1
-    error = SQLSyntaxError(message, sqlstate=sqlstate, detail=f"At character {position + 1} (line {line}).")
+    error = SQLSyntaxError(message, sqlstate=sqlstate, detail=f"At character {position + 1} (line {line}).", hint=hint)
     error.position = position + 1
     return error
 
 
-def unexpected(sql: str, lexeme: Lexeme) -> SQLSyntaxError:
+def unexpected(sql: str, lexeme: Lexeme, hint: str | None = None) -> SQLSyntaxError:
     """``syntax error at or near "…"``, or ``at end of input`` after the last lexeme."""
     if lexeme.kind is Kind.END:
         return syntax_error(sql, len(sql.rstrip()), "syntax error at end of input")
@@ -173,7 +175,7 @@ def unexpected(sql: str, lexeme: Lexeme) -> SQLSyntaxError:
         near = "'…'"
     elif lexeme.kind is Kind.IDENTIFIER and "=" in lexeme.value:
         near = '"…"'  # it may be a connection string in the wrong quotes
-    return syntax_error(sql, lexeme.start, f'syntax error at or near "{near}"')
+    return syntax_error(sql, lexeme.start, f'syntax error at or near "{near}"', hint=hint)
 
 
 def fold(word: str) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 
 from subscriber.errors import SQLSyntaxError
 from subscriber.sql.lexer import fold, syntax_error
+from subscriber.suggestions import perhaps
 
 OptionValue = str | int | None
 """The value after ``=``: an ``int`` for an integer, otherwise text; None when there is no value."""
@@ -51,7 +52,9 @@ def read_given(sql: str, given: Sequence[Option], readers: Mapping[str, OptionRe
     values: dict[str, Any] = {}
     for option in given:
         if option.name not in readers:
-            raise SQLSyntaxError(f'unrecognized {of} parameter: "{option.name}"')
+            raise SQLSyntaxError(
+                f'unrecognized {of} parameter: "{option.name}"', hint=perhaps("parameter", option.name, sorted(readers))
+            )
         if option.name in values:
             raise syntax_error(sql, option.position, "conflicting or redundant options")
         values[option.name] = readers[option.name](option.name, option.value)

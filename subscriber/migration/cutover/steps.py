@@ -13,7 +13,7 @@ from typing import Final
 from subscriber.catalog import RelationState
 from subscriber.catalog.cutovers import now
 from subscriber.commands.unknown_tables import refresh_command
-from subscriber.errors import UsageError
+from subscriber.errors import COPY_FROM_SCRATCH, UsageError
 from subscriber.filters.analyze.typeinfo import quote_identifier
 from subscriber.lsn import INVALID_LSN, format_lsn, parse_lsn
 from subscriber.migration.cutover.work import (
@@ -28,7 +28,7 @@ from subscriber.migration.cutover.world import PublisherState, TargetState
 from subscriber.publisher.fence import lifting_statements
 
 _AGAIN: Final = "then run the command again"
-_COPY_AGAIN: Final = "To copy everything again: DROP SUBSCRIPTION, empty the tables of the target, CREATE SUBSCRIPTION."
+_COPY_AGAIN: Final = f"To copy everything again: {COPY_FROM_SCRATCH}"
 
 
 class Step:
