@@ -143,6 +143,19 @@ RELEASED_SLOT: Final = sa.Table(
 changes, the subscription, and the time of the release (UTC, ISO 8601).
 """
 
+DROPPED_REL: Final = sa.Table(
+    "subscriber_dropped_rel",
+    CATALOG,
+    sa.Column("localschema", NAME, primary_key=True),
+    sa.Column("localname", NAME, primary_key=True),
+    sa.Column("schemaname", NAME, nullable=False),
+    sa.Column("relname", NAME, nullable=False),
+    sa.Column("subname", NAME, nullable=False),
+)
+"""A table of the target that a dropped subscription has filled: its names in the target and at the
+publisher, and the subscription's name.
+"""
+
 SCHEMA_DIFFERENCE: Final = sa.Table(
     "subscriber_schema_difference",
     CATALOG,

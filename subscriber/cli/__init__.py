@@ -35,6 +35,7 @@ import click
 from subscriber import __version__
 from subscriber.cli.options import warn_on_stderr
 from subscriber.errors import SubscriberError
+from subscriber.suggestions import closest
 from subscriber.waiting import told_by
 
 VERBS: Final = {
@@ -72,6 +73,17 @@ class _Verbs(click.Group):
         command = importlib.import_module(f"subscriber.cli.{name}").command
         assert isinstance(command, click.Command)
         return command
+
+    def resolve_command(
+        self, context: click.Context, arguments: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        try:
+            return super().resolve_command(context, arguments)
+        except click.UsageError as error:
+            verb = closest(arguments[0], VERBS)
+            if verb is not None:
+                error.message += f" Did you mean '{verb}'?"
+            raise
 
     def format_commands(self, _context: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):

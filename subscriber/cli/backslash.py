@@ -46,6 +46,7 @@ DROP PUBLICATION [ IF EXISTS ] name [, ...] [ CASCADE | RESTRICT ]
 where publication_object is one of:
     TABLE [ ONLY ] table [ * ] [ ( column [, ...] ) ] [ WHERE ( expression ) ]
     TABLES IN SCHEMA { schema | CURRENT_SCHEMA }
+TRUNCATE [ TABLE ] table_name [, ...] [ { RESTART | CONTINUE } IDENTITY ] [ RESTRICT ]
 SELECT ... (in the target's own SQL)"""
 
 WELCOME_HELP: Final = r"""Type:  \h for help with SQL commands

@@ -9,13 +9,14 @@
                             ├─▶ tables        copy tables again
                             ├─▶ slot          a new slot in place of a lost one, and new copies
                             ├─▶ drop          the slot, the journal, the catalog
+                            ├─▶ truncate      the rows of subscriptions' tables
                             └─▶ CREATE, ALTER, DROP PUBLICATION      emulated ones: the publisher's tables, the catalog
 
 - ``dispatch``: ``run_command``, which finds the function for a command.
 - ``subscription_grammar``, ``subscription_statements``, ``subscription_options``: the commands as
   text and as data, and their options.
 - ``create_subscription``, ``alter_subscription``, ``alter_publications``, ``refresh_sequences``,
-  ``refresh_tables``, ``recreate_slot``, ``drop_subscription``, ``upgraded_publisher``, ``publication_commands``,
+  ``refresh_tables``, ``recreate_slot``, ``truncate_tables``, ``drop_subscription``, ``upgraded_publisher``, ``publication_commands``,
   ``import_publications``: the commands themselves.
 - ``requirements``: can the publisher and the target do what the options need?
 - ``check_publications`` and ``check_target_tables``: what is published, and does the target have

@@ -27,7 +27,9 @@ from subscriber.commands.subscription_statements import (
     RefreshTables,
     RenameSubscription,
     SubscriptionCommand,
+    TruncateTables,
 )
+from subscriber.commands.truncate_tables import truncate_tables
 from subscriber.commands.wake import wake_run
 from subscriber.publication.publication_statements import PublicationCommand
 from subscriber.settings import Settings
@@ -36,7 +38,7 @@ from subscriber.targets import Target
 
 def run_command(
     target: Target,
-    command: SubscriptionCommand | PublicationCommand,
+    command: SubscriptionCommand | PublicationCommand | TruncateTables,
     settings: Settings,
     notify: Notify,
     publisher: str | None = None,
@@ -65,11 +67,14 @@ def run_command(
 
 def _run(
     target: Target,
-    command: SubscriptionCommand | PublicationCommand,
+    command: SubscriptionCommand | PublicationCommand | TruncateTables,
     settings: Settings,
     notify: Notify,
     publisher: str | None,
 ) -> str:
+    if isinstance(command, TruncateTables):
+        truncate_tables(target, command, notify)
+        return "TRUNCATE TABLE"
     if isinstance(command, PublicationCommand):
         return run_publication_command(target, command, publisher, notify)
     match command:

@@ -10,10 +10,13 @@ import contextlib
 from dataclasses import replace
 from typing import Final
 
+import sqlalchemy as sa
+
 from subscriber import catalog
 from subscriber.apply.prepared import forget_finished
 from subscriber.catalog import RelationState, Subscription
 from subscriber.catalog.cutovers import Cutover, find_cutover, held_cutover
+from subscriber.catalog.dropped_tables import DroppedTable, remember_dropped_tables
 from subscriber.commands import publisher_slots
 from subscriber.commands.notices import Notify, first_names, notice, warning
 from subscriber.commands.release_slot import delete_journal, remove_journal_of, tell_dropped
@@ -69,6 +72,7 @@ def drop_subscription(target: Target, command: DropSubscription, settings: Setti
                 # A batch may have been committed while the slot was being released.
                 applied = subscription.progress.read(connection)
                 catalog.release_slot(connection, replace(released, applied=applied))
+        remember_dropped_tables(connection, _tables(connection, subscription))
         catalog.delete_subscription(connection, command.name)
         if subscription.slot_name is not None:
             catalog.forget_released_slot(connection, system_identifier, subscription.slot_name)
@@ -84,6 +88,15 @@ def drop_subscription(target: Target, command: DropSubscription, settings: Setti
             f'prepared transaction "{transaction.gid}" is left in the target',
             hint="Run COMMIT PREPARED or ROLLBACK PREPARED there: the transaction holds its locks until then.",
         )
+
+
+def _tables(connection: sa.Connection, subscription: Subscription) -> list[DroppedTable]:
+    """The tables that the subscription has filled."""
+    local = subscription.options.map.local
+    return [
+        DroppedTable(local(one.schema, one.name), (one.schema, one.name), subscription.name)
+        for one in catalog.relations_of(connection, subscription.subid)
+    ]
 
 
 def _warn_of_cutover(cutover: Cutover, notify: Notify) -> None:

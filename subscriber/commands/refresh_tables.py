@@ -66,7 +66,7 @@ def _find(
     subscriptions: Mapping[int, Subscription],
 ) -> TableName:
     own = tables[subscription.subid]
-    found = [table for table in own if _matches(name, table)]
+    found = [table for table in own if is_named(name, table)]
     if len(found) == 1:
         return found[0]
     if found:
@@ -77,7 +77,7 @@ def _find(
             hint="Write the schema of the table.",
         )
     others = [
-        subscriptions[subid].name for subid, theirs in tables.items() if any(_matches(name, table) for table in theirs)
+        subscriptions[subid].name for subid, theirs in tables.items() if any(is_named(name, table) for table in theirs)
     ]
     its = f"The subscription has the tables {first_names(_texts(own))}." if own else "The subscription has no tables."
     raise UsageError(
@@ -89,7 +89,8 @@ def _find(
     )
 
 
-def _matches(name: RelationName, table: TableName) -> bool:
+def is_named(name: RelationName, table: TableName) -> bool:
+    """Whether a command means this table, with its schema or without."""
     schema, relation = table
     return name.name == relation and name.schema in (None, schema)
 

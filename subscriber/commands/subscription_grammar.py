@@ -17,6 +17,7 @@
     ALTER SUBSCRIPTION name OWNER TO role
     ALTER SUBSCRIPTION name RENAME TO name
     DROP SUBSCRIPTION [IF EXISTS] name [CASCADE | RESTRICT]
+    TRUNCATE [TABLE] name [, ...] [{ RESTART | CONTINUE } IDENTITY] [RESTRICT]
     SELECT ...
 
 and the commands of :mod:`subscriber.publication.publication_grammar`.
@@ -52,9 +53,11 @@ from subscriber.commands.subscription_statements import (
     RefreshSequences,
     RefreshTables,
     RenameSubscription,
+    TruncateTables,
 )
 from subscriber.errors import NotSupportedError
 from subscriber.publication import publication_grammar as publications
+from subscriber.publication.publication_statements import RelationName
 from subscriber.sql.cursor import (
     Cursor,
     read_name,
@@ -66,7 +69,9 @@ from subscriber.sql.cursor import (
 )
 from subscriber.sql.lexer import Kind, Lexed, error_of, scan
 
-UNDERSTOOD: Final = "The supported commands are CREATE, ALTER and DROP of SUBSCRIPTION and PUBLICATION, and SELECT."
+UNDERSTOOD: Final = (
+    "The supported commands are CREATE, ALTER and DROP of SUBSCRIPTION and PUBLICATION, TRUNCATE, and SELECT."
+)
 
 
 def parse(text: str | Lexed) -> Command:
@@ -151,12 +156,16 @@ def _refresh(cursor: Cursor, name: str) -> RefreshPublication | RefreshSequences
     if cursor.accept("sequences"):
         return RefreshSequences(name)
     if cursor.accept("table"):
-        tables = [publications.read_relation_name(cursor)]
-        while cursor.accept(","):
-            tables.append(publications.read_relation_name(cursor))
-        return RefreshTables(name, tuple(tables))
+        return RefreshTables(name, _tables(cursor))
     cursor.expect("publication")
     return RefreshPublication(name, read_with(cursor))
+
+
+def _tables(cursor: Cursor) -> tuple[RelationName, ...]:
+    tables = [publications.read_relation_name(cursor)]
+    while cursor.accept(","):
+        tables.append(publications.read_relation_name(cursor))
+    return tuple(tables)
 
 
 def _recreate(cursor: Cursor, name: str) -> RecreateSlot:
@@ -189,10 +198,35 @@ _ALTER_FORMS: Final[Mapping[str, Callable[[Cursor, str], AlterSubscription]]] = 
 }
 """The parsers of what follows the name, by its first word."""
 
-_COMMANDS: Final[Mapping[tuple[str, str], Callable[[Cursor], Command]]] = {
+# TRUNCATE -----------------------------------------------------------------------------------------
+
+
+def _truncate(cursor: Cursor) -> TruncateTables:
+    cursor.accept("table")
+    if cursor.at("only"):
+        raise NotSupportedError(
+            "TRUNCATE ONLY is not supported", hint="Tables that inherit are never truncated; leave ONLY out."
+        )
+    tables = _tables(cursor)
+    restart = cursor.accept("restart", "identity")
+    if not restart:
+        cursor.accept("continue", "identity")
+    if cursor.accept("cascade"):
+        raise NotSupportedError(
+            "TRUNCATE ... CASCADE is not supported",
+            detail="It would empty tables that no subscription fills.",
+            hint="Name the tables that refer to these tables, too.",
+        )
+    cursor.accept("restrict")
+    cursor.end()
+    return TruncateTables(tables, restart)
+
+
+_COMMANDS: Final[Mapping[tuple[str, ...], Callable[[Cursor], Command]]] = {
     ("create", "subscription"): _create_subscription,
     ("alter", "subscription"): _alter_subscription,
     ("drop", "subscription"): _drop_subscription,
+    ("truncate",): _truncate,
     **publications.COMMANDS,
 }
 _FIRST_WORDS: Final = frozenset(words[0] for words in _COMMANDS)

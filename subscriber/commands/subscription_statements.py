@@ -129,6 +129,14 @@ class RenameSubscription:
 
 
 @dataclass(frozen=True, slots=True)
+class TruncateTables:
+    """TRUNCATE, with the tables by the publisher's names."""
+
+    tables: tuple[RelationName, ...]
+    restart_identity: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Query:
     """A SELECT for the target, in the target's SQL dialect, without its semicolon."""
 
@@ -149,4 +157,4 @@ AlterSubscription = (
     | RenameSubscription
 )
 SubscriptionCommand = CreateSubscription | AlterSubscription | DropSubscription
-Command = SubscriptionCommand | PublicationCommand | Query
+Command = SubscriptionCommand | PublicationCommand | TruncateTables | Query

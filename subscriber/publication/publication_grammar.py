@@ -100,7 +100,7 @@ def drop_publication(cursor: Cursor) -> DropPublication:
     return DropPublication(names, if_exists)
 
 
-COMMANDS: Final[Mapping[tuple[str, str], Callable[[Cursor], PublicationCommand]]] = {
+COMMANDS: Final[Mapping[tuple[str, ...], Callable[[Cursor], PublicationCommand]]] = {
     ("create", "publication"): create_publication,
     ("alter", "publication"): alter_publication,
     ("drop", "publication"): drop_publication,

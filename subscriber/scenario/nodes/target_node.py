@@ -31,6 +31,7 @@ from subscriber.commands.subscription_statements import (
     CreateSubscription,
     DropSubscription,
     SubscriptionCommand,
+    TruncateTables,
 )
 from subscriber.commands.subscription_statements import Query as Select
 from subscriber.errors import PublisherError, SubscriberError, UsageError
@@ -371,7 +372,7 @@ class TargetNode(Node):
                 block.close()
 
     def _with_real_conninfo(self, command: Command) -> SubscriptionCommand:
-        if isinstance(command, Select | PublicationCommand):
+        if isinstance(command, Select | PublicationCommand | TruncateTables):
             raise refusal("this command")
         if not isinstance(command, CreateSubscription | AlterConnection):
             return command

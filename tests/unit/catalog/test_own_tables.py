@@ -30,6 +30,7 @@ def test_the_catalog_is_created_once(engine):
         "subscriber_apply_hold",
         "subscriber_cutover",
         "subscriber_conflict",
+        "subscriber_dropped_rel",
         "subscriber_control",
         "subscriber_replaced_row",
         "subscriber_replaced_value",
