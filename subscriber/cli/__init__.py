@@ -81,9 +81,9 @@ class _Verbs(click.Group):
             return super().resolve_command(context, arguments)
         except click.UsageError as error:
             verb = closest(arguments[0], VERBS)
-            if verb is not None:
-                error.message += f" Did you mean '{verb}'?"
-            raise
+            if verb is None:
+                raise
+            raise click.UsageError(f"{error.format_message()} Did you mean '{verb}'?", context) from None
 
     def format_commands(self, _context: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):

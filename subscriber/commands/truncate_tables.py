@@ -23,7 +23,7 @@ from subscriber.catalog.dropped_tables import dropped_tables, forget_dropped_tab
 from subscriber.commands.notices import Notify, first_names, notice
 from subscriber.commands.refresh_tables import is_named
 from subscriber.commands.subscription_statements import TruncateTables
-from subscriber.errors import ConflictError, TargetRelationError, UsageError
+from subscriber.errors import SubscriberError, TargetRelationError, UsageError
 from subscriber.publication.publication_statements import RelationName
 from subscriber.schema.relation_names import TableName
 from subscriber.targets import Target
@@ -52,7 +52,7 @@ def truncate_tables(target: Target, command: TruncateTables, notify: Notify) -> 
             schema has several meanings; 55000, a subscription of the table is enabled; 42601,
             two-phase commit is enabled.
         TargetRelationError: 42P01, the target does not have the table.
-        ConflictError: 0A000, a foreign key of another table refers to it.
+        SubscriberError: 0A000, a foreign key of another table refers to it.
     """
     with target.reporting():
         catalog.ensure_catalog(target.engine)
@@ -143,7 +143,7 @@ def _truncate(
         reflected.append(table)
     try:
         target.writing.truncate(connection, reflected, restart_identity=restart_identity)
-    except ConflictError as error:
+    except SubscriberError as error:
         if error.sqlstate != "0A000":
             raise
         raise error.replace(

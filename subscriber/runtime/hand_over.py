@@ -168,7 +168,7 @@ class HandOver:
             f'table "{table}" cannot catch up: the journal no longer has its changes after {format_lsn(position)}',
             sqlstate="55000",
             detail="The table must be copied again, but still has the rows of its first copy.",
-            hint="Run TRUNCATE on it at the subscriber; it is then copied again. Or let the copy replace the rows:"
+            hint="DISABLE the subscription, TRUNCATE the table in `subscriber sql`, and ENABLE the subscription. Or let the copy replace the rows:"
             f" ALTER SUBSCRIPTION {self._states.subscription.name} REFRESH TABLE {relation.qualified_name}.",
             relation=table,
         )

@@ -109,7 +109,11 @@ def test_without_a_target_there_is_nothing_to_do(cli, verb):
 
 VALUES = {
     "no journal": (["journal", "show"], {}, ["there is no journal at"]),
-    "statement": (["sql", "-c", "SELEC 1"], {}, ['unsupported command "selec"', "SELECT"]),
+    "statement": (
+        ["sql", "-c", "SELEC 1"],
+        {},
+        ['syntax error at or near "SELEC"', 'Perhaps you meant the keyword "SELECT".'],
+    ),
     "file": (["sql", "-f", "/nowhere/x.sql"], {}, ["/nowhere/x.sql: No such file or directory"]),
     "setting": (["run"], {"SUBSCRIBER_SEGMENT_BYTES": "12zz"}, ['"SUBSCRIBER_SEGMENT_BYTES": "12zz"', "valid units"]),
     "setting out of range": (["run"], {"SUBSCRIBER_SEGMENT_BYTES": "2"}, ["outside the valid range"]),

@@ -329,6 +329,7 @@ _PROVEN_BY_SERVERS: Final = {
     "migration/schema/schema_difference": "conformance/test_schema_step.py",
     "publisher/functions": "conformance/test_schema_definitions.py",
     "commands/count_rows": "conformance/test_cutover.py",
+    "commands/recreate_slot": "conformance/test_recreate_slot.py",
     "commands/reached_position": "conformance/test_refresh_sequences.py",
     "migration/check_migration": "conformance/test_migration_check.py",
     "migration/target_tables": "conformance/test_migration_check.py",

@@ -16,10 +16,12 @@ from subscriber.commands.subscription_statements import (
     CreateSubscription,
     DropSubscription,
     Query,
+    RecreateSlot,
     RefreshPublication,
     RefreshSequences,
     RefreshTables,
     RenameSubscription,
+    TruncateTables,
 )
 from subscriber.errors import NotSupportedError, SQLSyntaxError, UsageError
 from subscriber.publication.publication_statements import PublicationCommand, RelationName
@@ -126,6 +128,11 @@ def test_slot_name_none_is_no_slot():
             'REFRESH TABLE a.T, "A"."t.u"',
             RefreshTables("s", (RelationName("t", "a"), RelationName("t.u", "A"))),
         ),
+        ("RECREATE SLOT", RecreateSlot("s", OptionList())),
+        (
+            "recreate slot with (copy_data = false)",
+            RecreateSlot("s", OptionList((Option("copy_data", "false", 41),))),
+        ),
         ("ENABLE", AlterEnabled("s", enabled=True)),
         ("disable", AlterEnabled("s", enabled=False)),
         ("SET (slot_name = NONE)", AlterOptions("s", OptionList((Option("slot_name", "none", 26),)))),
@@ -165,6 +172,78 @@ def test_an_altered_connection_is_not_shown():
 )
 def test_a_subscription_is_dropped(sql, command):
     assert parse(sql) == command
+
+
+@pytest.mark.parametrize(
+    ("sql", "tables", "restart_identity"),
+    [
+        ("TRUNCATE t", (RelationName("t"),), False),
+        ('truncate table a.T, "B";', (RelationName("t", "a"), RelationName("B")), False),
+        ("TRUNCATE t RESTART IDENTITY RESTRICT", (RelationName("t"),), True),
+        ("TRUNCATE TABLE t CONTINUE IDENTITY", (RelationName("t"),), False),
+    ],
+)
+def test_tables_are_truncated(sql, tables, restart_identity):
+    assert parse(sql) == TruncateTables(tables, restart_identity)
+
+
+@pytest.mark.parametrize(
+    ("sql", "message"),
+    [
+        ("TRUNCATE t CASCADE", "TRUNCATE ... CASCADE is not supported"),
+        ("TRUNCATE ONLY t", "TRUNCATE ONLY is not supported"),
+    ],
+)
+def test_a_form_of_truncate_that_has_no_meaning_here_is_refused_with_the_reason(sql, message):
+    with pytest.raises(NotSupportedError, match=message) as refused:
+        parse(sql)
+    assert refused.value.hint
+
+
+@pytest.mark.parametrize(
+    ("sql", "near", "keyword"),
+    [
+        ("CREATE SUBSCRIPTON s CONNECTION 'c' PUBLICATION p", "SUBSCRIPTON", "SUBSCRIPTION"),
+        ("CRAETE SUBSCRIPTION s CONNECTION 'c' PUBLICATION p", "CRAETE", "CREATE"),
+        ("create subscription s conection 'c' publication p", "conection", "CONNECTION"),
+        ("CREATE SUBSCRIPTION s CONNECTION 'c' PUBLICATION p WTIH (binary)", "WTIH", "WITH"),
+        ("ALTER SUBSCRIPTION s REFERSH PUBLICATION", "REFERSH", "REFRESH"),
+        ("ALTER SUBSCRIPTION s REFRESH PUBLICATON", "PUBLICATON", "PUBLICATION"),
+        ("ALTER SUBSCRIPTION s RECREATE SLOTS", "SLOTS", "SLOT"),
+        ("DROP SUBSCRIPTION IF EXIST s", "EXIST", "EXISTS"),
+        ("CREATE PUBLICATION p FOR ALL TABELS", "TABELS", "TABLES"),
+        ("ALTER PUBLICATION p RENAM TO q", "RENAM", "RENAME"),
+        ("TRUNCTE t", "TRUNCTE", "TRUNCATE"),
+        ("SELCT 1", "SELCT", "SELECT"),
+    ],
+)
+def test_a_misspelt_keyword_is_postgresqls_syntax_error_with_a_suggestion(sql, near, keyword):
+    with pytest.raises(SQLSyntaxError) as refused:
+        parse(sql)
+    error = refused.value
+    assert error.message == f'syntax error at or near "{near}"'
+    assert error.position == sql.index(near) + 1
+    assert error.hint == f'Perhaps you meant the keyword "{keyword}".'
+
+
+@pytest.mark.parametrize("sql", ["CREATE TABLE t (a int)", "VACUUM", "DROP SCHEMA s", "create"])
+def test_a_command_of_another_kind_is_no_misspelt_one(sql):
+    with pytest.raises(NotSupportedError, match=r"^unsupported command"):
+        parse(sql)
+
+
+@pytest.mark.parametrize(
+    ("sql", "hint"),
+    [
+        ("CREATE SUBSCRIPTION s CONNECTION 'c' PUBLICATION p WITH (copy_dat = false)", '"copy_data"'),
+        ("CREATE SUBSCRIPTION s CONNECTION 'c' PUBLICATION p WITH (\"Enabled\" = false)", '"enabled"'),
+        ("CREATE SUBSCRIPTION s CONNECTION 'c' PUBLICATION p WITH (speed = 1)", None),
+    ],
+)
+def test_a_misspelt_option_gets_a_suggestion(sql, hint):
+    with pytest.raises(SQLSyntaxError, match=r"^unrecognized subscription parameter") as refused:
+        parse(sql)
+    assert refused.value.hint == (None if hint is None else f"Perhaps you meant the parameter {hint}.")
 
 
 @pytest.mark.parametrize(
@@ -282,5 +361,5 @@ def test_everything_else_is_refused_with_what_is_understood(sql):
         parse(sql)
     assert (
         caught.value.hint
-        == "The supported commands are CREATE, ALTER and DROP of SUBSCRIPTION and PUBLICATION, and SELECT."
+        == "The supported commands are CREATE, ALTER and DROP of SUBSCRIPTION and PUBLICATION, TRUNCATE, and SELECT."
     )
