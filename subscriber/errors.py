@@ -64,7 +64,7 @@ _Error = TypeVar("_Error", bound="SubscriberError")
 
 RECREATE_SLOT: Final = "ALTER SUBSCRIPTION ... RECREATE SLOT makes a new slot and copies all tables again; readers see the old rows until then."
 """The way out of lost changes, for hints."""
-COPY_FROM_SCRATCH: Final = "DROP SUBSCRIPTION, empty its tables at the subscriber (TRUNCATE), and CREATE SUBSCRIPTION again, which copies them."
+COPY_FROM_SCRATCH: Final = "DROP SUBSCRIPTION, empty its tables (TRUNCATE in `subscriber sql`), and CREATE SUBSCRIPTION again, which copies them."
 """The way out where the subscription itself cannot go on, for hints."""
 
 

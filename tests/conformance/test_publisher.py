@@ -110,7 +110,7 @@ def test_a_missing_slot_is_refused(database):
     error = refusal(database.conninfo, "gone")
     assert isinstance(error, PublisherNotReady)
     assert (error.message, error.sqlstate) == ('replication slot "gone" does not exist', "42704")
-    assert "with a new copy" in str(error.hint)
+    assert "RECREATE SLOT" in str(error.hint)
 
 
 def test_a_slot_of_another_plugin_is_refused(database):

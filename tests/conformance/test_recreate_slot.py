@@ -59,8 +59,8 @@ class System:
         answer = self.runner.once()
         assert answer.returncode == 0, answer.stderr
 
-    def refused(self, statement: str = RECREATE, **variables: str) -> str:
-        answer = self.runner.call("sql", "-c", statement, **variables)
+    def refused(self, statement: str = RECREATE) -> str:
+        answer = self.runner.call("sql", "-c", statement)
         assert answer.returncode == 1, answer.stdout
         return answer.stderr
 

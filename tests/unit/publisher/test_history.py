@@ -188,5 +188,5 @@ def test_the_error_says_which_tables_have_changes_that_the_publisher_lost(relati
     assert error.detail is not None
     assert error.detail.endswith(said)
     assert error.hint is not None
-    assert "DROP SUBSCRIPTION" in error.hint
+    assert "RECREATE SLOT" in error.hint
     assert 'the journal at "/srv/journal/7300_s"' in error.hint

@@ -88,7 +88,10 @@ def test_a_table_whose_changes_are_lost_goes_back_to_state_i_at_its_position(sce
         hand_over.hand_over(stored_relations(scene.target)[0])
     assert (raised.value.sqlstate, raised.value.relation) == ("55000", "public.a")
     assert raised.value.message == 'table "public.a" cannot catch up: the journal no longer has its changes after 0/64'
-    assert "HINT:  Run TRUNCATE on it at the subscriber; it is then copied again." in raised.value.report()
+    assert (
+        "HINT:  DISABLE the subscription, TRUNCATE the table in `subscriber sql`, and ENABLE the subscription."
+        in raised.value.report()
+    )
     assert scene.states() == {"a": ("i", 100)}
 
 
