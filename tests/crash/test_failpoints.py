@@ -18,13 +18,13 @@ from tests.crash.conftest import caught_up_load, replicating
 from tests.crash.harness import wait_until
 
 ELSEWHERE = (
-    "journal.merge", "copy.", "handover.", "hold.", "target.prepare", "target.finish", "target.alter", "cutover.",
+    "journal.merge", "copy.", "handover.", "hold.", "target.prepare", "target.finish", "target.alter", "cutover.", "recreate.",
 )  # fmt: skip
 STREAM = [name for name in FAILPOINTS if not name.startswith(ELSEWHERE)]
 """The other failpoints are reached by compaction (unit/journal/test_compaction.py), by copies
 (test_copy.py), by commands that hold the apply (test_hold.py), by targets that can prepare
-transactions (test_two_phase.py), by tables that are altered (test_schema_changes.py), and by a
-cutover (test_cutover.py).
+transactions (test_two_phase.py), by tables that are altered (test_schema_changes.py), by a
+cutover (test_cutover.py), and by RECREATE SLOT (conformance/test_recreate_slot.py).
 """
 SUPERVISOR = ("target.commit.before", "target.commit.after")
 

@@ -178,3 +178,32 @@ def test_a_subscription_that_copies_its_tables_does_not_need_what_was_not_applie
     answer = runner.once()
     assert answer.returncode == 0, answer.stderr
     assert handed_on.keys(runner) == list(range(1, ROWS + 1))
+
+
+def test_a_slot_that_a_subscription_of_another_target_uses_is_refused_with_its_name(handed_on):
+    """With and without copies; also by SET (slot_name), and while the other one streams."""
+    slot, publisher = handed_on.slot, handed_on.publisher
+    with contextlib.closing(handed_on.runner_of("second")) as second:
+        for copy in ("copy_data = false, ", ""):
+            said = second.call(
+                "sql", "-c", handed_on.create("create_slot = false").replace("copy_data = false, ", copy)
+            )
+            assert said.returncode == 1
+            assert f'replication slot "{slot}" is used by subscription "s" of {handed_on.runner.target}' in said.stderr
+            assert "subscriber journal forget" in said.stderr
+        own = f"{slot}_own"
+        handed_on.sql(second, handed_on.create("create_slot = true").replace(slot, own))
+        try:
+            refused = second.call("sql", "-c", f"ALTER SUBSCRIPTION s SET (slot_name = {slot})")
+            assert refused.returncode == 1
+            assert "is used by subscription" in refused.stderr
+            elsewhere = {"SUBSCRIBER_JOURNAL": str(handed_on.folder / "another machine")}
+            handed_on.runner.start()
+            wait_until(lambda: handed_on.runner.status()["s"]["slot_active"], "the first run to stream")
+            streamed = second.call("sql", "-c", f"ALTER SUBSCRIPTION s SET (slot_name = {slot})", **elsewhere)
+            assert streamed.returncode == 1
+            assert f'replication slot "{slot}" is active for PID' in streamed.stderr
+            assert 'application "s"' in streamed.stderr
+        finally:
+            second.sql("DROP SUBSCRIPTION s")
+    assert publisher.execute("SELECT count(*) FROM pg_replication_slots WHERE database = current_database()") == [(1,)]

@@ -170,7 +170,7 @@ class Soak:
             self._failpoints = sorted(
                 name
                 for name in FAILPOINTS
-                if not name.startswith(("hold.", "target.a", "target.p", "target.f", "cutover."))
+                if not name.startswith(("hold.", "target.a", "target.p", "target.f", "cutover.", "recreate."))
             )
             self.random.shuffle(self._failpoints)
         return self._failpoints.pop()
