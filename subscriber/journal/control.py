@@ -24,6 +24,11 @@ from subscriber.errors import COPY_FROM_SCRATCH, RECREATE_SLOT, JournalCorrupt, 
 from subscriber.journal.storage import Storage
 from subscriber.lsn import LSN, format_lsn, parse_lsn
 
+TRIMMED: Final = (
+    f"Restore a newer state of the target. Otherwise: {RECREATE_SLOT} So that a backup can be restored without new copies,"
+    " set SUBSCRIBER_JOURNAL_KEEP_SIZE to more than what is received between two backups."
+)
+"""The hint for a target that needs changes which were trimmed."""
 CONTROL_FILE: Final = "journal.json"
 FORMAT: Final = 2
 _READABLE: Final = (1, FORMAT)

@@ -29,7 +29,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from subscriber.errors import RECREATE_SLOT, JournalGap
-from subscriber.journal.control import Control, read_control
+from subscriber.journal.control import TRIMMED, Control, read_control
 from subscriber.journal.listing import Listing
 from subscriber.journal.segment import Entry, Kind, Segment, check_chain
 from subscriber.journal.storage import Storage
@@ -109,7 +109,7 @@ class JournalReader:
         if start < control.begin:
             raise JournalGap(
                 f"changes after {format_lsn(start)} were asked for, but the journal begins at {format_lsn(control.begin)}",
-                hint=f"The journal was trimmed beyond this position. {RECREATE_SLOT}",
+                hint=TRIMMED,
                 lsn=start,
             )
         return self._chain(start)

@@ -31,7 +31,7 @@ from subscriber import failpoints
 from subscriber.errors import RECREATE_SLOT, JournalCorrupt, JournalGap, JournalUnavailable, SlotInUse
 from subscriber.journal.builder import SegmentBuilder, temporary_name
 from subscriber.journal.compaction import entries_to_merge
-from subscriber.journal.control import Control, check_identity, read_control, write_control
+from subscriber.journal.control import TRIMMED, Control, check_identity, read_control, write_control
 from subscriber.journal.listing import Listing
 from subscriber.journal.merge import merge
 from subscriber.journal.retention import (
@@ -353,7 +353,6 @@ def _refuse_gaps(writer: JournalWriter, applied_lsn: LSN) -> None:
         raise JournalGap(
             f"the target has applied changes up to {format_lsn(applied_lsn)}, but the journal begins at {format_lsn(writer.control.begin)}",
             detail="The changes in between were applied and then trimmed from the journal; since then the target was restored to an older state.",
-            hint=f"Restore a newer state of the target. Otherwise: {RECREATE_SLOT} So that a backup can be restored without new copies,"
-            " set SUBSCRIBER_JOURNAL_KEEP_SIZE to more than what is received between two backups.",
+            hint=TRIMMED,
             lsn=applied_lsn,
         )

@@ -164,7 +164,7 @@ def _tables(
         yield from _readable(publisher, tables)
         yield from check_tables.check_row_security(sizes, facts.role)
     yield from _target(target, publisher, published, migration, sizes, scan=scan)
-    yield from check_target.check_journal(settings.journal)
+    yield from check_target.check_journal(settings.journal, settings.journal_keep_size)
     yield from check_tables.list_unreplicated(unreplicated_objects(publisher.connection))
     yield from estimate_copy(sizes, _sample(publisher, sizes) if options.copy_data else None)
 

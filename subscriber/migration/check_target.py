@@ -106,11 +106,12 @@ def check_disk(file: Path | None, tables: Sequence[TableFacts]) -> Iterator[Find
     )
 
 
-def check_journal(place: str) -> Iterator[Finding]:
-    """The findings about the disk of the journals.
+def check_journal(place: str, keep_size: int) -> Iterator[Finding]:
+    """The findings about the disk of the journals, and about what they keep.
 
     Args:
         place: the setting ``SUBSCRIBER_JOURNAL``.
+        keep_size: the setting ``SUBSCRIBER_JOURNAL_KEEP_SIZE``, in bytes.
     """
     local = place.removeprefix("file://")
     free = None if "://" in local else _free_bytes(Path(local).absolute())
@@ -122,6 +123,14 @@ def check_journal(place: str) -> Iterator[Finding]:
             f"{decimal(free)} are free for the journals in {local}",
             reason="The journal holds the changes that the publisher has sent and the target has not applied.",
             remedy="Set SUBSCRIBER_JOURNAL to a folder on a larger disk." if little else None,
+        )
+    if not keep_size:
+        yield _target(
+            "INFO",
+            "backup",
+            "the journals keep nothing for a target that is restored from a backup",
+            reason="After a restore, all tables must be copied again (ALTER SUBSCRIPTION ... RECREATE SLOT).",
+            remedy="Set SUBSCRIBER_JOURNAL_KEEP_SIZE to more than what is received between two backups.",
         )
 
 

@@ -196,7 +196,7 @@ def test_a_slot_that_lost_its_wal_is_recreated(system):
     assert system.states() == {"r": 2}
 
 
-@pytest.mark.parametrize("moment", ["before", "after"])
+@pytest.mark.parametrize("moment", [pytest.param("before", marks=pytest.mark.long), "after"])
 def test_a_command_that_was_killed_is_repeated(system, moment):
     """any_crash: without a slot, and with a slot that the catalog does not know"""
     system.subscribe()
@@ -248,6 +248,7 @@ def test_a_restored_target_whose_journal_was_trimmed_is_brought_back(system, tmp
     assert system.states() == {"r": 2}
 
 
+@pytest.mark.long
 def test_a_journal_that_was_deleted_is_no_dead_end(system, tmp_path):
     system.subscribe()
     runner = system.runner
@@ -262,6 +263,7 @@ def test_a_journal_that_was_deleted_is_no_dead_end(system, tmp_path):
     assert system.differences() == []
 
 
+@pytest.mark.long
 def test_without_copies_only_the_stream_begins_again(system):
     system.subscribe()
     system.drop_slot()
@@ -271,13 +273,14 @@ def test_without_copies_only_the_stream_begins_again(system):
     assert "lack the changes between" in answer.stderr
     system.at_publisher("INSERT INTO u VALUES (5000, 'after')")
     system.once()
-    (t, u) = system.differences()
+    assert len(system.differences()) == 2
     assert system.keys() == 500
-    repaired = system.runner.call("verify", "s", "--repair", "--yes")
-    del t, u, repaired
+    with contextlib.closing(sqlite3.connect(system.runner.target.removeprefix("sqlite:///"))) as reader:
+        assert reader.execute("SELECT note FROM u WHERE id IN (1000, 5000)").fetchall() == [("after",)]
 
 
-@pytest.mark.parametrize("kind", ["postgresql", pytest.param("mariadb", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("kind", ["postgresql", "mariadb"])
 def test_a_transaction_that_is_prepared_in_the_target_is_rolled_back(server, request, tmp_path, kind):
     """C48-C50: it was committed at the publisher, and the copy has it; two-phase commit is enabled
     again when the tables are ready.

@@ -70,12 +70,18 @@ def test_the_disk_of_a_server_is_not_visible():
 @pytest.mark.parametrize(("free", "severity"), [(GIB - 1, "WARN"), (GIB, "INFO")])
 def test_the_journals_need_room_too(tmp_path, monkeypatch, free, severity):
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=free))
-    (finding,) = check_journal(f"file://{tmp_path / 'not' / 'yet'}")
+    (finding,) = check_journal(f"file://{tmp_path / 'not' / 'yet'}", 1)
     assert finding.severity == severity
 
 
 def test_a_remote_journal_has_no_disk_of_this_machine():
-    assert list(check_journal("s3://bucket/journal")) == []
+    assert list(check_journal("s3://bucket/journal", 1)) == []
+
+
+def test_a_journal_that_keeps_nothing_for_a_restored_target_is_said_before_the_harm():
+    (finding,) = check_journal("s3://bucket/journal", 0)
+    assert (finding.severity, finding.object) == ("INFO", "backup")
+    assert "SUBSCRIBER_JOURNAL_KEEP_SIZE" in str(finding.remedy)
 
 
 def test_an_obstacle_is_a_fail():
