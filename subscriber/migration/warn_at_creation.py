@@ -73,4 +73,4 @@ def _findings(target: Target, command: CreateSubscription, settings: Settings) -
     yield from check_tables.list_unreplicated(unreplicated)
     yield from check_target.check_server(here, target.capabilities.database, sizes, two_phase=command.options.two_phase)
     yield from check_target.check_disk(target.file, sizes)
-    yield from check_target.check_journal(settings.journal)
+    yield from check_target.check_journal(settings.journal, settings.journal_keep_size)
