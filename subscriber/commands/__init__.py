@@ -16,8 +16,9 @@
 - ``subscription_grammar``, ``subscription_statements``, ``subscription_options``: the commands as
   text and as data, and their options.
 - ``create_subscription``, ``alter_subscription``, ``alter_publications``, ``refresh_sequences``,
-  ``refresh_tables``, ``recreate_slot``, ``truncate_tables``, ``drop_subscription``, ``upgraded_publisher``, ``publication_commands``,
-  ``import_publications``: the commands themselves.
+  ``refresh_tables``, ``recreate_slot``, ``truncate_tables``, ``drop_subscription``,
+  ``upgraded_publisher``, ``publication_commands``, ``import_publications``: the commands
+  themselves.
 - ``requirements``: can the publisher and the target do what the options need?
 - ``check_publications`` and ``check_target_tables``: what is published, and does the target have
   the tables? ``check_value_rules``: may NULL take the place of values? ``create_tables`` creates

@@ -203,8 +203,10 @@ def _change_slot_name(
 
 
 def _check_slot_is_unused(target: Target, subscription: Subscription, slot: str, settings: Settings) -> None:
-    """Check that nobody else uses the slot. If the publisher cannot be asked now, as PostgreSQL does
-    not ask it, the worker checks this when it starts.
+    """Check that nobody else uses the slot.
+
+    PostgreSQL does not ask the publisher. If it cannot be asked now, the worker checks this when it
+    starts.
     """
     try:
         with connected(subscription.conninfo, subscription.name) as publisher:

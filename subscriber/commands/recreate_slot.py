@@ -214,7 +214,7 @@ def _make_slot(subscription: Subscription, name: str, notify: Notify) -> LSN:
 def _begin_again(
     target: Target, subscription: Subscription, server: Server, begin: LSN, notify: Notify, *, copy_data: bool
 ) -> None:
-    """Change the catalog so that the subscription begins at ``begin``, and its tables are copied."""
+    """Change the catalog so that the subscription begins at ``begin``, and have tables copied."""
     assert subscription.slot_name is not None
     released = ReleasedSlot(server.system_identifier, subscription.slot_name, begin, subscription.name)
     subid = subscription.subid

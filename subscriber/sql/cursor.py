@@ -77,8 +77,8 @@ class Cursor:
         return self.sql[read[0].start : read[-1].end] if read else ""
 
     def error(self) -> SQLSyntaxError:
-        """The syntax error for the next lexeme. The error does not show a string constant. Where the
-        lexeme is like a keyword that the grammar has looked for at this place, the hint names it.
+        """The syntax error for the next lexeme. The error does not show a string constant. Its hint
+        is the :meth:`suggestion`.
 
         Raises:
             SQLSyntaxError: PostgreSQL's scanner refuses the next lexeme, which is a different
@@ -90,8 +90,9 @@ class Cursor:
         return unexpected(self.sql, lexeme, self.suggestion())
 
     def suggestion(self) -> str | None:
-        """The hint that names the keyword that the next lexeme is like, among those that were looked
-        for at its place.
+        """The hint that names the keyword that is most like the next lexeme; None if none is like it.
+
+        It is one of the keywords that the grammar has looked for at this place.
         """
         lexeme = self.peek()
         if lexeme.kind is not Kind.WORD:

@@ -1,4 +1,4 @@
-"""ALTER SUBSCRIPTION … RECREATE SLOT with real servers: a slot that is lost is replaced by one command,
+"""ALTER SUBSCRIPTION … RECREATE SLOT with real servers: one command replaces a slot that is lost,
 and afterwards the target has what the publisher has.
 """
 
@@ -128,8 +128,8 @@ def system(server, tmp_path) -> Iterator[System]:
 
 
 def test_a_slot_that_was_dropped_is_recreated_while_the_run_goes_on(system):
-    """slot_after_disk: the receiver refuses the missing slot; the command brings everything back, and
-    readers see the old rows meanwhile.
+    """slot_after_disk: the receiver refuses the missing slot; the command brings everything back,
+    and readers see the old rows meanwhile.
     """
     system.subscribe()
     runner = system.runner
@@ -174,9 +174,7 @@ def _dropped(system: System) -> bool:
 
 
 def test_a_slot_that_lost_its_wal_is_recreated(system):
-    """With rows that were received and not applied: they are in the copy. A lasting loss has no other
-    way out.
-    """
+    """The run, `status` and the command agree on the loss; the new slot has the old one's options."""
     system.subscribe("create_tables, failover")
     system.at_publisher(BEYOND_THE_SLOT)
     system.lose_slot()

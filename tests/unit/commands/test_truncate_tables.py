@@ -13,7 +13,7 @@ READY, INIT = RelationState.READY, RelationState.INIT
 
 @pytest.fixture
 def filled(session):
-    """A session with a disabled subscription to t and u, which have rows, and with another table."""
+    """A session with a disabled subscription to t and u, and another table; all have rows."""
     session.execute(
         "CREATE TABLE t (a integer PRIMARY KEY)",
         "CREATE TABLE u (a integer PRIMARY KEY)",
