@@ -90,7 +90,7 @@ class Cursor:
         return unexpected(self.sql, lexeme, self.suggestion())
 
     def suggestion(self) -> str | None:
-        """The hint that names the keyword that is most like the next lexeme; None if none is like it.
+        """The hint that names the keyword that is most like the next lexeme; None if none is.
 
         It is one of the keywords that the grammar has looked for at this place.
         """

@@ -174,7 +174,7 @@ def _dropped(system: System) -> bool:
 
 
 def test_a_slot_that_lost_its_wal_is_recreated(system):
-    """The run, `status` and the command agree on the loss; the new slot has the old one's options."""
+    """Run, status and command agree on the loss; the new slot has the options of the old one."""
     system.subscribe("create_tables, failover")
     system.at_publisher(BEYOND_THE_SLOT)
     system.lose_slot()

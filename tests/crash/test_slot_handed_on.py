@@ -192,7 +192,9 @@ def test_a_slot_that_a_subscription_of_another_target_uses_is_refused_with_its_n
             assert f'replication slot "{slot}" is used by subscription "s" of {handed_on.runner.target}' in said.stderr
             assert "subscriber journal forget" in said.stderr
         own = f"{slot}_own"
-        handed_on.sql(second, handed_on.create("create_slot = true").replace(slot, own))
+        handed_on.sql(
+            second, handed_on.create("create_slot = true").replace(f"slot_name = {slot}", f"slot_name = {own}")
+        )
         try:
             refused = second.call("sql", "-c", f"ALTER SUBSCRIPTION s SET (slot_name = {slot})")
             assert refused.returncode == 1
