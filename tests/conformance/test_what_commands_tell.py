@@ -11,14 +11,17 @@ import psycopg
 import pytest
 import sqlalchemy as sa
 
+from subscriber.catalog.subscription_options import SubscriptionOptions
 from subscriber.commands import run_command
 from subscriber.commands.subscription_grammar import parse
 from subscriber.commands.subscription_statements import Query
 from subscriber.errors import PublisherNotReady, SubscriberError
+from subscriber.migration.check_migration import Migration, check_migration
 from subscriber.publisher.connection import ReplicationConnection
 from subscriber.publisher.copy_plan import plan_copy, table_files
 from subscriber.publisher.privileges import unreadable_tables
 from subscriber.publisher.published_tables import ServerPublications
+from subscriber.publisher.publisher import Publisher, connect_publisher
 from subscriber.publisher.replica_identity import tables_without_identity
 from subscriber.schema.published_table import PublishedTable
 from subscriber.targets import open_target
@@ -338,3 +341,32 @@ def test_mariadb_names_the_statement_and_the_table_that_a_privilege_is_missing_f
 
 def as_user(url: str, user: str) -> str:
     return sa.make_url(url).set(username=user, password="x").render_as_string(hide_password=False)
+
+
+# Publications that do not exist -------------------------------------------------------------------
+
+
+def test_a_misspelt_publication_is_told_with_the_one_that_is_meant(session):
+    """CREATE SUBSCRIPTION, the receiver and check. PostgreSQL 18 gives the same warning."""
+    session.publisher.execute("CREATE PUBLICATION shop; CREATE PUBLICATION other")
+    without_slot = "WITH (slot_name = NONE, enabled = false, create_slot = false)"
+    said = session.run(f"CREATE SUBSCRIPTION s CONNECTION '$pub' PUBLICATION shopp {without_slot}")
+    meant = 'Perhaps you meant the publication "shop".'
+    assert f'WARNING:  publication "shopp" does not exist on the publisher\nHINT:  {meant}' in said
+    with (
+        connect_publisher(session.publisher.conninfo, "s") as server,
+        pytest.raises(PublisherNotReady, match='publication "shopp" does not exist') as refused,
+    ):
+        Publisher(server).check_publications(["shopp"])
+    assert refused.value.hint == f"{meant} ALTER SUBSCRIPTION ... SET PUBLICATION names another one."
+    migration = Migration(session.publisher.conninfo, ("shopp",), SubscriptionOptions())
+    remedies = [one.remedy for one in check_migration(session.target, migration, session.settings)]
+    assert meant in remedies
+    assert not any("CREATE PUBLICATION" in str(remedy) for remedy in remedies)
+
+
+def test_a_publication_that_is_like_no_other_is_only_missing(session):
+    session.publisher.execute("CREATE PUBLICATION shop")
+    without_slot = "WITH (slot_name = NONE, enabled = false, create_slot = false)"
+    said = session.run(f"CREATE SUBSCRIPTION s CONNECTION '$pub' PUBLICATION orders {without_slot}")
+    assert 'WARNING:  publication "orders" does not exist on the publisher' in said
