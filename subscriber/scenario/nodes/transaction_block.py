@@ -30,6 +30,7 @@ from subscriber.commands.subscription_statements import (
     AlterPublications,
     CreateSubscription,
     DropSubscription,
+    RecreateSlot,
     RefreshPublication,
     RefreshSequences,
     SubscriptionCommand,
@@ -132,6 +133,8 @@ class Block:
                 return "DROP SUBSCRIPTION"
             case RefreshPublication() if _may_refresh(subscription, command.options, _COPYING):
                 return "ALTER SUBSCRIPTION ... REFRESH"
+            case RecreateSlot():
+                return "ALTER SUBSCRIPTION ... RECREATE SLOT"
             case RefreshSequences():
                 return "ALTER SUBSCRIPTION ... REFRESH SEQUENCES"
             case AlterPublications() if _may_refresh(subscription, command.options, REFRESHING):

@@ -59,6 +59,15 @@ def test_progress_never_moves_back(connection):
         FIRST.advance(connection, LSN(100), LSN(99))
 
 
+@pytest.mark.parametrize("lsn", [50, 100, 200])
+def test_progress_begins_again_where_a_new_slot_does(connection, lsn):
+    """Also before where it was: the publisher may have been restored to an older state."""
+    FIRST.restart(connection, LSN(100), LSN(lsn))
+    assert FIRST.read(connection) == lsn
+    with pytest.raises(ProgressConflict):
+        FIRST.restart(connection, LSN(99), LSN(300))
+
+
 def test_an_origin_that_is_not_tracked_cannot_be_locked(connection):
     with pytest.raises(ProgressConflict, match='origin "pg_2" is no longer at 0/64') as raised:
         OriginProgress(2).lock(connection, LSN(100))

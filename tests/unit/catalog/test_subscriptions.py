@@ -254,6 +254,7 @@ OTHER_MAP = parse_names("a.* => b.*")
 REPLICATED: dict[str, Callable[[sa.Connection], None]] = {
     "its publications": lambda inside: catalog.set_publications(inside, 1, ["q"]),
     "its slot": lambda inside: catalog.set_options(inside, 1, {"slot_name": "other"}),
+    "its slot, which was recreated": lambda inside: catalog.take_up_slot(inside, 1),
     "its origin": lambda inside: catalog.set_options(inside, 1, {"origin": "none"}),
     "its map": lambda inside: catalog.set_options(inside, 1, {"map": OTHER_MAP}),
     "the subscription itself": lambda inside: catalog.delete_subscription(inside, "s"),

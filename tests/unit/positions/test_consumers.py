@@ -8,14 +8,15 @@ import pytest
 
 from subscriber.catalog import Subscription
 from subscriber.catalog.subscription_options import SubscriptionOptions
-from subscriber.errors import JournalUnavailable
+from subscriber.errors import JournalUnavailable, UsageError
 from subscriber.journal.local_storage import LocalStorage
-from subscriber.journal.retention import Consumer, list_consumers, read_consumer
+from subscriber.journal.retention import Consumer, list_consumers, read_consumer, write_consumer
 from subscriber.journal.storage import open_storage
 from subscriber.lsn import INVALID_LSN, LSN
 from subscriber.positions.consumers import (
     JournalConsumers,
     apply_consumer,
+    check_other_targets,
     collect_consumers,
     place_of,
     sync_consumer,
@@ -220,3 +221,27 @@ def test_the_place_of_a_target_has_no_password(tmp_path):
         target.url = target.url.set(username="u", password="secret", query={"x": "secret"})
         assert "secret" not in place_of(target)
         assert place_of(target).endswith("/t.db")
+
+
+@pytest.mark.parametrize("purpose", ["apply", "sync"])
+def test_a_slot_that_a_subscription_of_another_target_uses_is_refused_with_its_name(storage, purpose):
+    write_consumer(storage, Consumer(ANOTHERS, 7, purpose), LSN(0x200), subscription="shop", place="sqlite:///o.db")
+    with pytest.raises(UsageError) as refused:
+        check_other_targets(storage, OURS, SLOT)
+    error = refused.value
+    assert error.sqlstate == "55006"
+    assert error.message == f'replication slot "{SLOT}" is used by subscription "shop" of sqlite:///o.db'
+    assert f"subscriber journal forget --journal {storage.url} " in str(error.hint)
+
+
+def test_a_slot_that_was_released_by_another_target_is_handed_on(storage):
+    """Its worker may have written its position once more while it ended."""
+    for purpose in ("apply", "released"):
+        write_consumer(storage, Consumer(ANOTHERS, 7, purpose), LSN(0x200), subscription="s", place="sqlite:///o.db")
+    write_consumer(storage, Consumer(OURS, 1), LSN(0x200), subscription="s", place="sqlite:///t.db")
+    check_other_targets(storage, OURS, SLOT)
+
+
+def test_a_slot_without_a_journal_here_has_no_consumers_that_are_known(tmp_path):
+    check_other_targets(open_storage(f"{tmp_path}/none"), OURS, SLOT)
+    assert list(tmp_path.iterdir()) == []

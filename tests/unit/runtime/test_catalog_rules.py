@@ -6,6 +6,7 @@ import pytest
 
 from subscriber import catalog
 from subscriber.catalog import RelationState, SubscriptionRelation
+from subscriber.errors import PublicationsChanged
 from subscriber.lsn import LSN
 from subscriber.runtime.catalog_rules import BatchRules, CatchUpRules
 from subscriber.schema.relation_names import SAME_NAMES, parse_names
@@ -56,3 +57,15 @@ def test_the_catalogs_skip_lsn_is_cleared_in_the_batchs_transaction(target):
         assert (rules.skip_lsn, rules.synchronous_commit) == (7, "local")
         rules.clear_skip(connection)
     assert stored_subscription(target).skip_lsn == 0
+
+
+@pytest.mark.parametrize("make", [BatchRules, lambda one: CatchUpRules(one, RELATION, None)], ids=["batch", "catch-up"])
+def test_no_batch_of_the_old_worker_is_applied_after_the_slot_was_recreated(target, make):
+    """slot_after_disk: the progress has moved to the beginning of the new slot."""
+    subscription = create_subscription(target)
+    rules = make(subscription)
+    with target.begin() as connection:
+        rules(connection)
+        catalog.take_up_slot(connection, subscription.subid)
+        with pytest.raises(PublicationsChanged, match="the slot or the publications"):
+            rules(connection)
