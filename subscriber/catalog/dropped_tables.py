@@ -35,11 +35,14 @@ def remember_dropped_tables(connection: sa.Connection, tables: Iterable[DroppedT
     """Store tables of a subscription that is dropped. A table that is known already gets these
     names.
     """
-    for one in tables:
-        forget_dropped_table(connection, one.local)
-        (localschema, localname), (schemaname, relname) = one.local, one.published
-        values = {"localschema": localschema, "localname": localname, "schemaname": schemaname, "relname": relname}
-        connection.execute(sa.insert(TABLE).values(subname=one.subscription, **values))
+    rows = [
+        dict(zip(TABLE.columns.keys(), (*one.local, *one.published, one.subscription), strict=True)) for one in tables
+    ]
+    if rows:
+        places = [{"schema": row["localschema"], "name": row["localname"]} for row in rows]
+        here = TABLE.c.localschema == sa.bindparam("schema"), TABLE.c.localname == sa.bindparam("name")
+        connection.execute(sa.delete(TABLE).where(*here), places)
+        connection.execute(sa.insert(TABLE), rows)
 
 
 def dropped_tables(connection: sa.Connection) -> list[DroppedTable]:

@@ -181,9 +181,10 @@ def set_relation_state(
     set_relation_states(connection, subid, [(schema, name)], state, lsn)
 
 
-def replace_relations(connection: sa.Connection, subid: int, tables: Iterable[tuple[str, str]]) -> None:
+def replace_relations(connection: sa.Connection, subid: int, tables: Iterable[tuple[str, str]] | None) -> None:
     """Have tables of the subscription, given by schema and name, copied again, whatever their
-    states are. Each copy replaces the rows of the target's table, in its transaction.
+    states are; None means all tables. Each copy replaces the rows of the target's table, in its
+    transaction.
     """
     note_change(connection, subid)
     values = {
@@ -193,6 +194,9 @@ def replace_relations(connection: sa.Connection, subid: int, tables: Iterable[tu
         "srerror": None,
         "srerrorat": None,
     }
+    if tables is None:
+        connection.execute(sa.update(SUBSCRIPTION_REL).where(SUBSCRIPTION_REL.c.srsubid == subid).values(**values))
+        return
     for schema, name in tables:
         connection.execute(sa.update(SUBSCRIPTION_REL).where(_key(subid, schema, name)).values(**values))
 

@@ -37,6 +37,7 @@ ALTER SUBSCRIPTION name SET ( option [= value] [, ...] )
 ALTER SUBSCRIPTION name SKIP ( lsn = value )
 ALTER SUBSCRIPTION name RENAME TO new_name
 DROP SUBSCRIPTION [ IF EXISTS ] name [ CASCADE | RESTRICT ]
+TRUNCATE [ TABLE ] table_name [, ...] [ { RESTART | CONTINUE } IDENTITY ] [ RESTRICT ]
 CREATE PUBLICATION name [ FOR ALL TABLES [ EXCEPT ( TABLE table [, ...] ) ] ] [ WITH ( option [= value] [, ...] ) ]
 CREATE PUBLICATION name FOR publication_object [, ...] [ WITH ( option [= value] [, ...] ) ]
 ALTER PUBLICATION name { ADD | SET | DROP } publication_object [, ...]
@@ -46,7 +47,6 @@ DROP PUBLICATION [ IF EXISTS ] name [, ...] [ CASCADE | RESTRICT ]
 where publication_object is one of:
     TABLE [ ONLY ] table [ * ] [ ( column [, ...] ) ] [ WHERE ( expression ) ]
     TABLES IN SCHEMA { schema | CURRENT_SCHEMA }
-TRUNCATE [ TABLE ] table_name [, ...] [ { RESTART | CONTINUE } IDENTITY ] [ RESTRICT ]
 SELECT ... (in the target's own SQL)"""
 
 WELCOME_HELP: Final = r"""Type:  \h for help with SQL commands

@@ -49,7 +49,7 @@ import sqlalchemy as sa
 
 from subscriber import catalog, failpoints
 from subscriber.apply.prepared import still_prepared
-from subscriber.catalog import RelationState, ReleasedSlot, Subscription
+from subscriber.catalog import ReleasedSlot, Subscription
 from subscriber.catalog.prepared_transactions import forget_prepared, list_prepared
 from subscriber.commands import publisher_slots
 from subscriber.commands.notices import Notify, notice, warning
@@ -222,13 +222,9 @@ def _begin_again(
     def change(connection: sa.Connection, applied: LSN) -> None:
         _roll_back_prepared(target, connection, subid, notify)
         subscription.progress.restart(connection, applied, begin)
-        copied = [
-            (one.schema, one.name)
-            for one in catalog.relations_of(connection, subid)
-            # a table that is not ready needs changes that are lost
-            if copy_data or one.state is not RelationState.READY
-        ]
-        catalog.replace_relations(connection, subid, copied)
+        # Without copies, too: a table that is not ready needs changes that are lost.
+        unfinished = [(one.schema, one.name) for one in catalog.read_states(connection, subid).unfinished]
+        catalog.replace_relations(connection, subid, None if copy_data else unfinished)
         if subscription.two_phase_state == "e":
             catalog.set_two_phase_state(connection, subid, "p")
         catalog.release_slot(connection, released)

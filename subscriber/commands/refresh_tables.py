@@ -23,14 +23,14 @@ from subscriber import catalog
 from subscriber.catalog import Subscription
 from subscriber.commands.notices import first_names
 from subscriber.commands.subscription_statements import RefreshTables
-from subscriber.errors import UsageError
+from subscriber.errors import COPY_FROM_SCRATCH, UsageError
 from subscriber.publication.publication_statements import RelationName
 from subscriber.schema.relation_names import TableName
 from subscriber.targets import Target
 
 _TWO_PHASE: Final = (
-    "A prepared transaction may have changed the table before the copy, and would be committed after it:"
-    " use DROP/CREATE SUBSCRIPTION."
+    "A prepared transaction may have changed the table before the copy, and would be committed after it."
+    f" {COPY_FROM_SCRATCH}"
 )
 
 
