@@ -59,13 +59,14 @@ from subscriber.commands.release_slot import remove_journal_of, while_progress_s
 from subscriber.commands.subscription_options import REFRESHING, read_options
 from subscriber.commands.subscription_statements import RecreateSlot
 from subscriber.errors import JournalCorrupt, SlotInUse, UsageError
-from subscriber.journal.control import Control, read_control
+from subscriber.journal.control import read_control
 from subscriber.journal.positions import journal_positions
 from subscriber.journal.storage import Storage, journal_url, open_storage
 from subscriber.lsn import LSN, format_lsn
 from subscriber.positions.consumers import check_other_targets
-from subscriber.positions.lost_changes import check_is_not_older, lost_changes
-from subscriber.publisher.history import UNKNOWN_TIMELINE, Server, check_system, identify
+from subscriber.positions.lost_changes import lost_changes
+from subscriber.publisher.conninfo import wants_standby
+from subscriber.publisher.history import UNKNOWN_TIMELINE, Server, check_is_primary, check_system, identify
 from subscriber.publisher.publisher import Publisher, Slot
 from subscriber.settings import Settings
 from subscriber.targets import Target
@@ -82,7 +83,8 @@ def recreate_slot(
         UsageError: 55000, the subscription has no slot, or its slot is well, or a table has rows of
             another subscription, too; 55006, another subscription uses the slot.
         SlotInUse: a receiver streams from the slot, or writes the journal.
-        PublisherError: the publisher cannot be queried, is not ready, or is another system.
+        PublisherError: the publisher cannot be queried, is not ready, is another system, or is no
+            primary any more.
     """
     slot_name = subscription.slot_name
     if slot_name is None:
@@ -99,14 +101,13 @@ def recreate_slot(
         tables = [(one.schema, one.name) for one in catalog.relations_of(connection, subscription.subid)]
         if copy_data:
             check_not_shared(target, connection, subscription, tables)
-    with connected(subscription.conninfo, subscription.name) as publisher:
+    server, conninfo = _primary(subscription, settings, slot_name)
+    with connected(conninfo, subscription.name) as publisher:
         publisher.check_server()
-        check_system(publisher.system_identifier(), subscription.system_identifier)
         publisher.check_publications(subscription.streamed_publications)
-        storage = open_storage(journal_url(settings.journal, publisher.system_identifier(), slot_name))
+        storage = open_storage(journal_url(settings.journal, server.system_identifier, slot_name))
         check_other_targets(storage, identifier, slot_name)
         slot = _unused(publisher, subscription, slot_name)
-        server = _server(publisher, subscription, storage)
         lost = lost_changes(storage, slot, server, applied, slot_name)
         if lost is None:
             raise UsageError(
@@ -121,7 +122,7 @@ def recreate_slot(
                 publisher_slots.remove_slot(publisher, slot_name)
                 notice(notify, f'dropped replication slot "{slot_name}" on publisher')
             failpoints.hit("recreate.before")
-            begin = _make_slot(subscription, slot_name, notify)
+            begin = _make_slot(subscription, conninfo, slot_name, notify)
             failpoints.hit("recreate.after")
             try:
                 _begin_again(target, subscription, server, begin, notify, copy_data=copy_data)
@@ -164,21 +165,25 @@ def _unused(publisher: Publisher, subscription: Subscription, name: str) -> Slot
     return slot
 
 
-def _server(publisher: Publisher, subscription: Subscription, storage: Storage) -> Server:
-    """The state of the publisher's WAL, if the publisher is not a former primary."""
-    control = _control(storage)
-    received_on = UNKNOWN_TIMELINE if control is None else control.timeline
+def _primary(subscription: Subscription, settings: Settings, slot: str) -> tuple[Server, str]:
+    """The state of the WAL of the server that CONNECTION leads to, and the connection string of
+    that server. What a former primary, a standby or another system lacks is not lost.
+    """
     with replicating(subscription.conninfo, subscription.name) as stream:
-        server = identify(stream, is_standby=publisher.is_standby(), received_on=received_on)
-    check_is_not_older(server, control)
-    return server
+        server = identify(stream, received_on=UNKNOWN_TIMELINE)
+        check_system(server.system_identifier, subscription.system_identifier)
+        received_on = _timeline(open_storage(journal_url(settings.journal, server.system_identifier, slot)))
+        check_is_primary(server, received_on, wants_standby=wants_standby(subscription.conninfo))
+        return identify(stream, received_on=received_on), stream.same_server
 
 
-def _control(storage: Storage) -> Control | None:
-    """The control file; None where there is none, or where it cannot be understood."""
+def _timeline(storage: Storage) -> int:
+    """The timeline that changes were received on; unknown where the journal cannot say."""
     with contextlib.suppress(JournalCorrupt):
-        return read_control(storage)
-    return None
+        control = read_control(storage)
+        if control is not None:
+            return control.timeline
+    return UNKNOWN_TIMELINE
 
 
 @contextlib.contextmanager
@@ -196,12 +201,12 @@ def _locked(storage: Storage) -> Iterator[None]:
         yield
 
 
-def _make_slot(subscription: Subscription, name: str, notify: Notify) -> LSN:
+def _make_slot(subscription: Subscription, conninfo: str, name: str, notify: Notify) -> LSN:
     """Create the slot, and return where its changes begin. Two-phase commit waits until all tables
     are ready, as after CREATE SUBSCRIPTION (rule C48).
     """
     created = publisher_slots.make_slot(
-        subscription.conninfo,
+        conninfo,
         subscription.name,
         name,
         two_phase=False,

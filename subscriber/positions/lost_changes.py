@@ -15,13 +15,13 @@ The journal is opened here as a receiver opens it, so the answer is what a recei
 
 from __future__ import annotations
 
-from subscriber.errors import HistoryDiverged, JournalCorrupt, JournalGap, PublisherNotReady
+from subscriber.errors import HistoryDiverged, JournalCorrupt, JournalGap
 from subscriber.journal.control import Control, read_control
 from subscriber.journal.segment import check_chain, journal_entries
 from subscriber.journal.storage import Storage
 from subscriber.journal.writer import open_writer
 from subscriber.lsn import LSN, format_lsn
-from subscriber.publisher.history import UNKNOWN_TIMELINE, Server, check_history
+from subscriber.publisher.history import Server, check_history
 from subscriber.publisher.publisher import Slot
 
 
@@ -85,19 +85,3 @@ def _read_everything(storage: Storage, control: Control, applied: LSN) -> None:
         if entry.end > applied:
             for segment in entry.segments:
                 read_segment(storage, segment)
-
-
-def check_is_not_older(server: Server, control: Control | None) -> None:
-    """Refuse a server whose timeline is older than the one that was received: it is a former
-    primary, and the server that has taken its place has the slot.
-
-    Raises:
-        PublisherNotReady: the message names both timelines.
-    """
-    received_on = UNKNOWN_TIMELINE if control is None else control.timeline
-    if server.timeline < received_on:
-        raise PublisherNotReady(
-            f"the publisher is on timeline {server.timeline}, but changes were received on timeline {received_on}",
-            detail="This server is a former primary: another server was promoted, and the changes came from it.",
-            hint="Use ALTER SUBSCRIPTION ... CONNECTION with the present primary. With several hosts, add target_session_attrs=primary.",
-        )

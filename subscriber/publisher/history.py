@@ -294,8 +294,7 @@ def explain(error: HistoryDiverged, relations: Sequence[str] | None, *, trimmed:
     if relations is None or trimmed > error.diverged_at:
         detail += " Which tables had changes that were applied since then is not known: the journal keeps what is not applied."
     hint = (
-        "If this server is a former primary, use ALTER SUBSCRIPTION ... CONNECTION with the present one. Otherwise:"
-        f" {RECREATE_SLOT} If you have made these tables equal by other means, WITH (copy_data = false) begins without copies."
+        f"{RECREATE_SLOT} If you have made these tables equal by other means, WITH (copy_data = false) begins without copies."
         f' The command removes the journal at "{journal}": give it on the machine of the journal.'
     )
     return error.replace(detail=detail, hint=hint)

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from subscriber.errors import PublisherNotReady, SlotInUse
+from subscriber.errors import SlotInUse
 from subscriber.journal.control import CONTROL_FILE, read_control
 from subscriber.journal.segment import journal_entries
 from subscriber.journal.storage import open_storage
 from subscriber.lsn import LSN
-from subscriber.positions.lost_changes import check_is_not_older, lost_changes
+from subscriber.positions.lost_changes import lost_changes
 from subscriber.publisher.history import Server
 from subscriber.publisher.publisher import Slot
 from tests.frames import transaction
@@ -97,13 +97,3 @@ def test_without_a_journal_only_what_the_target_has_applied_proves_that_nothing_
 def test_a_journal_that_a_receiver_writes_is_left_alone(storage):
     with writing(storage), pytest.raises(SlotInUse):
         found(storage)
-
-
-def test_a_former_primary_is_refused_with_both_timelines(storage):
-    control = read_control(storage)
-    assert control is not None
-    check_is_not_older(SERVER, None)
-    check_is_not_older(SERVER, replace(control, timeline=1))
-    with pytest.raises(PublisherNotReady, match="is on timeline 1, but changes were received on timeline 2") as refused:
-        check_is_not_older(SERVER, replace(control, timeline=2))
-    assert "target_session_attrs=primary" in str(refused.value.hint)
