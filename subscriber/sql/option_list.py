@@ -53,7 +53,7 @@ def read_given(sql: str, given: Sequence[Option], readers: Mapping[str, OptionRe
     for option in given:
         if option.name not in readers:
             raise SQLSyntaxError(
-                f'unrecognized {of} parameter: "{option.name}"', hint=perhaps("parameter", option.name, sorted(readers))
+                f'unrecognized {of} parameter: "{option.name}"', hint=perhaps("option", option.name, sorted(readers))
             )
         if option.name in values:
             raise syntax_error(sql, option.position, "conflicting or redundant options")

@@ -243,7 +243,7 @@ def test_a_command_of_another_kind_is_no_misspelt_one(sql):
 def test_a_misspelt_option_gets_a_suggestion(sql, hint):
     with pytest.raises(SQLSyntaxError, match=r"^unrecognized subscription parameter") as refused:
         parse(sql)
-    assert refused.value.hint == (None if hint is None else f"Perhaps you meant the parameter {hint}.")
+    assert refused.value.hint == (None if hint is None else f"Perhaps you meant the option {hint}.")
 
 
 @pytest.mark.parametrize(
