@@ -168,8 +168,8 @@ class JournalWriter:
             raise JournalGap(
                 f"the slot was confirmed up to {format_lsn(confirmed_lsn)}, but the journal ends at {format_lsn(self.durable_lsn)}",
                 detail="The changes in between were received once and are no longer in the journal.",
-                hint="Restore the journal's folder. If another subscription or program has received from the slot, use ALTER SUBSCRIPTION ..."
-                f" SET (slot_name = ...) with a new name first. Otherwise: {RECREATE_SLOT}",
+                hint=f"Restore the journal's folder. Otherwise: {RECREATE_SLOT} If another subscription or program receives from the slot,"
+                " first give this subscription one of its own: ALTER SUBSCRIPTION ... SET (slot_name = ...).",
                 lsn=self.durable_lsn,
             )
 

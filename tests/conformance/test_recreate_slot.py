@@ -259,6 +259,12 @@ def test_a_journal_that_was_deleted_is_no_dead_end(system, tmp_path):
     runner.sql("ALTER SUBSCRIPTION s ENABLE")
     system.once()
     assert system.differences() == []
+    # A subscription gets a slot of its own in the same way.
+    runner.sql("ALTER SUBSCRIPTION s SET (slot_name = s_own)")
+    system.at_publisher("DELETE FROM u WHERE id = 4000")
+    assert 'replication slot "s_own" does not exist' in system.recreate()
+    system.once()
+    assert system.differences() == []
 
 
 @pytest.mark.long
