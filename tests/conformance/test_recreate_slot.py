@@ -15,6 +15,7 @@ import pytest
 
 from subscriber.failpoints import ENVIRONMENT
 from subscriber.scenario.servers.open_servers import PostgreSQLServer, find_postgresql
+from tests.conformance.test_publisher_history import copied, restore
 from tests.conftest import server_or_skip
 from tests.crash.harness import Runner, differences, wait_until
 from tests.target_databases import opened
@@ -265,6 +266,27 @@ def test_a_journal_that_was_deleted_is_no_dead_end(system, tmp_path):
     assert 'replication slot "s_own" does not exist' in system.recreate()
     system.once()
     assert system.differences() == []
+
+
+@pytest.mark.long
+def test_a_publisher_that_was_restored_to_an_older_state_is_followed(system, tmp_path):
+    """The new slot begins before what the target has applied, and the copies remove what the
+    publisher has lost; the journal of the other history is removed.
+    """
+    system.subscribe()
+    copy = copied(system.server, tmp_path)
+    system.at_publisher("INSERT INTO t SELECT n, repeat('lost', 100) FROM generate_series(10000, 30000) n")
+    system.once()
+    assert system.keys() == 20501
+    restore(system.server, copy)
+    system.at_publisher("INSERT INTO u VALUES (7000, 'the other history')")
+    answer = system.runner.once()
+    assert answer.returncode == 1
+    assert "RECREATE SLOT" in answer.stderr
+    assert "but the publisher's WAL ends at" in system.recreate()
+    system.once()
+    assert system.differences() == []
+    assert system.keys() == 500
 
 
 @pytest.mark.long
