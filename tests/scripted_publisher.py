@@ -117,7 +117,9 @@ class ScriptedPublisher(ScriptedServer):
                 for oid, one in enumerate(self.publications.values()) for schema in one.schemas
             ],
             "pg_control_system()": lambda _: [{"system_identifier": int(self.system_identifier)}],
-            "current_setting('wal_level')": lambda _: [{"wal_level": self.wal_level}],
+            "current_setting('wal_level')": lambda _: [
+                {"wal_level": self.wal_level, "effective_wal_level": None, "pg_is_in_recovery": False, "libraries": None}
+            ],
             "pg_current_wal_flush_lsn()": lambda _: [{"lsn": self.flushed}],
             "pg_drop_replication_slot": self._drop_slot,
             "FROM pg_replication_slots": self.slot_rows,

@@ -21,6 +21,7 @@ from subscriber.errors import PublisherNotReady, PublisherUnavailable, SlotInUse
 from subscriber.lsn import INVALID_LSN, LSN, parse_lsn
 from subscriber.publication.definition import Publication
 from subscriber.publisher.conninfo import check_conninfo, check_session, session_conninfo
+from subscriber.publisher.logical_decoding import read_decoding_settings
 from subscriber.publisher.publication_definitions import read_publications
 from subscriber.publisher.published_tables import publications_of_other_origins
 from subscriber.publisher.sequences import PublishedSequence, published_sequences
@@ -120,7 +121,7 @@ class Publisher:
         """Refuse a server without logical decoding.
 
         Raises:
-            PublisherNotReady: the server is too old, or its ``wal_level`` is below logical.
+            PublisherNotReady: the server is too old, or a setting prevents logical decoding.
         """
         if self.version < OLDEST_VERSION:
             raise PublisherNotReady(
@@ -128,12 +129,12 @@ class Publisher:
                 sqlstate="0A000",
                 hint="PostgreSQL 10 or newer is needed.",
             )
-        wal_level = self._setting("wal_level")
-        if wal_level != "logical":
+        for one in read_decoding_settings(self.connection).obstacles():
             raise PublisherNotReady(
-                'logical decoding requires "wal_level" >= "logical"',
-                detail=f'The publisher runs with wal_level = "{wal_level}".',
-                hint="ALTER SYSTEM SET wal_level = 'logical', then restart the publisher.",
+                one.message,
+                sqlstate=one.sqlstate,
+                detail=f'The publisher runs with {one.setting} = "{one.value}".',
+                hint=one.hint("publisher"),
             )
 
     def system_identifier(self) -> str:

@@ -145,6 +145,10 @@ class ServerFeatures:
     # PostgreSQL 19
     excepted_tables = _Since(190000)
     """FOR ALL TABLES EXCEPT (``prexcept``)."""
+    logical_decoding_on_demand = _Since(190000)
+    """With ``wal_level = replica``, the first logical slot enables logical decoding
+    (``effective_wal_level``).
+    """
 
     @property
     def major(self) -> int:
