@@ -164,7 +164,7 @@ class ScriptedPublisher(ScriptedServer):
             "pg_get_indexdef(i.indexrelid) FROM pg_index i JOIN pg_class x ON x.oid = i.indexrelid WHERE": [],
             "FROM pg_sequence": [],
             "JOIN pg_sequence": self._sequences,
-            "SELECT last_value": self._position,
+            "last_value, is_called FROM": self._positions,
             "SELECT c.oid::int8, n.nspname::text, c.relname::text FROM unnest": lambda _: [],
             "%(oids)s": [],
         }  # fmt: skip
@@ -216,6 +216,13 @@ class ScriptedPublisher(ScriptedServer):
             for name, one in sorted(self.sequences.items())
         ]  # fmt: skip
 
-    def _position(self, asked: Asked) -> list[Row]:
-        one = self.sequences[asked.sql.rpartition(".")[2].strip('"')]
-        return [{"last_value": one.last_value, "is_called": one.is_called}]
+    def _positions(self, asked: Asked) -> list[Row]:
+        names = re.findall(r'"public"\."(\w+)"', asked.sql)
+        return [
+            {
+                "number": number,
+                "last_value": self.sequences[name].last_value,
+                "is_called": self.sequences[name].is_called,
+            }
+            for number, name in enumerate(names)
+        ]

@@ -14,6 +14,7 @@ from subscriber.catalog import RelationState, ReplacedCount, WorkerStatus, missi
 from subscriber.cli.options import json_option, target_option
 from subscriber.cli.psql_table import format_rows
 from subscriber.cli.schema_change_table import schema_change_parts
+from subscriber.commands.refresh_sequences import behind_in_words
 from subscriber.errors import TargetUnavailable
 from subscriber.lsn import parse_lsn
 from subscriber.runtime.read_status import subscription_statuses
@@ -45,7 +46,8 @@ def command(target: str, as_json: bool) -> None:
     For each subscription prints its state, the received and the applied LSN, the lag, the states of
     its tables, and the numbers of conflicts and errors; then its slot at the publisher, the tables
     that are not ready with the progress of their copies, a command that holds the apply, tables
-    that were altered, warnings, since when it retries or has stopped, and the last error.
+    that were altered, warnings, since when it retries or has stopped, sequences of the target that
+    do not follow those of the publisher, and the last error.
 
     The lag in seconds is the age of the oldest commit that was received and is not applied; it is 0
     if everything at the publisher is applied. "?" is a value that cannot be read from this machine:
@@ -89,6 +91,9 @@ def command(target: str, as_json: bool) -> None:
             click.echo(f"\n{warning}")
         if status.worker is not None and status.state in ("retrying", "stopped"):
             click.echo(f"\n{_worker_line(status.name, status.worker)}")
+        if status.sequences_behind:
+            message, hint = behind_in_words(status.name, status.sequences_behind)
+            click.echo(f"\nNOTICE:  {message}\nHINT:  {hint}")
         if status.last_error:
             click.echo(f"\nlast error of {status.name} ({_when(status)}):\n{status.last_error}")
 
@@ -181,7 +186,7 @@ def _statuses(database: Target) -> tuple[list[SubscriptionStatus], str | None]:
     left = read_status_file(database.status_file)
     if left is None or not left.is_fresh:
         try:
-            return subscription_statuses(database, Settings.from_environment()), None
+            return subscription_statuses(database, Settings.from_environment(), with_sequences=True), None
         except TargetUnavailable:
             left = read_status_file(database.status_file) or left  # a batch may have begun
             if left is None:

@@ -27,6 +27,7 @@ from subscriber.catalog import RelationState, Subscription, SubscriptionRelation
 from subscriber.commands.notices import Notify, first_names, notice, warning
 from subscriber.commands.publisher_connection import connected
 from subscriber.commands.reached_position import reached_position
+from subscriber.filters.analyze.typeinfo import quote_identifier
 from subscriber.lsn import format_lsn
 from subscriber.publisher.publisher import Publisher
 from subscriber.publisher.sequences import PublishedSequence
@@ -82,6 +83,34 @@ def sequences_left_alone(target: Target, subscription: Subscription) -> list[Uns
     Raises:
         PublisherError: the publisher could not be queried.
     """
+    return _looked_at(target, subscription).left
+
+
+def sequences_behind(target: Target, subscription: Subscription) -> list[str]:
+    """What in the target would give out values again that the publisher has used, until
+    :func:`refresh_sequences` sets it: columns, and sequences of no column. Nothing is set.
+
+    Raises:
+        PublisherError: the publisher could not be queried.
+        TargetError: the target could not be queried.
+    """
+    return _looked_at(target, subscription).behind
+
+
+def behind_in_words(subscription: str, behind: Sequence[str]) -> tuple[str, str]:
+    """A message about :func:`sequences_behind`, and its hint.
+
+    >>> behind_in_words("shop", ["public.orders.id"])[0]
+    'in the target of "shop", 1 sequence is behind that of the publisher: "public.orders.id"'
+    """
+    count = "1 sequence is behind that" if len(behind) == 1 else f"{len(behind):,} sequences are behind those"
+    statement = f"ALTER SUBSCRIPTION {quote_identifier(subscription)} REFRESH SEQUENCES"
+    hint = f"Sequences and counters are not replicated. Before an application inserts into the target, run: {statement}"
+    return f'in the target of "{subscription}", {count} of the publisher: {first_names(behind)}', hint
+
+
+def _looked_at(target: Target, subscription: Subscription) -> _Refresh:
+    """The command without its effects and messages."""
     with target.reporting(), target.engine.connect() as connection:
         relations = catalog.relations_of(connection, subscription.subid)
     with connected(subscription.conninfo, subscription.name) as publisher:
@@ -89,7 +118,7 @@ def sequences_left_alone(target: Target, subscription: Subscription) -> list[Uns
     with target.reporting(), target.engine.connect() as connection:
         looking = _Refresh(target, connection, subscription, lambda _text: None, sets=False)
         looking.run(sequences)
-    return looking.left
+    return looking
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +136,7 @@ class _Refresh:
 
     Attributes:
         left: the sequences that were not set although a column uses them.
+        behind: the columns and sequences of the target that were before the publisher's positions.
     """
 
     def __init__(
@@ -119,6 +149,7 @@ class _Refresh:
         sets: bool = True,
     ) -> None:
         self.left: list[UnsetSequence] = []
+        self.behind: list[str] = []
         self._sets = sets
         self._target = target
         self._connection = connection
@@ -168,10 +199,12 @@ class _Refresh:
         """Set everything in the target that corresponds to a sequence; returns whether there is
         any.
         """
-        places = {place.sequence.name: place for place in self._places(sequence, name)}
+        places: dict[str, _Place] = {}
+        for place in self._places(sequence, name):
+            places.setdefault(place.sequence.name, place)
         for place in places.values():
             label = f'sequence "{name}"' + (f' for column "{place.column}"' if len(places) > 1 and place.column else "")
-            self._move(place.sequence, position, label, name)
+            self._move(place, position, label, name)
         return bool(places)
 
     def _places(self, sequence: PublishedSequence, name: str) -> Iterator[_Place]:
@@ -197,7 +230,8 @@ class _Refresh:
         if namesake is not None:
             yield _Place(namesake, None)
 
-    def _move(self, found: TargetSequence, position: SequencePosition, label: str, name: str) -> None:
+    def _move(self, place: _Place, position: SequencePosition, label: str, name: str) -> None:
+        found = place.sequence
         obstacle = found.obstacle(position)
         if obstacle is not None:
             statement = self._target.sequences.widening(found, position)
@@ -217,6 +251,9 @@ class _Refresh:
             )
             return
         before = found.position
+        ahead = (position.next_value - before.next_value) * sign
+        if ahead > 0:
+            self.behind.append(place.column or name)
         if self._sets:
             self._target.sequences.set(self._connection, found, position)
         self._moved[found.name] = position
@@ -227,7 +264,7 @@ class _Refresh:
                 detail="Other programs may use the values between them.",
             )
         text = f"{label}: {before.last_value} → {position.last_value}"
-        if moved is None and (position.next_value - before.next_value) * sign < 0:
+        if moved is None and ahead < 0:
             warning(
                 self._notify,
                 f"{text}{STEP_BACK}",
