@@ -61,6 +61,7 @@ class ScriptedPublisher(ScriptedServer):
         slots: the replication slots by name.
         sequences: the sequences of schema public by name.
         other_origins: the publications with tables that the publisher itself subscribes to.
+        all_sequences: the publications that are FOR ALL SEQUENCES (PostgreSQL 19).
         system_identifier: the system identifier of the cluster.
         flushed: the end of the durable WAL.
         wal_level: the setting.
@@ -73,6 +74,7 @@ class ScriptedPublisher(ScriptedServer):
         self.slots: dict[str, PublishedSlot] = {}
         self.sequences: dict[str, PublishedCounter] = {}
         self.other_origins: Sequence[str] = ()
+        self.all_sequences: Sequence[str] = ()
         self.system_identifier = SYSTEM
         self.flushed = "0/500"
         self.wal_level = "logical"
@@ -107,6 +109,7 @@ class ScriptedPublisher(ScriptedServer):
                  "pubgencols": "n"}
                 for oid, one in enumerate(self.publications.values())
             ],
+            "WHERE puballsequences": lambda _: [{"pubname": name} for name in self.all_sequences],
             "FROM pg_publication_rel": lambda _: [
                 {"prpubid": oid, "nspname": entry.schema, "relname": entry.name, "prqual": entry.where,
                  "listed": entry.columns is not None, "columns": list(entry.columns or ()), "prexcept": False}

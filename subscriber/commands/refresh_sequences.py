@@ -27,10 +27,10 @@ from subscriber.catalog import RelationState, Subscription, SubscriptionRelation
 from subscriber.commands.notices import Notify, first_names, notice, warning
 from subscriber.commands.publisher_connection import connected
 from subscriber.commands.reached_position import reached_position
-from subscriber.filters.analyze.typeinfo import quote_identifier
 from subscriber.lsn import format_lsn
 from subscriber.publisher.publisher import Publisher
 from subscriber.publisher.sequences import PublishedSequence
+from subscriber.schema.relation_names import written_identifier
 from subscriber.schema.shape import SequencePosition
 from subscriber.settings import Settings
 from subscriber.targets import Target
@@ -104,7 +104,7 @@ def behind_in_words(subscription: str, behind: Sequence[str]) -> tuple[str, str]
     'in the target of "shop", 1 sequence is behind that of the publisher: "public.orders.id"'
     """
     count = "1 sequence is behind that" if len(behind) == 1 else f"{len(behind):,} sequences are behind those"
-    statement = f"ALTER SUBSCRIPTION {quote_identifier(subscription)} REFRESH SEQUENCES"
+    statement = f"ALTER SUBSCRIPTION {written_identifier(subscription)} REFRESH SEQUENCES"
     hint = f"Sequences and counters are not replicated. Before an application inserts into the target, run: {statement}"
     return f'in the target of "{subscription}", {count} of the publisher: {first_names(behind)}', hint
 

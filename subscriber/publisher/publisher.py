@@ -22,7 +22,7 @@ from subscriber.lsn import INVALID_LSN, LSN, parse_lsn
 from subscriber.publication.definition import Publication
 from subscriber.publisher.conninfo import check_conninfo, check_session, session_conninfo
 from subscriber.publisher.logical_decoding import read_decoding_settings
-from subscriber.publisher.publication_definitions import read_publications
+from subscriber.publisher.publication_definitions import publications_of_sequences, read_publications
 from subscriber.publisher.published_tables import publications_of_other_origins
 from subscriber.publisher.sequences import PublishedSequence, published_sequences
 from subscriber.publisher.server_errors import RECREATE_HINT, connection_refused, error_of
@@ -258,6 +258,15 @@ class Publisher:
             psycopg.Error: a query failed.
         """
         return read_publications(self.connection, names)
+
+    def publications_of_sequences(self, names: Sequence[str]) -> list[str]:
+        """See
+        :func:`~subscriber.publisher.publication_definitions.publications_of_sequences`.
+
+        Raises:
+            psycopg.Error: the query failed.
+        """
+        return publications_of_sequences(self.connection, names)
 
     def sequences(self, tables: Sequence[tuple[str, str]]) -> list[PublishedSequence]:
         """The sequences of these tables' columns with their positions; tables are given as schema
