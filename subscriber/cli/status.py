@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 
 import click
@@ -14,7 +14,6 @@ from subscriber.catalog import RelationState, ReplacedCount, WorkerStatus, missi
 from subscriber.cli.options import json_option, target_option
 from subscriber.cli.psql_table import format_rows
 from subscriber.cli.schema_change_table import schema_change_parts
-from subscriber.commands.refresh_sequences import behind_in_words
 from subscriber.errors import TargetUnavailable
 from subscriber.lsn import parse_lsn
 from subscriber.runtime.read_status import subscription_statuses
@@ -92,8 +91,7 @@ def command(target: str, as_json: bool) -> None:
         if status.worker is not None and status.state in ("retrying", "stopped"):
             click.echo(f"\n{_worker_line(status.name, status.worker)}")
         if status.sequences_behind:
-            message, hint = behind_in_words(status.name, status.sequences_behind)
-            click.echo(f"\nNOTICE:  {message}\nHINT:  {hint}")
+            click.echo(f"\n{_sequences_line(status.name, status.sequences_behind)}")
         if status.last_error:
             click.echo(f"\nlast error of {status.name} ({_when(status)}):\n{status.last_error}")
 
@@ -138,6 +136,14 @@ def _cutover_line(name: str, cutover: CutoverStatus) -> str:
     if cutover.way_back is not None:
         text += f'; way back "{cutover.way_back}"'
     return f"{text}; carried out by {cutover.process}" if cutover.process else f"{text}; {ways}"
+
+
+def _sequences_line(subscription: str, behind: Sequence[str]) -> str:
+    """The sequences of the target that are to be set before an application inserts there."""
+    from subscriber.commands.refresh_sequences import behind_in_words  # imported where there are any
+
+    message, hint = behind_in_words(subscription, behind)
+    return f"NOTICE:  {message}\nHINT:  {hint}"
 
 
 def _hold_line(subscription: str, hold: HoldStatus) -> str:

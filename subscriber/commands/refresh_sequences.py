@@ -88,7 +88,8 @@ def sequences_left_alone(target: Target, subscription: Subscription) -> list[Uns
 
 def sequences_behind(target: Target, subscription: Subscription) -> list[str]:
     """What in the target would give out values again that the publisher has used, until
-    :func:`refresh_sequences` sets it: columns, and sequences of no column. Nothing is set.
+    :func:`refresh_sequences` sets it: columns, and sequences of no column. Those whose sequence at
+    the publisher may not be read are included. Nothing is set.
 
     Raises:
         PublisherError: the publisher could not be queried.
@@ -101,9 +102,10 @@ def behind_in_words(subscription: str, behind: Sequence[str]) -> tuple[str, str]
     """A message about :func:`sequences_behind`, and its hint.
 
     >>> behind_in_words("shop", ["public.orders.id"])[0]
-    'in the target of "shop", 1 sequence is behind that of the publisher: "public.orders.id"'
+    'in the target of "shop", 1 sequence does not follow that of the publisher: "public.orders.id"'
     """
-    count = "1 sequence is behind that" if len(behind) == 1 else f"{len(behind):,} sequences are behind those"
+    one = len(behind) == 1
+    count = "1 sequence does not follow that" if one else f"{len(behind):,} sequences do not follow those"
     statement = f"ALTER SUBSCRIPTION {written_identifier(subscription)} REFRESH SEQUENCES"
     hint = f"Sequences and counters are not replicated. Before an application inserts into the target, run: {statement}"
     return f'in the target of "{subscription}", {count} of the publisher: {first_names(behind)}', hint
@@ -136,7 +138,8 @@ class _Refresh:
 
     Attributes:
         left: the sequences that were not set although a column uses them.
-        behind: the columns and sequences of the target that were before the publisher's positions.
+        behind: the columns and sequences of the target that were before the publisher's positions;
+            without ``sets`` also those for which these may not be read.
     """
 
     def __init__(
@@ -175,6 +178,7 @@ class _Refresh:
                 self._leave(
                     name, "the role of the subscription's CONNECTION may not read it", f"Run at the publisher: {script}"
                 )
+                self._note_unread(sequence, name)
             elif not self._carry_over(sequence, name, sequence.position) and not sequence.columns:
                 unused.append(name)
         if unused:
@@ -194,6 +198,13 @@ class _Refresh:
                 self._notify,
                 f"{count} not set, because the subscription does not have {tables}: {first_names(foreign)}",
             )
+
+    def _note_unread(self, sequence: PublishedSequence, name: str) -> None:
+        """A sequence that may not be read may be ahead of the target's."""
+        if not self._sets:
+            left = len(self.left)
+            self.behind += [place.column or name for place in self._places(sequence, name)]
+            del self.left[left:]
 
     def _carry_over(self, sequence: PublishedSequence, name: str, position: SequencePosition) -> bool:
         """Set everything in the target that corresponds to a sequence; returns whether there is

@@ -181,7 +181,9 @@ def server_error(message: str, sqlstate: str, *, detail: str | None = None, hint
             "Correct the value at the publisher; a database of encoding SQL_ASCII accepts any bytes as text.",
         )
     rule = _rule(sqlstate, message)
-    return rule.kind(message, sqlstate=sqlstate, detail=detail, hint=_hint(rule) if rule.replaces else hint or _hint(rule))
+    return rule.kind(
+        message, sqlstate=sqlstate, detail=detail, hint=_hint(rule) if rule.replaces else hint or _hint(rule)
+    )
 
 
 def error_of(error: psycopg.Error) -> PublisherError:

@@ -12,7 +12,6 @@ from typing import Any, Final, Self
 from subscriber import catalog
 from subscriber.catalog import Subscription
 from subscriber.catalog.cutovers import ASKED, Cutover, read_cutover
-from subscriber.commands.refresh_sequences import sequences_behind
 from subscriber.errors import PublisherError, SubscriberError
 from subscriber.journal.positions import journal_positions
 from subscriber.journal.storage import journal_url, open_storage
@@ -200,6 +199,8 @@ def _status(
 
 
 def _sequences_behind(target: Target, subscription: Subscription) -> tuple[str, ...] | None:
+    from subscriber.commands.refresh_sequences import sequences_behind  # only this question needs it
+
     try:
         return tuple(sequences_behind(target, subscription))
     except SubscriberError:

@@ -437,8 +437,8 @@ REFUSED_BY_19 = [
     ("EXCEPT (TABLE z1 WHERE (a > 1))", 'syntax error at or near "WHERE"', None),
     ("EXCEPT (TABLES IN SCHEMA n)", 'syntax error at or near "TABLES"', None),
 ]
-"""What a server of version 19 said to CREATE PUBLICATION p FOR ALL TABLES …: the error, and the kind
-that its detail names.
+"""What a server of version 19 said to CREATE PUBLICATION p FOR ALL TABLES …: the error, and the
+kind that its detail names.
 """
 
 

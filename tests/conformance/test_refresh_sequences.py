@@ -164,7 +164,7 @@ def test_sequences_that_are_not_followed_are_told_at_creation_and_in_the_status_
         " ALTER SUBSCRIPTION s REFRESH SEQUENCES"
     )
     assert said_at_creation(session) == [
-        f'NOTICE:  in the target of "s", 1 sequence is behind that of the publisher: "public.t.a"\n{hint}'
+        f'NOTICE:  in the target of "s", 1 sequence does not follow that of the publisher: "public.t.a"\n{hint}'
     ]
     session.execute("INSERT INTO t (a, b) VALUES (1, 'x'), (2, 'y')")  # as a copy does
     collides = session.target.capabilities.database in ("PostgreSQL", "DuckDB")

@@ -271,7 +271,7 @@ def test_an_old_status_file_is_shown_only_if_the_target_cannot_be_read(monkeypat
 def test_sequences_that_are_behind_are_one_line_with_the_command(printed):
     behind = replace(STATUS, sequences_behind=("public.orders.id", "tickets"))
     assert printed(behind).endswith(
-        'NOTICE:  in the target of "shop", 2 sequences are behind those of the publisher: "public.orders.id", "tickets"\n'
+        'NOTICE:  in the target of "shop", 2 sequences do not follow those of the publisher: "public.orders.id", "tickets"\n'
         "HINT:  Sequences and counters are not replicated. Before an application inserts into the target, run:"
         " ALTER SUBSCRIPTION shop REFRESH SEQUENCES\n"
     )

@@ -47,7 +47,7 @@ def test_what_is_no_connection_string_is_the_command_s_to_refuse(session):
     assert node_conninfo(session, SERVERS, ONE) == session
 
 
-# A subscriber's state ------------------------------------------------------------------------------
+# A subscriber's state -----------------------------------------------------------------------------
 
 
 def row(**values: object) -> Row:
