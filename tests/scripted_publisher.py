@@ -61,6 +61,7 @@ class ScriptedPublisher(ScriptedServer):
         slots: the replication slots by name.
         sequences: the sequences of schema public by name.
         other_origins: the publications with tables that the publisher itself subscribes to.
+        all_sequences: the publications that are FOR ALL SEQUENCES (PostgreSQL 19).
         system_identifier: the system identifier of the cluster.
         flushed: the end of the durable WAL.
         wal_level: the setting.
@@ -73,6 +74,7 @@ class ScriptedPublisher(ScriptedServer):
         self.slots: dict[str, PublishedSlot] = {}
         self.sequences: dict[str, PublishedCounter] = {}
         self.other_origins: Sequence[str] = ()
+        self.all_sequences: Sequence[str] = ()
         self.system_identifier = SYSTEM
         self.flushed = "0/500"
         self.wal_level = "logical"
@@ -107,6 +109,7 @@ class ScriptedPublisher(ScriptedServer):
                  "pubgencols": "n"}
                 for oid, one in enumerate(self.publications.values())
             ],
+            "WHERE puballsequences": lambda _: [{"pubname": name} for name in self.all_sequences],
             "FROM pg_publication_rel": lambda _: [
                 {"prpubid": oid, "nspname": entry.schema, "relname": entry.name, "prqual": entry.where,
                  "listed": entry.columns is not None, "columns": list(entry.columns or ()), "prexcept": False}
@@ -117,7 +120,9 @@ class ScriptedPublisher(ScriptedServer):
                 for oid, one in enumerate(self.publications.values()) for schema in one.schemas
             ],
             "pg_control_system()": lambda _: [{"system_identifier": int(self.system_identifier)}],
-            "current_setting('wal_level')": lambda _: [{"wal_level": self.wal_level}],
+            "current_setting('wal_level')": lambda _: [
+                {"wal_level": self.wal_level, "effective_wal_level": None, "pg_is_in_recovery": False, "libraries": None}
+            ],
             "pg_current_wal_flush_lsn()": lambda _: [{"lsn": self.flushed}],
             "pg_drop_replication_slot": self._drop_slot,
             "FROM pg_replication_slots": self.slot_rows,
@@ -162,7 +167,7 @@ class ScriptedPublisher(ScriptedServer):
             "pg_get_indexdef(i.indexrelid) FROM pg_index i JOIN pg_class x ON x.oid = i.indexrelid WHERE": [],
             "FROM pg_sequence": [],
             "JOIN pg_sequence": self._sequences,
-            "SELECT last_value": self._position,
+            "last_value, is_called FROM": self._positions,
             "SELECT c.oid::int8, n.nspname::text, c.relname::text FROM unnest": lambda _: [],
             "%(oids)s": [],
         }  # fmt: skip
@@ -214,6 +219,13 @@ class ScriptedPublisher(ScriptedServer):
             for name, one in sorted(self.sequences.items())
         ]  # fmt: skip
 
-    def _position(self, asked: Asked) -> list[Row]:
-        one = self.sequences[asked.sql.rpartition(".")[2].strip('"')]
-        return [{"last_value": one.last_value, "is_called": one.is_called}]
+    def _positions(self, asked: Asked) -> list[Row]:
+        names = re.findall(r'"public"\."(\w+)"', asked.sql)
+        return [
+            {
+                "number": number,
+                "last_value": self.sequences[name].last_value,
+                "is_called": self.sequences[name].is_called,
+            }
+            for number, name in enumerate(names)
+        ]

@@ -40,9 +40,12 @@ _SINCE: Final = {
     "VARIADIC array_agg": 160000,
     "invalidation_reason": 170000, "colllocale": 170000, "datlocale": 170000,
     "pubgencols": 180000, "conenforced": 180000, "conperiod": 180000,
-    "prexcept": 190000,
+    "prexcept": 190000, "puballsequences": 190000,
+    "sync_table_error_count": 190000, "sync_seq_error_count": 190000,
 }  # fmt: skip
 """Columns and functions, with the first version that has them (release notes of PostgreSQL)."""
+_UNTIL: Final = {"sync_error_count": 190000}
+"""Columns, with the first version that does not have them any more."""
 
 _REPORTED: Final = {"DateStyle": "ISO, MDY", "IntervalStyle": "postgres", "TimeZone": "UTC", "client_encoding": "UTF8"}
 """The settings of a session, as a server reports them."""
@@ -104,8 +107,10 @@ class ScriptedServer:
     def execute(self, query: str | bytes | sql.Composable, parameters: Any = None) -> Cursor:
         """As psycopg's ``Connection.execute``."""
         text = query.decode() if isinstance(query, bytes) else query if isinstance(query, str) else query.as_string()
-        for name, since in _SINCE.items():
-            if self.info.server_version < since and re.search(rf"\b{re.escape(name)}\b", text):
+        version = self.info.server_version
+        unknown = [name for name, since in _SINCE.items() if version < since]
+        for name in (*unknown, *(name for name, until in _UNTIL.items() if version >= until)):
+            if re.search(rf"\b{re.escape(name)}\b", text):
                 raise psycopg.errors.UndefinedColumn(f"PostgreSQL {self.info.server_version // 10000} has no {name}")
         self.asked.append(Asked(text, parameters))
         if text.startswith(("SET ", "SELECT set_config")):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 
 import click
@@ -45,7 +45,8 @@ def command(target: str, as_json: bool) -> None:
     For each subscription prints its state, the received and the applied LSN, the lag, the states of
     its tables, and the numbers of conflicts and errors; then its slot at the publisher, the tables
     that are not ready with the progress of their copies, a command that holds the apply, tables
-    that were altered, warnings, since when it retries or has stopped, and the last error.
+    that were altered, warnings, since when it retries or has stopped, sequences of the target that
+    do not follow those of the publisher, and the last error.
 
     The lag in seconds is the age of the oldest commit that was received and is not applied; it is 0
     if everything at the publisher is applied. "?" is a value that cannot be read from this machine:
@@ -89,6 +90,8 @@ def command(target: str, as_json: bool) -> None:
             click.echo(f"\n{warning}")
         if status.worker is not None and status.state in ("retrying", "stopped"):
             click.echo(f"\n{_worker_line(status.name, status.worker)}")
+        if status.sequences_behind:
+            click.echo(f"\n{_sequences_line(status.name, status.sequences_behind)}")
         if status.last_error:
             click.echo(f"\nlast error of {status.name} ({_when(status)}):\n{status.last_error}")
 
@@ -133,6 +136,14 @@ def _cutover_line(name: str, cutover: CutoverStatus) -> str:
     if cutover.way_back is not None:
         text += f'; way back "{cutover.way_back}"'
     return f"{text}; carried out by {cutover.process}" if cutover.process else f"{text}; {ways}"
+
+
+def _sequences_line(subscription: str, behind: Sequence[str]) -> str:
+    """The sequences of the target that are to be set before an application inserts there."""
+    from subscriber.commands.refresh_sequences import behind_in_words  # imported where there are any
+
+    message, hint = behind_in_words(subscription, behind)
+    return f"NOTICE:  {message}\nHINT:  {hint}"
 
 
 def _hold_line(subscription: str, hold: HoldStatus) -> str:
@@ -185,7 +196,7 @@ def _statuses(database: Target) -> tuple[list[SubscriptionStatus], str | None]:
     left = read_status_file(database.status_file)
     if left is None or not left.is_fresh:
         try:
-            return subscription_statuses(database, Settings.from_environment()), None
+            return subscription_statuses(database, Settings.from_environment(), with_sequences=True), None
         except TargetUnavailable:
             left = read_status_file(database.status_file) or left  # a batch may have begun
             if left is None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from subscriber import catalog
-from subscriber.commands.notices import Notify, notice
+from subscriber.commands.notices import Notify, notice, warning
 from subscriber.errors import PublisherNotReady, SubscriberError
 from subscriber.filters.check import check_filter
 from subscriber.publication.definition import Publication
@@ -41,6 +41,7 @@ def import_publications(
         publisher = Publisher(server)
         found = {publication.name: publication for publication in publisher.publications(wanted)}
         tables = read_publisher_tables(server)
+        of_sequences = publisher.publications_of_sequences(wanted)
     for name in wanted:
         if name not in found:
             raise PublisherNotReady(
@@ -59,6 +60,12 @@ def import_publications(
                 catalog.insert_publication(connection, found[name], tables.role)
     for name in wanted:
         notice(notify, f'imported publication "{name}": {_summary(found[name])}')
+        if name in of_sequences:
+            warning(
+                notify,
+                f'publication "{name}" is FOR ALL SEQUENCES at the publisher, and the imported one has no sequences',
+                hint="ALTER SUBSCRIPTION … REFRESH SEQUENCES sets the target's sequences, whatever is published.",
+            )
 
 
 def _check_filters(publication: Publication, tables: PublisherTables) -> None:

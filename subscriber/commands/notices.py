@@ -20,9 +20,9 @@ FIRST_NAMES: Final = 5
 """The largest number of names in a message; for further names it has only their number."""
 
 
-def notice(notify: Notify, message: str) -> None:
-    """``NOTICE:  …``."""
-    notify(f"NOTICE:  {message}")
+def notice(notify: Notify, message: str, *, hint: str | None = None) -> None:
+    """``NOTICE:  …``, with a HINT below it."""
+    notify(f"NOTICE:  {message}" + (f"\nHINT:  {hint}" if hint else ""))
 
 
 def warning(notify: Notify, message: str, *, detail: str | None = None, hint: str | None = None) -> None:

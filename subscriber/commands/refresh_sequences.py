@@ -30,6 +30,7 @@ from subscriber.commands.reached_position import reached_position
 from subscriber.lsn import format_lsn
 from subscriber.publisher.publisher import Publisher
 from subscriber.publisher.sequences import PublishedSequence
+from subscriber.schema.relation_names import written_identifier
 from subscriber.schema.shape import SequencePosition
 from subscriber.settings import Settings
 from subscriber.targets import Target
@@ -82,6 +83,36 @@ def sequences_left_alone(target: Target, subscription: Subscription) -> list[Uns
     Raises:
         PublisherError: the publisher could not be queried.
     """
+    return _looked_at(target, subscription).left
+
+
+def sequences_behind(target: Target, subscription: Subscription) -> list[str]:
+    """What in the target would give out values again that the publisher has used, until
+    :func:`refresh_sequences` sets it: columns, and sequences of no column. Those whose sequence at
+    the publisher may not be read are included. Nothing is set.
+
+    Raises:
+        PublisherError: the publisher could not be queried.
+        TargetError: the target could not be queried.
+    """
+    return _looked_at(target, subscription).behind
+
+
+def behind_in_words(subscription: str, behind: Sequence[str]) -> tuple[str, str]:
+    """A message about :func:`sequences_behind`, and its hint.
+
+    >>> behind_in_words("shop", ["public.orders.id"])[0]
+    'in the target of "shop", 1 sequence does not follow that of the publisher: "public.orders.id"'
+    """
+    one = len(behind) == 1
+    count = "1 sequence does not follow that" if one else f"{len(behind):,} sequences do not follow those"
+    statement = f"ALTER SUBSCRIPTION {written_identifier(subscription)} REFRESH SEQUENCES"
+    hint = f"Sequences and counters are not replicated. Before an application inserts into the target, run: {statement}"
+    return f'in the target of "{subscription}", {count} of the publisher: {first_names(behind)}', hint
+
+
+def _looked_at(target: Target, subscription: Subscription) -> _Refresh:
+    """The command without its effects and messages."""
     with target.reporting(), target.engine.connect() as connection:
         relations = catalog.relations_of(connection, subscription.subid)
     with connected(subscription.conninfo, subscription.name) as publisher:
@@ -89,7 +120,7 @@ def sequences_left_alone(target: Target, subscription: Subscription) -> list[Uns
     with target.reporting(), target.engine.connect() as connection:
         looking = _Refresh(target, connection, subscription, lambda _text: None, sets=False)
         looking.run(sequences)
-    return looking.left
+    return looking
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +138,8 @@ class _Refresh:
 
     Attributes:
         left: the sequences that were not set although a column uses them.
+        behind: the columns and sequences of the target that were before the publisher's positions;
+            without ``sets`` also those for which these may not be read.
     """
 
     def __init__(
@@ -119,6 +152,7 @@ class _Refresh:
         sets: bool = True,
     ) -> None:
         self.left: list[UnsetSequence] = []
+        self.behind: list[str] = []
         self._sets = sets
         self._target = target
         self._connection = connection
@@ -144,6 +178,7 @@ class _Refresh:
                 self._leave(
                     name, "the role of the subscription's CONNECTION may not read it", f"Run at the publisher: {script}"
                 )
+                self._note_unread(sequence, name)
             elif not self._carry_over(sequence, name, sequence.position) and not sequence.columns:
                 unused.append(name)
         if unused:
@@ -164,14 +199,23 @@ class _Refresh:
                 f"{count} not set, because the subscription does not have {tables}: {first_names(foreign)}",
             )
 
+    def _note_unread(self, sequence: PublishedSequence, name: str) -> None:
+        """A sequence that may not be read may be ahead of the target's."""
+        if not self._sets:
+            left = len(self.left)
+            self.behind += [place.column or name for place in self._places(sequence, name)]
+            del self.left[left:]
+
     def _carry_over(self, sequence: PublishedSequence, name: str, position: SequencePosition) -> bool:
         """Set everything in the target that corresponds to a sequence; returns whether there is
         any.
         """
-        places = {place.sequence.name: place for place in self._places(sequence, name)}
+        places: dict[str, _Place] = {}
+        for place in self._places(sequence, name):
+            places.setdefault(place.sequence.name, place)
         for place in places.values():
             label = f'sequence "{name}"' + (f' for column "{place.column}"' if len(places) > 1 and place.column else "")
-            self._move(place.sequence, position, label, name)
+            self._move(place, position, label, name)
         return bool(places)
 
     def _places(self, sequence: PublishedSequence, name: str) -> Iterator[_Place]:
@@ -197,7 +241,8 @@ class _Refresh:
         if namesake is not None:
             yield _Place(namesake, None)
 
-    def _move(self, found: TargetSequence, position: SequencePosition, label: str, name: str) -> None:
+    def _move(self, place: _Place, position: SequencePosition, label: str, name: str) -> None:
+        found = place.sequence
         obstacle = found.obstacle(position)
         if obstacle is not None:
             statement = self._target.sequences.widening(found, position)
@@ -217,6 +262,9 @@ class _Refresh:
             )
             return
         before = found.position
+        ahead = (position.next_value - before.next_value) * sign
+        if ahead > 0:
+            self.behind.append(place.column or name)
         if self._sets:
             self._target.sequences.set(self._connection, found, position)
         self._moved[found.name] = position
@@ -227,7 +275,7 @@ class _Refresh:
                 detail="Other programs may use the values between them.",
             )
         text = f"{label}: {before.last_value} → {position.last_value}"
-        if moved is None and (position.next_value - before.next_value) * sign < 0:
+        if moved is None and ahead < 0:
             warning(
                 self._notify,
                 f"{text}{STEP_BACK}",

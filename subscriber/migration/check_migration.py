@@ -149,12 +149,8 @@ def _tables(
         yield finding_of_notice(text, "tables", ", ".join(migration.publications))
     tables = published.tables
     if not tables:
-        yield Finding(
-            severity="WARN",
-            area="tables",
-            object=", ".join(migration.publications),
-            message="no table is published",
-            remedy=f"ALTER PUBLICATION {quote_identifier(streamed[0])} ADD TABLE …;",
+        yield check_tables.no_table(
+            migration.publications, publisher.publications(streamed), publisher.publications_of_sequences(streamed)
         )
     yield from check_tables.check_identities(tables_without_identity(publisher.connection, streamed))
     if options.carrier is None:  # else find_published_tables has checked it

@@ -22,13 +22,8 @@ def check_server(facts: ServerFacts, *, has_slot: bool = False) -> Iterator[Find
         has_slot: whether the subscription exists, and has its slot already.
     """
     yield _version(facts)
-    if facts.wal_level != "logical":
-        yield _server(
-            "FAIL",
-            "wal_level",
-            f'wal_level is "{facts.wal_level}", and logical decoding needs "logical"',
-            remedy="ALTER SYSTEM SET wal_level = 'logical'; -- and restart the publisher",
-        )
+    for one in facts.decoding.obstacles():
+        yield _server("FAIL", one.setting, one.finding, remedy=one.remedy("publisher"))
     yield from _limit(
         "max_replication_slots",
         facts.max_replication_slots,
@@ -51,7 +46,7 @@ def check_server(facts: ServerFacts, *, has_slot: bool = False) -> Iterator[Find
             reason="Changes since then are lost, and every table must be copied again.",
             remedy="ALTER SYSTEM SET idle_replication_slot_timeout = 0; SELECT pg_reload_conf();",
         )
-    if facts.is_standby:
+    if facts.decoding.is_standby:
         yield from _standby(facts)
 
 

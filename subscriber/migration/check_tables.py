@@ -7,9 +7,37 @@ from collections.abc import Iterator, Sequence
 from subscriber.errors import SubscriberError
 from subscriber.filters.analyze.typeinfo import quote_identifier
 from subscriber.migration.findings import Finding
+from subscriber.publication.definition import Publication
 from subscriber.publisher.replica_identity import TableWithoutIdentity
 from subscriber.publisher.table_facts import TableFacts
 from subscriber.publisher.unreplicated_objects import UnreplicatedObjects
+
+
+def no_table(names: Sequence[str], publications: Sequence[Publication], of_sequences: Sequence[str]) -> Finding:
+    """The finding that nothing is published, with the statement that the server accepts.
+
+    Args:
+        names: the publications of the subscription.
+        publications: the publications that are streamed and exist.
+        of_sequences: those of them that are FOR ALL SEQUENCES.
+    """
+    first = next(iter(publications), None)
+    remedy = None
+    if first is not None and first.all_tables:
+        remedy = "CREATE TABLE …; -- every table of the publisher is published"
+    elif first is not None:
+        objects = "SET ALL TABLES, ALL SEQUENCES" if first.name in of_sequences else "ADD TABLE …"
+        remedy = f"ALTER PUBLICATION {quote_identifier(first.name)} {objects};"
+    return Finding(
+        severity="WARN",
+        area="tables",
+        object=", ".join(names),
+        message="no table is published",
+        reason="A publication FOR ALL SEQUENCES has no tables, and a subscription follows no sequences."
+        if of_sequences
+        else None,
+        remedy=remedy,
+    )
 
 
 def check_identities(tables: Sequence[TableWithoutIdentity]) -> Iterator[Finding]:

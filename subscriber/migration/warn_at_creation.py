@@ -4,7 +4,7 @@ SUBSCRIPTION.
 They are the findings of :mod:`subscriber.migration.check_migration` that cost a few queries and
 that the command itself does not warn of: limits of the publisher under which the slot is lost, row
 security, unlogged tables, limits of the target, and disks. Nothing is sampled, and no table is
-read.
+read. A NOTICE counts the sequences and counters of the target that replication does not advance.
 
 *Rejected:* warnings before the command. They would also be printed for a command that fails, and
 the error says more.
@@ -18,6 +18,7 @@ from typing import Final
 
 from subscriber import catalog
 from subscriber.commands.notices import Notify, notice, warning
+from subscriber.commands.refresh_sequences import behind_in_words, sequences_behind
 from subscriber.commands.subscription_statements import CreateSubscription
 from subscriber.errors import SubscriberError
 from subscriber.migration import check_publisher, check_tables, check_target
@@ -49,9 +50,15 @@ def warn_at_creation(target: Target, command: CreateSubscription, settings: Sett
         return
     try:
         found = [one for one in _findings(target, command, settings) if one.severity != "INFO"]
+        with target.reporting(), target.engine.connect() as connection:
+            subscription = catalog.get_subscription(connection, command.name)
+        behind = sequences_behind(target, subscription)
     except SubscriberError as error:
         notice(notify, f"the publisher and the target could not be checked: {error.message}")
         return
+    if behind:
+        message, hint = behind_in_words(command.name, behind)
+        notice(notify, message, hint=hint)
     for one in found:
         warning(notify, f"{one.object}: {one.message}", detail=one.reason, hint=one.remedy)
     if found:

@@ -46,7 +46,8 @@ class Publication:
         all_tables: whether it is FOR ALL TABLES.
         tables: the tables that it names, in the order of the publisher's OIDs.
         schemas: the schemas of FOR TABLES IN SCHEMA.
-        excepted: the tables of FOR ALL TABLES EXCEPT TABLE, as (schema, name).
+        excepted: the tables of FOR ALL TABLES EXCEPT, as (schema, name), in the order of the
+            publisher's OIDs.
         publish: the published operations.
         via_root: the option ``publish_via_partition_root``.
         generated_columns: the option ``publish_generated_columns``.

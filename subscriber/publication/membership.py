@@ -51,10 +51,10 @@ def created(command: CreatePublication, tables: PublisherTables, check_filter: C
     """
     publication = Publication(command.name, all_tables=command.all_tables, **read_publication_options(command.options))
     if command.all_tables:
-        excepted = _open([TableObject(relation) for relation in command.excepted], tables)
-        for one in excepted:
-            _check_relation(one.table, excepted=True)
-        return replace(publication, excepted=tuple(sorted(one.table.key for one in excepted)))
+        excepted = [one.table for one in _open([TableObject(relation) for relation in command.excepted], tables)]
+        for table in excepted:
+            _check_relation(table, excepted=True)
+        return replace(publication, excepted=tuple(one.key for one in sorted(excepted, key=lambda one: one.oid)))
     schemas = _schemas(command.objects, tables)
     publication = _with_tables(publication, _tables_of(command.objects), tables, check_filter, bool(schemas))
     for schema in schemas:
@@ -72,7 +72,8 @@ def altered(
     """
     schemas = _schemas(command.objects, tables)
     named = _tables_of(command.objects)
-    for objects, what in ((schemas, "Schemas"), (named, "Tables")):
+    members = "Tables or sequences" if tables.features.published_sequences else "Tables"
+    for objects, what in ((schemas, "Schemas"), (named, members)):
         if objects and publication.all_tables:
             raise UsageError(
                 f'publication "{publication.name}" is defined as FOR ALL TABLES',
@@ -366,7 +367,7 @@ def _check_relation(table: PublisherTable, *, excepted: bool = False) -> None:
         reason = f"{table.persistence} tables"
     if reason is not None:
         raise UsageError(
-            f'cannot specify relation "{table.name}" in the publication EXCEPT clause'
+            f'cannot specify relation "{table.qualified_name}" in the publication EXCEPT clause'
             if excepted
             else f'cannot add relation "{table.name}" to publication',
             detail=f"This operation is not supported for {reason}.",

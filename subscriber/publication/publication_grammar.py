@@ -229,17 +229,11 @@ def read_relation_name(cursor: Cursor) -> RelationName:
 
 
 def _excepted(cursor: Cursor) -> tuple[RelationName, ...]:
-    """Read ``EXCEPT (TABLE relation [, [TABLE] relation …])``.
-
-    The first form of PostgreSQL 19, ``EXCEPT TABLE (relation, …)``, is read, too.
-    """
+    """Read ``EXCEPT (TABLE relation [, [TABLE] relation …])``."""
     if not cursor.accept("except"):
         return ()
-    if cursor.accept("table"):
-        cursor.expect("(")
-    else:
-        cursor.expect("(")
-        cursor.expect("table")
+    cursor.expect("(")
+    cursor.expect("table")
     relations = [_relation(cursor)[0]]
     while cursor.accept(","):
         cursor.accept("table")

@@ -3,7 +3,8 @@
 ::
 
     conninfo, connection, sql_connection, server_errors
-               ──▶ publisher            checks whether it is ready: system, wal_level, slots, publications
+               ──▶ publisher            checks whether it is ready: system, settings, slots, publications
+               ──▶ logical_decoding     the settings that logical decoding depends on, by version
                ──▶ published_tables     the tables that the server's publications publish, with columns and filters
                ──▶ shapes, schema_objects, sequences, read_attributes, replica_identity, privileges     the properties of those tables
                ──▶ catalog_tables, publication_definitions      all tables and publications, for emulated publications

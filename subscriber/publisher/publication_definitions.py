@@ -49,6 +49,19 @@ def read_publications(connection: Connection, names: Sequence[str] | None = None
     return [found[name] for name in names if name in found]
 
 
+def publications_of_sequences(connection: Connection, names: Sequence[str]) -> list[str]:
+    """The publications with these names that are FOR ALL SEQUENCES, by name. A definition does not
+    have this: sequences have no changes.
+
+    Raises:
+        psycopg.Error: the query failed.
+    """
+    if not features_of(connection).published_sequences:
+        return []
+    query = "SELECT pubname::text FROM pg_publication WHERE puballsequences AND pubname = ANY (%s) ORDER BY 1"
+    return [name for (name,) in connection.execute(query, (list(names),))]
+
+
 def _publications(features: ServerFeatures) -> str:
     truncate = "pubtruncate" if features.published_truncate else "false"
     via_root = "pubviaroot" if features.publish_via_partition_root else "false"

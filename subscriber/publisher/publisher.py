@@ -21,7 +21,8 @@ from subscriber.errors import RECREATE_SLOT, PublisherNotReady, PublisherUnavail
 from subscriber.lsn import INVALID_LSN, LSN, parse_lsn
 from subscriber.publication.definition import Publication
 from subscriber.publisher.conninfo import check_conninfo, check_session, session_conninfo
-from subscriber.publisher.publication_definitions import read_publications
+from subscriber.publisher.logical_decoding import read_decoding_settings
+from subscriber.publisher.publication_definitions import publications_of_sequences, read_publications
 from subscriber.publisher.published_tables import publications_of_other_origins
 from subscriber.publisher.sequences import PublishedSequence, published_sequences
 from subscriber.publisher.server_errors import connection_refused, error_of
@@ -121,7 +122,7 @@ class Publisher:
         """Refuse a server without logical decoding.
 
         Raises:
-            PublisherNotReady: the server is too old, or its ``wal_level`` is below logical.
+            PublisherNotReady: the server is too old, or a setting prevents logical decoding.
         """
         if self.version < OLDEST_VERSION:
             raise PublisherNotReady(
@@ -129,12 +130,12 @@ class Publisher:
                 sqlstate="0A000",
                 hint="PostgreSQL 10 or newer is needed.",
             )
-        wal_level = self._setting("wal_level")
-        if wal_level != "logical":
+        for one in read_decoding_settings(self.connection).obstacles():
             raise PublisherNotReady(
-                'logical decoding requires "wal_level" >= "logical"',
-                detail=f'The publisher runs with wal_level = "{wal_level}".',
-                hint="ALTER SYSTEM SET wal_level = 'logical', then restart the publisher.",
+                one.message,
+                sqlstate=one.sqlstate,
+                detail=f'The publisher runs with {one.setting} = "{one.value}".',
+                hint=one.hint("publisher"),
             )
 
     def system_identifier(self) -> str:
@@ -274,6 +275,15 @@ class Publisher:
             psycopg.Error: a query failed.
         """
         return read_publications(self.connection, names)
+
+    def publications_of_sequences(self, names: Sequence[str]) -> list[str]:
+        """See
+        :func:`~subscriber.publisher.publication_definitions.publications_of_sequences`.
+
+        Raises:
+            psycopg.Error: the query failed.
+        """
+        return publications_of_sequences(self.connection, names)
 
     def sequences(self, tables: Sequence[tuple[str, str]]) -> list[PublishedSequence]:
         """The sequences of these tables' columns with their positions; tables are given as schema

@@ -16,6 +16,7 @@ import psycopg
 from psycopg import sql
 
 from subscriber.publisher.conninfo import check_conninfo
+from subscriber.publisher.logical_decoding import read_decoding_settings
 from subscriber.publisher.reverse_replication import TableName, read_write
 from subscriber.publisher.server_errors import error_of
 from subscriber.publisher.sql_connection import Connection
@@ -30,8 +31,7 @@ _ORIGIN_FUNCTIONS: Final = tuple(
 )
 
 _FACTS: Final = """
-SELECT current_setting('wal_level'),
- current_setting('max_replication_slots')::int4 - (SELECT count(*)::int4 FROM pg_replication_slots),
+SELECT current_setting('max_replication_slots')::int4 - (SELECT count(*)::int4 FROM pg_replication_slots),
  current_setting('max_wal_senders')::int4 - (SELECT count(*)::int4 FROM pg_stat_replication),
  has_database_privilege(current_database(), 'CREATE'),
  (SELECT rolsuper OR rolreplication FROM pg_roles WHERE rolname = current_user),
@@ -96,17 +96,14 @@ def target_obstacles(target: Connection, tables: Sequence[TableName]) -> list[Ob
     """
     row = target.execute(_FACTS, (list(_ORIGIN_FUNCTIONS),)).fetchone()
     assert row is not None
-    wal_level, slots, senders, may_create, may_replicate, may_mark, role = row
+    slots, senders, may_create, may_replicate, may_mark, role = row
     found = []
     if target.info.server_version < OLDEST_VERSION:
         found.append(_too_old("target", target.info.server_version))
-    if wal_level != "logical":
-        found.append(
-            Obstacle(
-                f'the target has wal_level = "{wal_level}", and a slot needs "logical"',
-                "Run at the target: ALTER SYSTEM SET wal_level = 'logical'; and restart it.",
-            )
-        )
+    found += [
+        Obstacle(f"in the target, {one.finding}", one.hint("target"))
+        for one in read_decoding_settings(target).obstacles()
+    ]
     for name, left in (("max_replication_slots", slots), ("max_wal_senders", senders)):
         if left < 1:
             found.append(Obstacle(f"all {name} of the target are in use", f"Raise {name} there, and restart it."))

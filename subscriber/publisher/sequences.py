@@ -11,8 +11,8 @@ dependency, so that such a sequence belongs to no column here.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
 from psycopg import sql
@@ -74,6 +74,10 @@ SELECT n.nspname::text, s.relname::text, q.seqincrement, has_schema_privilege(n.
 """
 
 
+_READ_TOGETHER: Final = 100
+"""How many sequences one query reads; a server parses a long UNION ALL slowly."""
+
+
 def published_sequences(connection: Connection, tables: Sequence[tuple[str, str]]) -> list[PublishedSequence]:
     """Every sequence of the database, sorted by name, with the columns of these tables (schema,
     name) that take values from it.
@@ -87,28 +91,41 @@ def published_sequences(connection: Connection, tables: Sequence[tuple[str, str]
         _SEQUENCES.encode(), ([schema for schema, _ in tables], [name for _, name in tables])
     ).fetchall()
     found = []
+    increments: dict[tuple[str, str], int] = {}
     for schema, name, increment, in_schema, may_read, role, used, columns in rows:
-        grants = _grants(schema, name, role, in_schema=in_schema, may_read=may_read)
-        wanted = bool(columns) or not used
-        found.append(
-            PublishedSequence(
-                schema=schema,
-                name=name,
-                columns=tuple((one[0], one[1], one[2]) for one in columns or ()),
-                used=used,
-                position=_position(connection, schema, name, increment) if wanted and not grants else None,
-                grants=grants,
-            )
+        one = PublishedSequence(
+            schema=schema,
+            name=name,
+            columns=tuple((table_schema, table, column) for table_schema, table, column in columns or ()),
+            used=used,
+            position=None,
+            grants=_grants(schema, name, role, in_schema=in_schema, may_read=may_read),
         )
-    return found
+        if (one.columns or not used) and not one.grants:
+            increments[schema, name] = increment
+        found.append(one)
+    positions = _positions(connection, increments)
+    return [replace(one, position=positions.get((one.schema, one.name))) for one in found]
 
 
-def _position(connection: Connection, schema: str, name: str, increment: int) -> SequencePosition:
-    # Read from the sequence itself: pg_sequences shows no value before the first nextval.
-    query = sql.SQL("SELECT last_value, is_called FROM {}").format(sql.Identifier(schema, name))
-    row = connection.execute(query).fetchone()
-    assert row is not None  # a sequence has one row
-    return SequencePosition(last_value=row[0], is_called=row[1], increment=increment)
+def _positions(
+    connection: Connection, increments: Mapping[tuple[str, str], int]
+) -> dict[tuple[str, str], SequencePosition]:
+    """The positions of sequences, read from the sequences themselves: pg_sequences shows no value
+    before the first nextval.
+    """
+    positions = {}
+    names = list(increments)
+    for start in range(0, len(names), _READ_TOGETHER):
+        together = names[start : start + _READ_TOGETHER]
+        each = (
+            sql.SQL("SELECT {}, last_value, is_called FROM {}").format(number, sql.Identifier(*name))
+            for number, name in enumerate(together)
+        )
+        for number, last, called in connection.execute(sql.SQL(" UNION ALL ").join(each)):
+            name = together[number]
+            positions[name] = SequencePosition(last_value=last, is_called=called, increment=increments[name])
+    return positions
 
 
 def _grants(schema: str, name: str, role: str, *, in_schema: bool, may_read: bool) -> tuple[str, ...]:

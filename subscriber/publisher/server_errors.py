@@ -46,12 +46,14 @@ class Rule(NamedTuple):
         kind: the class of the error.
         hint: what to do; None if the server's own hint is all that can be said. ``{role}`` is the
             role that tried to connect.
+        replaces: whether the hint takes the place of the server's own, which names no statement.
     """
 
     sqlstate: str
     text: str
     kind: type[PublisherError]
     hint: str | None = None
+    replaces: bool = False
 
 
 CONNECTING: Final = "connecting"
@@ -72,6 +74,10 @@ _POOLER_HINT: Final = (
 _UPGRADE_HINT: Final = "Minor releases of 2025 (such as 16.9 and 17.5) have this fault in logical decoding. Update the publisher to the newest minor release."
 _REPLICATION_HINT: Final = "Run at the publisher, as a superuser: ALTER ROLE {role} REPLICATION;"
 _SELECT_HINT: Final = "Run at the publisher: GRANT SELECT ON TABLE … TO {role};"
+_LIBRARIES_HINT: Final = (
+    "Run at the publisher, with the other names that SHOW output_plugin_libraries prints, each in quotes of its own:"
+    " ALTER SYSTEM SET output_plugin_libraries = …, 'pgoutput'; SELECT pg_reload_conf();"
+)
 _WAL_LEVEL_HINT: Final = "Run at the publisher: ALTER SYSTEM SET wal_level = 'logical'; then restart it."
 _SLOTS_HINT: Final = "Drop a slot that is not used (SELECT pg_drop_replication_slot(…)), or raise max_replication_slots and restart the publisher."
 _SENDERS_HINT: Final = (
@@ -123,6 +129,7 @@ RULES: Final = (
     Rule("42501", r"(permission denied|must be superuser or replication role) to use replication slots", PublisherNotReady, _REPLICATION_HINT),
     Rule("42501", r"permission denied for (table|relation)", PublisherNotReady, _SELECT_HINT),
     Rule("42501", r"permission denied for schema", PublisherNotReady, "Run at the publisher: GRANT USAGE ON SCHEMA … TO {role};"),
+    Rule("42501", r"may not be used as an output plugin", PublisherNotReady, _LIBRARIES_HINT, replaces=True),
     # Poolers and faults of servers:
     Rule("08P01", r"extended query protocol not supported", PublisherUnavailable, _POOLER_HINT),
     # PgBouncer that ignores the startup parameter "replication" opens an ordinary session.
@@ -167,7 +174,9 @@ def is_unreadable_text(sqlstate: str) -> bool:
 
 
 def server_error(message: str, sqlstate: str, *, detail: str | None = None, hint: str | None = None) -> PublisherError:
-    """A server's error as a PublisherError, by :data:`RULES`. The server's own hint is kept."""
+    """A server's error as a PublisherError, by :data:`RULES`. The server's own hint is kept, unless
+    the rule has a better one.
+    """
     if is_unreadable_text(sqlstate):
         message = message if UNREADABLE_TEXT in message else UNREADABLE_TEXT
         detail, hint = (
@@ -175,7 +184,9 @@ def server_error(message: str, sqlstate: str, *, detail: str | None = None, hint
             "Correct the value at the publisher; a database of encoding SQL_ASCII accepts any bytes as text.",
         )
     rule = _rule(sqlstate, message)
-    return rule.kind(message, sqlstate=sqlstate, detail=detail, hint=hint or _hint(rule))
+    return rule.kind(
+        message, sqlstate=sqlstate, detail=detail, hint=_hint(rule) if rule.replaces else hint or _hint(rule)
+    )
 
 
 def error_of(error: psycopg.Error) -> PublisherError:

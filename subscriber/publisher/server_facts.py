@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, LiteralString
 
+from subscriber.publisher.logical_decoding import DecodingSettings, read_decoding_settings
 from subscriber.publisher.sql_connection import Connection, features_of
 
 
@@ -20,7 +21,7 @@ class ServerFacts:
     Attributes:
         version: the version as libpq reports it, such as 180006.
         server_version: the version as the server writes it, such as ``18.6``.
-        wal_level: the setting.
+        decoding: what the server's logical decoding depends on.
         max_replication_slots: the setting.
         replication_slots: the number of slots that exist, of all databases.
         max_wal_senders: the setting.
@@ -28,7 +29,6 @@ class ServerFacts:
         max_slot_wal_keep_size: the setting in megabytes; None for no limit, and before version 13.
         idle_replication_slot_timeout: the setting in seconds; None if it is off, and before version
             18.
-        is_standby: whether the server is in recovery.
         hot_standby_feedback: the setting.
         recovery_conflicts: the number of queries of this database that the standby has canceled;
             None on a primary.
@@ -39,14 +39,13 @@ class ServerFacts:
 
     version: int
     server_version: str
-    wal_level: str
+    decoding: DecodingSettings
     max_replication_slots: int
     replication_slots: int
     max_wal_senders: int
     wal_senders: int
     max_slot_wal_keep_size: int | None
     idle_replication_slot_timeout: int | None
-    is_standby: bool
     hot_standby_feedback: bool
     recovery_conflicts: int | None
     role: str
@@ -54,13 +53,13 @@ class ServerFacts:
 
 
 _FACTS: Final[LiteralString] = (
-    "SELECT current_setting('server_version'), current_setting('wal_level'),"
+    "SELECT current_setting('server_version'),"
     " current_setting('max_replication_slots')::int8, (SELECT count(*) FROM pg_replication_slots),"
     " current_setting('max_wal_senders')::int8, (SELECT count(*) FROM pg_stat_replication),"
     " (SELECT NULLIF(setting, '-1')::int8 FROM pg_settings WHERE name = 'max_slot_wal_keep_size'),"
     " (SELECT NULLIF(setting, '0')::int8 * CASE unit WHEN 'min' THEN 60 WHEN 'ms' THEN 0.001 ELSE 1 END FROM pg_settings"
     "   WHERE name = 'idle_replication_slot_timeout')::int8,"
-    " pg_is_in_recovery(), current_setting('hot_standby_feedback')::bool,"
+    " current_setting('hot_standby_feedback')::bool,"
     " CASE WHEN pg_is_in_recovery() THEN (SELECT confl_tablespace + confl_lock + confl_snapshot + confl_bufferpin + confl_deadlock"
     "   FROM pg_stat_database_conflicts WHERE datname = current_database()) END,"
     " current_user::text, (SELECT rolsuper OR rolreplication FROM pg_roles WHERE rolname = current_user)"
@@ -79,14 +78,12 @@ def read_server_facts(connection: Connection) -> ServerFacts:
     assert row is not None
     (
         text,
-        wal_level,
         slots,
         used_slots,
         senders,
         used_senders,
         keep,
         idle,
-        standby,
         feedback,
         conflicts,
         role,
@@ -95,14 +92,13 @@ def read_server_facts(connection: Connection) -> ServerFacts:
     return ServerFacts(
         version=features_of(connection).version,
         server_version=text,
-        wal_level=wal_level,
+        decoding=read_decoding_settings(connection),
         max_replication_slots=slots,
         replication_slots=used_slots,
         max_wal_senders=senders,
         wal_senders=used_senders,
         max_slot_wal_keep_size=keep,
         idle_replication_slot_timeout=idle,
-        is_standby=standby,
         hot_standby_feedback=feedback,
         recovery_conflicts=conflicts,
         role=role,

@@ -37,9 +37,17 @@ twice a second on average.
 _RECEIVED_PAUSE: Final = 0.1
 
 
-def subscription_statuses(target: Target, settings: Settings) -> list[SubscriptionStatus]:
+def subscription_statuses(
+    target: Target, settings: Settings, *, with_sequences: bool = False
+) -> list[SubscriptionStatus]:
     """Return the status of every subscription of a target, ordered by name. A target without a
     catalog has none, and does not get one.
+
+    Args:
+        target: the target.
+        settings: the settings; they contain the place of the journals.
+        with_sequences: compare the sequences of target and publisher, which takes queries for each
+            table that has one.
 
     Raises:
         TargetUnavailable: the target cannot be queried. If a publisher or a journal cannot be
@@ -55,7 +63,7 @@ def subscription_statuses(target: Target, settings: Settings) -> list[Subscripti
         holds = catalog.read_holds(connection)
         workers = catalog.read_worker_statuses(connection)
         stored = [_Stored.read(connection, subscription) for subscription in catalog.list_subscriptions(connection)]
-    return [
+    statuses = [
         replace(
             _status(one, settings, identifier, runner),
             hold=_hold(holds.get(one.subscription.subid)),
@@ -63,6 +71,14 @@ def subscription_statuses(target: Target, settings: Settings) -> list[Subscripti
             state=_state(one.subscription, runner, workers.get(one.subscription.subid)),
         )
         for one in stored
+    ]
+    if not with_sequences:
+        return statuses
+    return [
+        status
+        if status.publisher_lsn is None
+        else replace(status, sequences_behind=_sequences_behind(target, one.subscription))
+        for status, one in zip(statuses, stored, strict=True)
     ]
 
 
@@ -180,6 +196,15 @@ def _status(
         runner=runner,
         cutover=stored.cutover,
     )
+
+
+def _sequences_behind(target: Target, subscription: Subscription) -> tuple[str, ...] | None:
+    from subscriber.commands.refresh_sequences import sequences_behind  # only this question needs it
+
+    try:
+        return tuple(sequences_behind(target, subscription))
+    except SubscriberError:
+        return None
 
 
 def _cutover(found: Cutover | None) -> CutoverStatus | None:

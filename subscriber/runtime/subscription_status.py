@@ -195,6 +195,8 @@ class SubscriptionStatus:
             state, its error, how many attempts have failed, and when the next one begins; None if
             there was no worker.
         hold: the hold of the apply by a command; None if there is none.
+        sequences_behind: the columns and sequences of the target that would give out values again
+            that the publisher has used; None if this is not known.
         as_of: when the status was read (ISO 8601), if it is from the status file of a run that
             holds the target; None if it is current.
     """
@@ -230,3 +232,4 @@ class SubscriptionStatus:
     as_of: str | None = None
     cutover: CutoverStatus | None = None
     worker: catalog.WorkerStatus | None = None
+    sequences_behind: tuple[str, ...] | None = None

@@ -145,6 +145,16 @@ class ServerFeatures:
     # PostgreSQL 19
     excepted_tables = _Since(190000)
     """FOR ALL TABLES EXCEPT (``prexcept``)."""
+    published_sequences = _Since(190000)
+    """FOR ALL SEQUENCES (``puballsequences``). Before, publications contain tables only."""
+    sync_errors_of_sequences = _Since(190000)
+    """``sync_table_error_count`` and ``sync_seq_error_count`` of pg_stat_subscription_stats;
+    before, ``sync_error_count``.
+    """
+    logical_decoding_on_demand = _Since(190000)
+    """With ``wal_level = replica``, the first logical slot enables logical decoding
+    (``effective_wal_level``).
+    """
 
     @property
     def major(self) -> int:

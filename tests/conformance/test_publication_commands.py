@@ -22,6 +22,8 @@ from subscriber.commands.subscription_grammar import parse
 from subscriber.commands.subscription_statements import Query
 from subscriber.errors import SQLSyntaxError, SubscriberError
 from subscriber.publication.definition import TableEntry
+from subscriber.publication.listed_tables import members_of
+from subscriber.publisher.catalog_tables import read_publisher_tables
 from subscriber.settings import Settings
 from subscriber.targets import open_target
 from tests.conformance.test_psql import real_psql
@@ -402,6 +404,81 @@ def test_a_session_is_told_what_the_server_tells_and_psql_shows_the_same(publish
         assert found == expected, command
     for shown in (r"\dRp", r"\dRp+", r"\dRp P*", r"\dRp+ ?", r'\dRp+ "P q"', r"\dRp+ nobody;"):
         assert run_backslash(shown, ours.target) == real_psql(publisher_database, f"{shown}\n").removesuffix("\n")
+
+
+EXCEPT = """
+CREATE TABLE z1 (a int PRIMARY KEY);
+CREATE TABLE b2 (a int PRIMARY KEY);
+CREATE TABLE parent (a int PRIMARY KEY);
+CREATE TABLE child (PRIMARY KEY (a)) INHERITS (parent);
+CREATE UNLOGGED TABLE u (a int);
+CREATE VIEW v AS SELECT 1 AS a;
+CREATE SEQUENCE q;
+CREATE TABLE r (a int PRIMARY KEY) PARTITION BY RANGE (a);
+CREATE TABLE r1 PARTITION OF r FOR VALUES FROM (0) TO (10);
+CREATE TABLE r2 PARTITION OF r FOR VALUES FROM (10) TO (20);
+"""
+REFUSED_BY_19 = [
+    ("EXCEPT (z1)", 'syntax error at or near "z1"', None),
+    ("EXCEPT TABLE (z1)", 'syntax error at or near "TABLE"', None),
+    ("EXCEPT (TABLE nope)", 'relation "nope" does not exist', None),
+    ("EXCEPT (TABLE v)", 'cannot specify relation "public.v" in the publication EXCEPT clause', "views"),
+    ("EXCEPT (TABLE q)", 'cannot specify relation "public.q" in the publication EXCEPT clause', "sequences"),
+    ("EXCEPT (TABLE u)", 'cannot specify relation "public.u" in the publication EXCEPT clause', "unlogged tables"),
+    (
+        "EXCEPT (TABLE pg_class)",
+        'cannot specify relation "pg_catalog.pg_class" in the publication EXCEPT clause',
+        "system tables",
+    ),
+    (
+        "EXCEPT (TABLE r1)",
+        'cannot specify relation "public.r1" in the publication EXCEPT clause',
+        "individual partitions",
+    ),
+    ("EXCEPT (TABLE z1 (a))", 'syntax error at or near "("', None),
+    ("EXCEPT (TABLE z1 WHERE (a > 1))", 'syntax error at or near "WHERE"', None),
+    ("EXCEPT (TABLES IN SCHEMA n)", 'syntax error at or near "TABLES"', None),
+]
+"""What a server of version 19 said to CREATE PUBLICATION p FOR ALL TABLES …: the error, and the
+kind that its detail names.
+"""
+
+
+def test_except_says_and_publishes_what_a_server_of_19_does(publisher_database, tmp_path):
+    """The server here is older: the expected texts and tables were printed by PostgreSQL 19."""
+    publisher_database.execute(EXCEPT)
+    ours = Ours(tmp_path, publisher_database.conninfo)
+    for clause, message, kind in REFUSED_BY_19:
+        refused = ours.run(f"CREATE PUBLICATION p FOR ALL TABLES {clause}")
+        detail = kind and f"This operation is not supported for {kind}."
+        assert (refused.message, refused.detail) == (message, detail), clause
+    for name, clause in (
+        ("p", "EXCEPT (TABLE z1, TABLE b2, z1)"),
+        ("family", "EXCEPT (TABLE parent, z1)"),
+        ("alone", "EXCEPT (TABLE ONLY parent)"),
+        ("roots", "EXCEPT (TABLE r)"),
+        ("via", "EXCEPT (TABLE r) WITH (publish_via_partition_root)"),
+    ):
+        assert ours.run(f"CREATE PUBLICATION {name} FOR ALL TABLES {clause}") == Outcome(tag="CREATE PUBLICATION")
+    publisher_database.execute("ALTER TABLE r DETACH PARTITION r2")
+    with psycopg.connect(publisher_database.conninfo, autocommit=True) as connection:
+        tables = read_publisher_tables(connection)
+    with ours.target.engine.connect() as connection:
+        made = {one.name: one for one in catalog.list_publications(connection)}
+    # In the order of pg_publication_rel by OID.
+    assert {name: [table for _, table in one.excepted] for name, one in made.items()} == {
+        "p": ["z1", "b2"], "family": ["z1", "parent", "child"], "alone": ["parent"], "roots": ["r"], "via": ["r"],
+    }  # fmt: skip
+    listed = {name: sorted(table.name for table in members_of(one, tables)) for name, one in made.items()}
+    assert listed == {
+        "p": ["child", "parent", "r1", "r2"],
+        "family": ["b2", "r1", "r2"],
+        "alone": ["b2", "child", "r1", "r2", "z1"],
+        "roots": ["b2", "child", "parent", "r2", "z1"],
+        "via": ["b2", "child", "parent", "r2", "z1"],
+    }
+    shown = run_backslash(r"\dRp+ p", ours.target)
+    assert shown.rstrip().endswith('Except tables:\n    "public.b2"\n    "public.z1"')
 
 
 def test_without_a_publisher_that_of_the_subscriptions_is_asked_whatever_its_version(database, tmp_path):

@@ -10,12 +10,15 @@ import pytest
 
 from subscriber.errors import NotSupportedError, PublisherError, PublisherNotReady, PublisherUnavailable, SlotInUse
 from subscriber.lsn import INVALID_LSN
+from subscriber.migration import check_publisher
 from subscriber.protocol.envelope import XLogData, decode_envelope
 from subscriber.publication.publishing import Publishing
 from subscriber.publisher.catalog_tables import read_publisher_tables
 from subscriber.publisher.connection import ReplicationConnection
 from subscriber.publisher.published_tables import ServerPublications
 from subscriber.publisher.publisher import Publisher, connect_publisher
+from subscriber.publisher.reverse_obstacles import target_obstacles
+from subscriber.publisher.server_facts import read_server_facts
 from subscriber.publisher.shapes import read_published_shape
 from subscriber.publisher.slots import StreamOptions, create_slot, start_command
 from subscriber.scenario.servers.installations import find_postgresql
@@ -573,13 +576,34 @@ def test_a_variable_of_libpq_that_changes_the_text_of_values_is_refused(
 
 @pytest.mark.server
 def test_a_server_without_logical_decoding_is_told_which_setting_to_change(private):
+    """By CREATE SUBSCRIPTION, by the check of a migration and by the check of a way back, and in
+    the server's words.
+    """
     private.restart({"wal_level": "replica"})
     try:
         with pytest.raises(PublisherNotReady) as caught, asking(private.conninfo()) as publisher:
             publisher.check_server()
         error = caught.value
-        assert (error.message, error.sqlstate) == ('logical decoding requires "wal_level" >= "logical"', "55000")
+        with pytest.raises(psycopg.Error) as refused:
+            private.execute("SELECT pg_create_logical_replication_slot('s', 'pgoutput')")
+        told = str(refused.value.diag.message_primary)  # before 17 without quotes
+        assert (error.message.replace('"', ""), error.sqlstate) == (told.replace('"', ""), refused.value.sqlstate)
         assert error.detail == 'The publisher runs with wal_level = "replica".'
-        assert "ALTER SYSTEM SET wal_level" in str(error.hint)
+        statement = "ALTER SYSTEM SET wal_level = 'logical';"
+        assert error.hint == f"Run at the publisher: {statement} and restart it."
+        with asking(private.conninfo()) as publisher:
+            (finding,) = (
+                one for one in check_publisher.check_server(read_server_facts(publisher.connection))
+                if one.severity == "FAIL"
+            )  # fmt: skip
+            (obstacle,) = (
+                one for one in target_obstacles(publisher.connection, []) if "wal_level" in one.message
+            )  # fmt: skip
+        found = 'wal_level is "replica", and logical decoding needs "logical"'
+        assert (finding.message, finding.remedy) == (found, f"{statement} -- and restart the publisher")
+        assert (obstacle.message, obstacle.hint) == (
+            f"in the target, {found}",
+            f"Run at the target: {statement} and restart it.",
+        )
     finally:
         private.restart({"wal_level": "logical"})

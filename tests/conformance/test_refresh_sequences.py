@@ -11,8 +11,15 @@ import pytest
 
 from subscriber import catalog
 from subscriber.catalog import RelationState
+from subscriber.commands import run_command
 from subscriber.commands.refresh_sequences import sequences_left_alone
+from subscriber.commands.subscription_grammar import parse
+from subscriber.commands.subscription_statements import CreateSubscription
+from subscriber.errors import ConflictError
+from subscriber.migration.warn_at_creation import warn_at_creation
 from subscriber.publisher.sequences import published_sequences
+from subscriber.runtime.read_status import subscription_statuses
+from subscriber.runtime.subscription_status import SubscriptionStatus
 from tests.conftest import Database, fresh_database
 from tests.subscribing import Session, a_role, with_role
 from tests.target_databases import KINDS, applied_to
@@ -126,6 +133,66 @@ def test_tables_that_are_not_ready_and_a_subscription_that_is_behind_are_told(se
     assert told[1].startswith('WARNING:  1 table is not ready in subscription "s": "public.u"\n')
     catch_up(session)
     assert [text for text in session.run(REFRESH) if "is behind" in text] == []
+
+
+def status(session: Session) -> SubscriptionStatus:
+    (found,) = subscription_statuses(session.target, session.settings, with_sequences=True)
+    return found
+
+
+def said_at_creation(session: Session) -> list[str]:
+    """What `subscriber sql` says after CREATE SUBSCRIPTION, about sequences."""
+    said: list[str] = []
+    command = parse(CREATE.replace("$pub", session.publisher.conninfo))
+    assert isinstance(command, CreateSubscription)
+    run_command(session.target, command, session.settings, said.append)
+    warn_at_creation(session.target, command, session.settings, said.append)
+    return [text for text in said if "sequence" in text]
+
+
+def test_sequences_that_are_not_followed_are_told_at_creation_and_in_the_status_until_they_are_set(session):
+    """PostgreSQL's and DuckDB's sequences stand at the beginning after a copy, and the first INSERT
+    of an application collides. The counters of SQLite and MariaDB follow the rows.
+    """
+    session.publisher.execute(
+        "CREATE TABLE t (a serial PRIMARY KEY, b text); INSERT INTO t (b) VALUES ('x'), ('y');"
+        "CREATE TABLE empty (a int GENERATED ALWAYS AS IDENTITY PRIMARY KEY); CREATE TABLE plain (a int PRIMARY KEY);"
+        "CREATE PUBLICATION p FOR TABLE t, empty, plain"
+    )
+    hint = (
+        "HINT:  Sequences and counters are not replicated. Before an application inserts into the target, run:"
+        " ALTER SUBSCRIPTION s REFRESH SEQUENCES"
+    )
+    assert said_at_creation(session) == [
+        f'NOTICE:  in the target of "s", 1 sequence does not follow that of the publisher: "public.t.a"\n{hint}'
+    ]
+    session.execute("INSERT INTO t (a, b) VALUES (1, 'x'), (2, 'y')")  # as a copy does
+    collides = session.target.capabilities.database in ("PostgreSQL", "DuckDB")
+    assert status(session).sequences_behind == (("public.t.a",) if collides else ())
+    if collides:
+        with pytest.raises(ConflictError):
+            session.execute("INSERT INTO t (b) VALUES ('z')")
+    catch_up(session)
+    session.run(REFRESH)
+    assert status(session).sequences_behind == ()
+    session.execute("INSERT INTO t (b) VALUES ('z')")
+    assert session.rows("SELECT a FROM t WHERE b = 'z'") == [(3,)]
+    session.publisher.execute("SELECT setval('t_a_seq', 40)")
+    assert status(session).sequences_behind == ("public.t.a",)
+
+
+def test_tables_without_sequences_say_nothing(session):
+    session.publisher.execute("CREATE TABLE plain (a int PRIMARY KEY); CREATE PUBLICATION p FOR TABLE plain")
+    assert said_at_creation(session) == []
+    assert status(session).sequences_behind == ()
+
+
+def test_without_an_answer_of_the_publisher_nothing_is_known_of_sequences(session):
+    session.publisher.execute("CREATE TABLE t (a serial PRIMARY KEY); CREATE PUBLICATION p FOR TABLE t")
+    session.run(CREATE)
+    with session.target.begin() as connection:
+        catalog.set_connection(connection, 1, "host=127.0.0.1 port=1")
+    assert status(session).sequences_behind is None
 
 
 @pytest.mark.parametrize("session", ["postgresql"], indirect=True)

@@ -272,6 +272,7 @@ def _unordered(publication: Publication | None) -> Publication | None:
         publication,
         tables=tuple(sorted(entries, key=lambda entry: entry.key)),
         schemas=tuple(sorted(publication.schemas)),
+        excepted=tuple(sorted(publication.excepted)),
     )
 
 

@@ -40,6 +40,7 @@ from subscriber.errors import StatementTimeout
 from subscriber.scenario.servers.postgresql_server import PostgreSQL
 from subscriber.scenario.session.effects import replace_conninfo
 from subscriber.scenario.session.psql import PsqlSession, ServerError
+from subscriber.schema.server_features import ServerFeatures
 
 POLL_SECONDS: Final = 0.02
 _FAILURES: Final = 2
@@ -227,7 +228,8 @@ class _Subscription:
     name: str
     enabled: bool
     slot: str | None
-    conninfo: str = field(repr=False)
+    conninfo: str | None = field(repr=False)
+    """None for a subscription with a SERVER, which PostgreSQL 19 has."""
     waiting: tuple[str, ...]
     """Tables that are not in state r, as ``table state``."""
     errors: int
@@ -243,14 +245,17 @@ class _Subscription:
 
 
 def _subscriptions(connection: psycopg.Connection[Any]) -> list[_Subscription]:
+    errors = "apply_error_count + sync_error_count"
+    if ServerFeatures(connection.info.server_version).sync_errors_of_sequences:
+        errors = "apply_error_count + sync_table_error_count + sync_seq_error_count"
     rows = connection.execute(
         "SELECT subname, subenabled, subslotname, subconninfo,"
         " ARRAY(SELECT srrelid::regclass || ' ' || srsubstate::text FROM pg_subscription_rel"
         "       WHERE srsubid = s.oid AND srsubstate <> 'r' ORDER BY 1),"
-        " coalesce((SELECT apply_error_count + sync_error_count FROM pg_stat_subscription_stats WHERE subid = s.oid), 0),"
+        f" coalesce((SELECT {errors} FROM pg_stat_subscription_stats WHERE subid = s.oid), 0),"
         " (SELECT pid FROM pg_stat_subscription w WHERE w.subid = s.oid AND relid IS NULL AND pid IS NOT NULL"
         "  ORDER BY latest_end_lsn DESC NULLS LAST LIMIT 1)"
-        " FROM pg_subscription s JOIN pg_database d ON d.oid = subdbid WHERE datname = current_database() ORDER BY 1"
+        " FROM pg_subscription s JOIN pg_database d ON d.oid = subdbid WHERE datname = current_database() ORDER BY 1".encode()
     ).fetchall()
     return [
         _Subscription(name, enabled, slot, conninfo, tuple(waiting), errors, worker)
@@ -272,6 +277,8 @@ class _Watch:
 
         If the publisher cannot be reached, the waiting ends with the errors of the subscription.
         """
+        if self._first.conninfo is None:
+            return
         try:
             self._publisher = psycopg.connect(self._first.conninfo, autocommit=True)
             row = self._publisher.execute("SELECT pg_logical_emit_message(true, 'scenario', '')::text").fetchone()

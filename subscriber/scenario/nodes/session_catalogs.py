@@ -189,6 +189,18 @@ def _view(name: str, rows: list[Row]) -> str:
     return query.format(sql.Identifier(name), sql.Literal(json.dumps(rows))).as_string(None)
 
 
+_OPTIONS_OF_19: Final[Row] = {
+    "subserver": 0,
+    "subretaindeadtuples": False,
+    "submaxretention": 0,
+    "subretentionactive": False,
+    "subwalrcvtimeout": "-1",
+}
+"""The columns of pg_subscription that a target's catalog does not have, with the defaults; older
+versions do not have them either, and ignore them.
+"""
+
+
 def _subscriptions(connection: sa.Connection, facts: Facts) -> str:
     rows = []
     for found in connection.execute(sa.select(catalog.SUBSCRIPTION)).mappings():
@@ -201,6 +213,7 @@ def _subscriptions(connection: sa.Connection, facts: Facts) -> str:
             "subpublications": json.loads(row["subpublications"]),
             # This column is a boolean before PostgreSQL 16.
             "substream": row["substream"] if facts.major >= 16 else row["substream"] != "f",
+            **_OPTIONS_OF_19,
         }
         rows.append(row)
     return _view("pg_subscription", rows)
@@ -220,7 +233,11 @@ def _relations(connection: sa.Connection, facts: Facts) -> str:
 
 def _statistics(connection: sa.Connection, facts: Facts) -> str:
     del facts
-    rows = [dict(row) for row in connection.execute(sa.select(SUBSCRIPTION_STATS)).mappings()]
+    rows = [
+        # From 19 on, sync_error_count has another name, and sequences have their own counter.
+        {**row, "sync_table_error_count": row["sync_error_count"], "sync_seq_error_count": 0, "confl_update_deleted": 0}
+        for row in connection.execute(sa.select(SUBSCRIPTION_STATS)).mappings()
+    ]
     return _view("pg_stat_subscription_stats", rows)
 
 
@@ -325,9 +342,15 @@ _VERBOSE: Final = (
     (16, 'subpasswordrequired AS "Password required"'),
     (16, 'subrunasowner AS "Run as owner?"'),
     (17, 'subfailover AS "Failover"'),
+    (19, '(SELECT srvname FROM pg_catalog.pg_foreign_server WHERE oid = subserver) AS "Server"'),
+    (19, 'subretaindeadtuples AS "Retain dead tuples"'),
+    (19, 'submaxretention AS "Max retention duration"'),
+    (19, 'subretentionactive AS "Retention active"'),
     (0, 'subsynccommit AS "Synchronous commit"'),
     (0, 'subconninfo AS "Conninfo"'),
+    (19, 'subwalrcvtimeout AS "Receiver timeout"'),
     (0, 'subskiplsn AS "Skip LSN"'),
+    (19, "pg_catalog.obj_description(pg_subscription.oid, 'pg_subscription') AS \"Description\""),
 )
 
 

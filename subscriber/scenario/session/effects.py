@@ -121,7 +121,7 @@ def _names_publication(query: Query) -> bool:
 
 _CHANGING: Final = frozenset({"alter", "drop", "do", "call"})
 _READING: Final = frozenset({"select", "values", "table"})
-_PUBLICATIONS: Final = re.compile(r"pg_publication|pg_get_publication_tables")
+_PUBLICATIONS: Final = re.compile(r"pg_publication|pg_get_publication_")
 
 
 def replace_conninfo(text: str, resolve: Callable[[str], str]) -> str:

@@ -70,7 +70,7 @@ def printed(monkeypatch, tmp_path):
     """What the verb prints of statuses."""
 
     def run(*statuses, arguments=()):
-        monkeypatch.setattr("subscriber.cli.status.subscription_statuses", lambda *_: list(statuses))
+        monkeypatch.setattr("subscriber.cli.status.subscription_statuses", lambda *_, **__: list(statuses))
         answer = CliRunner().invoke(
             command, ["--target", f"sqlite:///{tmp_path}/t.db", *arguments], catch_exceptions=False
         )
@@ -103,7 +103,7 @@ def test_every_table_that_is_not_ready_has_a_row_with_its_copys_figures_or_its_e
 def test_a_publisher_that_has_less_than_was_received_is_named(monkeypatch, tmp_path):
     """The lag would be 0 if it were clamped, and nobody would look."""
     diverged = replace(STATUS, publisher_lsn="0/1F0", lag_bytes=None, history_diverged=True)
-    monkeypatch.setattr("subscriber.cli.status.subscription_statuses", lambda *_: [diverged])
+    monkeypatch.setattr("subscriber.cli.status.subscription_statuses", lambda *_, **__: [diverged])
     shown = CliRunner().invoke(command, ["--target", f"sqlite:///{tmp_path / 't.db'}"])
     assert (
         "WARNING:  the publisher of shop has WAL only up to 0/1F0, but changes up to 0/200 were received"
@@ -246,7 +246,7 @@ def test_the_status_file_is_shown_while_a_batch_holds_the_target(monkeypatch, tm
     as_of = datetime.now(UTC).isoformat()
     left = StatusFile([replace(STATUS, as_of=as_of)], as_of)
     monkeypatch.setattr("subscriber.cli.status.read_status_file", lambda _path: left)
-    monkeypatch.setattr("subscriber.cli.status.subscription_statuses", lambda *_: pytest.fail("it would wait"))
+    monkeypatch.setattr("subscriber.cli.status.subscription_statuses", lambda *_, **__: pytest.fail("it would wait"))
     target = ["--target", f"sqlite:///{tmp_path}/t.db"]
     text = CliRunner().invoke(command, target, catch_exceptions=False).output
     assert text.startswith(f"as of {as_of}, while a batch or a copy of `subscriber run` locks the target")
@@ -258,14 +258,26 @@ def test_an_old_status_file_is_shown_only_if_the_target_cannot_be_read(monkeypat
     left = StatusFile([replace(STATUS, name="old")], "2026-01-01T10:00:00+00:00")
     monkeypatch.setattr("subscriber.cli.status.read_status_file", lambda _path: left)
     target = ["--target", f"sqlite:///{tmp_path}/t.db"]
-    monkeypatch.setattr("subscriber.cli.status.subscription_statuses", lambda *_: [STATUS])
+    monkeypatch.setattr("subscriber.cli.status.subscription_statuses", lambda *_, **__: [STATUS])
     assert "old" not in CliRunner().invoke(command, target, catch_exceptions=False).output
 
-    def held(*_: object) -> None:
+    def held(*_: object, **__: object) -> None:
         raise TargetUnavailable("another process has it open")
 
     monkeypatch.setattr("subscriber.cli.status.subscription_statuses", held)
     assert "as of 2026-01-01" in CliRunner().invoke(command, target, catch_exceptions=False).output
+
+
+def test_sequences_that_are_behind_are_one_line_with_the_command(printed):
+    behind = replace(STATUS, sequences_behind=("public.orders.id", "tickets"))
+    assert printed(behind).endswith(
+        'NOTICE:  in the target of "shop", 2 sequences do not follow those of the publisher: "public.orders.id", "tickets"\n'
+        "HINT:  Sequences and counters are not replicated. Before an application inserts into the target, run:"
+        " ALTER SUBSCRIPTION shop REFRESH SEQUENCES\n"
+    )
+    (status,) = json.loads(printed(behind, arguments=["--json"]))
+    assert status["sequences_behind"] == ["public.orders.id", "tickets"]
+    assert "REFRESH" not in printed(replace(STATUS, sequences_behind=()), replace(STATUS, name="unknown"))
 
 
 def test_the_status_of_a_target_without_subscriptions_has_a_hint(run, target):

@@ -85,3 +85,18 @@ def test_the_notice_says_what_was_imported(session, server, publication, summary
     server.add_table("actor", "id")
     server.publications["q"] = publication
     assert run(session, "q") == [f'NOTICE:  imported publication "q": {summary}']
+
+
+def test_all_sequences_are_not_imported_and_this_is_told(session, server):
+    """PostgreSQL 19"""
+    server.info.server_version = 190000
+    server.all_sequences = ["p"]
+    assert run(session, "p", "q") == [
+        'NOTICE:  imported publication "p": all tables',
+        (
+            'WARNING:  publication "p" is FOR ALL SEQUENCES at the publisher, and the imported one has no sequences\n'
+            "HINT:  ALTER SUBSCRIPTION … REFRESH SEQUENCES sets the target's sequences, whatever is published."
+        ),
+        'NOTICE:  imported publication "q": 1 table, 1 row filter',
+    ]
+    assert stored(session) == server.publications

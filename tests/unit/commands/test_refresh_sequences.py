@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from subscriber.catalog import RelationState
+from subscriber.commands.refresh_sequences import sequences_behind
 from subscriber.lsn import LSN
 from tests.journals import writing
 from tests.scripted_publisher import PublishedCounter, PublishedSlot
@@ -130,6 +131,12 @@ def test_a_sequence_that_is_not_set_is_told_with_the_reason(subscribed, publishe
     publisher.sequences["q"] = sequence
     assert refresh(subscribed) == [told]
     assert next_key(subscribed) == 1
+
+
+def test_a_sequence_that_may_not_be_read_may_be_ahead(subscribed, publisher):
+    """The columns for which the target makes values are told; its counter for others is none."""
+    publisher.sequences["q"] = PublishedCounter(41, [FILM_ID, ("public", "film", "note")], may_read=False)
+    assert sequences_behind(subscribed.target, subscribed.subscription()) == ["public.film.id"]
 
 
 def test_the_grant_for_a_sequence_is_told(subscribed, publisher):

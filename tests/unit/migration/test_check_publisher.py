@@ -7,25 +7,32 @@ from dataclasses import replace
 import pytest
 
 from subscriber.migration.check_publisher import check_open_transactions, check_role, check_server
+from subscriber.publisher.logical_decoding import DecodingSettings
 from subscriber.publisher.server_facts import ServerFacts
 
+DECODING = DecodingSettings(
+    version=180004,
+    wal_level="logical",
+    effective_wal_level=None,
+    is_standby=False,
+    output_plugin_libraries="pgoutput, test_decoding",
+)
 READY = ServerFacts(
     version=180004,
     server_version="18.4",
-    wal_level="logical",
+    decoding=DECODING,
     max_replication_slots=10,
     replication_slots=1,
     max_wal_senders=10,
     wal_senders=1,
     max_slot_wal_keep_size=None,
     idle_replication_slot_timeout=None,
-    is_standby=False,
     hot_standby_feedback=False,
     recovery_conflicts=None,
     role="r",
     may_replicate=True,
 )
-STANDBY = replace(READY, is_standby=True, hot_standby_feedback=True, recovery_conflicts=0)
+STANDBY = replace(READY, decoding=replace(DECODING, is_standby=True), hot_standby_feedback=True, recovery_conflicts=0)
 
 
 def found(facts: ServerFacts) -> list[tuple[str, str]]:
@@ -41,7 +48,12 @@ def test_a_server_that_is_ready_has_only_facts_to_know():
     ("facts", "severity", "name"),
     [
         (replace(READY, version=90624), "FAIL", "server_version"),
-        (replace(READY, wal_level="replica"), "FAIL", "wal_level"),
+        (replace(READY, decoding=replace(DECODING, wal_level="replica")), "FAIL", "wal_level"),
+        (
+            replace(READY, decoding=replace(DECODING, output_plugin_libraries="wal2json")),
+            "FAIL",
+            "output_plugin_libraries",
+        ),
         (replace(READY, replication_slots=10), "FAIL", "max_replication_slots"),
         (replace(READY, replication_slots=8), "WARN", "max_replication_slots"),
         (replace(READY, wal_senders=10), "FAIL", "max_wal_senders"),

@@ -2,16 +2,41 @@
 
 from __future__ import annotations
 
+import pytest
+
 from subscriber.errors import PublisherNotReady
 from subscriber.migration.check_tables import (
     check_identities,
     check_row_security,
     list_unreplicated,
+    no_table,
     uncovered_identity,
 )
+from subscriber.publication.definition import Publication
 from subscriber.publisher.replica_identity import TableWithoutIdentity
 from subscriber.publisher.unreplicated_objects import UnreplicatedObjects
 from tests.unit.migration.tables import table
+
+
+@pytest.mark.parametrize(
+    ("publications", "of_sequences", "remedy"),
+    [
+        ([Publication("p")], [], "ALTER PUBLICATION p ADD TABLE …;"),
+        ([Publication("My p"), Publication("q")], ["q"], 'ALTER PUBLICATION "My p" ADD TABLE …;'),
+        ([Publication("p")], ["p"], "ALTER PUBLICATION p SET ALL TABLES, ALL SEQUENCES;"),
+        (
+            [Publication("p", all_tables=True)],
+            [],
+            "CREATE TABLE …; -- every table of the publisher is published",
+        ),
+        ([], [], None),
+    ],
+)
+def test_where_no_table_is_published_the_remedy_is_what_the_server_accepts(publications, of_sequences, remedy):
+    """It refuses ADD TABLE for FOR ALL TABLES, and for FOR ALL SEQUENCES of version 19."""
+    finding = no_table(["p"], publications, of_sequences)
+    assert (finding.severity, finding.message, finding.remedy) == ("WARN", "no table is published", remedy)
+    assert bool(finding.reason) is bool(of_sequences)
 
 
 def test_a_table_without_an_identity_has_the_statement_that_gives_it_one():

@@ -114,24 +114,45 @@ def test_all_tables_may_have_exceptions_with_what_inherits_from_them():
     """B6"""
     assert create("FOR ALL TABLES") == Publication("p", all_tables=True)
     excepted = create("FOR ALL TABLES EXCEPT (TABLE root, mother, s.t, t, t)").excepted
-    assert excepted == (("public", "daughter"), ("public", "mother"), ("public", "root"), ("public", "t"), ("s", "t"))
+    assert excepted == (("public", "t"), ("s", "t"), ("public", "daughter"), ("public", "root"), ("public", "mother"))
     assert create("FOR ALL TABLES EXCEPT (TABLE ONLY mother)").excepted == (("public", "mother"),)
 
 
 @pytest.mark.parametrize(
-    ("relation", "detail"),
+    ("relation", "name", "detail"),
     [
-        ("leaf", "This operation is not supported for individual partitions."),
-        ("v", "This operation is not supported for views."),
-        ("unlogged", "This operation is not supported for unlogged tables."),
+        ("leaf", "public.leaf", "This operation is not supported for individual partitions."),
+        ("v", "public.v", "This operation is not supported for views."),
+        ("unlogged", "public.unlogged", "This operation is not supported for unlogged tables."),
+        ("pg_class", "pg_catalog.pg_class", "This operation is not supported for system tables."),
     ],
 )
-def test_an_exception_must_be_a_table_that_could_be_published(relation, detail):
+def test_an_exception_must_be_a_table_that_could_be_published(relation, name, detail):
     """B6"""
     with pytest.raises(UsageError) as caught:
         create(f"FOR ALL TABLES EXCEPT (TABLE {relation})")
-    assert caught.value.message == f'cannot specify relation "{relation}" in the publication EXCEPT clause'
+    assert caught.value.message == f'cannot specify relation "{name}" in the publication EXCEPT clause'
     assert (caught.value.sqlstate, caught.value.detail) == ("22023", detail)
+
+
+@pytest.mark.parametrize(
+    ("version", "action", "members"),
+    [
+        (180000, "ADD TABLE t", "Tables"),
+        (190000, "ADD TABLE t", "Tables or sequences"),
+        (190000, "DROP TABLE t", "Tables or sequences"),
+        (190000, "SET TABLE t", "Tables or sequences"),
+        (190000, "ADD TABLES IN SCHEMA s", "Schemas"),
+    ],
+)
+def test_a_publication_of_all_tables_takes_no_members(version, action, members):
+    """With the detail of the publisher's version."""
+    command = parse(f"ALTER PUBLICATION p {action}")
+    assert isinstance(command, AlterPublicationObjects)
+    with pytest.raises(UsageError) as caught:
+        altered(Publication("p", all_tables=True), command, replace(TABLES, server_version=version), check)
+    assert (caught.value.message, caught.value.sqlstate) == ('publication "p" is defined as FOR ALL TABLES', "55000")
+    assert caught.value.detail == f"{members} cannot be added to or dropped from FOR ALL TABLES publications."
 
 
 REFUSED = [

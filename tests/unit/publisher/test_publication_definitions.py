@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from subscriber.publication.definition import OPERATIONS, Publication, TableEntry
-from subscriber.publisher.publication_definitions import read_publications
+from subscriber.publisher.publication_definitions import publications_of_sequences, read_publications
 from tests.scripted_server import VERSIONS, Row, ScriptedServer
 
 
@@ -107,3 +107,9 @@ def test_only_what_the_servers_version_has_is_asked_for(version):
         ("prexcept", 190000),
     ):
         assert bool(server.statements(name)) is (version >= since)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_publications_of_sequences_are_asked_for_where_they_exist(version):
+    server = ScriptedServer({"puballsequences": [{"pubname": "q"}]}, version=version)
+    assert publications_of_sequences(server.connection, ["p", "q"]) == (["q"] if version >= 190000 else [])

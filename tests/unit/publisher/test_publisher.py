@@ -70,21 +70,37 @@ def test_a_publisher_is_told_by_its_version_and_database():
     assert (publisher.features.row_filters, publisher.features.origin_option) == (True, False)
 
 
+def decoding(level: str, *, version: int = 180000, libraries: str | None = None) -> Publisher:
+    row = {"wal_level": level, "effective_wal_level": None, "standby": False, "libraries": libraries}
+    return Publisher(ScriptedServer({"current_setting('wal_level')": [row]}, version=version).connection)
+
+
 def test_a_server_with_logical_decoding_is_ready():
-    Publisher(ScriptedServer(settings(wal_level="logical"), version=100000).connection).check_server()
+    decoding("logical", version=100000).check_server()
+    decoding("replica", version=190000).check_server()
 
 
 @pytest.mark.parametrize("level", ["minimal", "replica"])
 def test_another_wal_level_is_refused_in_postgresqls_words(level):
     """CheckLogicalDecodingRequirements."""
     with pytest.raises(PublisherNotReady) as caught:
-        Publisher(ScriptedServer(settings(wal_level=level)).connection).check_server()
+        decoding(level).check_server()
     assert (caught.value.message, caught.value.sqlstate) == (
         'logical decoding requires "wal_level" >= "logical"',
         "55000",
     )
     assert caught.value.detail == f'The publisher runs with wal_level = "{level}".'
-    assert caught.value.hint
+    assert caught.value.hint == "Run at the publisher: ALTER SYSTEM SET wal_level = 'logical'; and restart it."
+
+
+def test_a_server_that_does_not_trust_pgoutput_is_refused_in_postgresqls_words():
+    with pytest.raises(PublisherNotReady) as caught:
+        decoding("logical", libraries="wal2json").check_server()
+    assert (caught.value.message, caught.value.sqlstate) == (
+        'library "pgoutput" may not be used as an output plugin',
+        "42501",
+    )
+    assert caught.value.detail == 'The publisher runs with output_plugin_libraries = "wal2json".'
 
 
 def test_a_server_without_logical_replication_is_refused_with_its_version():

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from subscriber.publisher.sequences import PublishedSequence, published_sequences
 from subscriber.schema.shape import SequencePosition
-from tests.scripted_server import Row, ScriptedServer
+from tests.scripted_server import Asked, Row, ScriptedServer
 
 TABLES = [("public", "film")]
+POSITIONS = "last_value, is_called FROM"
 
 
 def sequence(
@@ -29,7 +32,7 @@ def sequence(
 
 
 def found(row: Row, position: Row | None = None) -> tuple[PublishedSequence, ScriptedServer]:
-    server = ScriptedServer({"pg_sequence": [row], "SELECT last_value": [position] if position else []})
+    server = ScriptedServer({"pg_sequence": [row], POSITIONS: [{"number": 0, **position}] if position else []})
     (one,) = published_sequences(server.connection, TABLES)
     return one, server
 
@@ -50,7 +53,7 @@ def test_a_sequence_is_told_with_its_columns_and_its_position():
 def test_a_sequence_that_only_other_tables_use_is_not_read():
     one, server = found(sequence("other_seq"))
     assert (one.columns, one.used, one.position) == ((), True, None)
-    assert not server.statements("SELECT last_value")
+    assert not server.statements(POSITIONS)
 
 
 def test_a_sequence_that_no_column_uses_is_read():
@@ -71,10 +74,25 @@ def test_a_sequence_that_the_role_may_not_read_has_the_grants_instead_of_a_posit
     row = sequence('a"b', schema="S", in_schema=in_schema, may_read=may_read, used=False)
     one, server = found(row)
     assert (one.position, one.grants) == (None, grants)
-    assert not server.statements("SELECT last_value")
+    assert not server.statements(POSITIONS)
 
 
 def test_names_are_quoted_in_the_query_for_a_position():
     """Invariant names_are_data."""
     _, server = found(sequence('a"b', schema="S", used=False), {"last_value": 1, "is_called": False})
-    assert server.asked[-1].sql == 'SELECT last_value, is_called FROM "S"."a""b"'
+    assert server.asked[-1].sql == 'SELECT 0, last_value, is_called FROM "S"."a""b"'
+
+
+def test_many_sequences_are_read_by_few_queries():
+    names = [f"s{number}" for number in range(250)]
+
+    def positions(asked: Asked) -> list[Row]:
+        read = re.findall(r'SELECT (\d+), last_value, is_called FROM "public"."s(\d+)"', asked.sql)
+        return [{"number": int(number), "last_value": int(name), "is_called": False} for number, name in read]
+
+    server = ScriptedServer({"pg_sequence": [sequence(name, used=False) for name in names], POSITIONS: positions})
+    found = published_sequences(server.connection, [])
+    assert [(one.name, one.position and one.position.last_value) for one in found] == [
+        (name, number) for number, name in enumerate(names)
+    ]
+    assert len(server.statements(POSITIONS)) == 3

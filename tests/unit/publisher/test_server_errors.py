@@ -36,6 +36,7 @@ SAID = [
     ("42501", "permission denied for table film", PublisherNotReady, "GRANT SELECT ON TABLE"),
     ("42501", "permission denied for relation film", PublisherNotReady, "GRANT SELECT ON TABLE"),
     ("42501", "permission denied for schema s", PublisherNotReady, "GRANT USAGE ON SCHEMA"),
+    ("42501", 'library "pgoutput" may not be used as an output plugin', PublisherNotReady, "output_plugin_libraries = …, 'pgoutput';"),
     # poolers and faults of servers
     ("08P01", "extended query protocol not supported in a replication connection", PublisherUnavailable, "pooler"),
     ("42601", 'syntax error at or near "IDENTIFY_SYSTEM"', PublisherNotReady, "pooler"),
@@ -120,6 +121,12 @@ def test_the_server_s_own_words_are_kept():
         "d",
         "the server's own",
     )
+
+
+def test_a_hint_of_the_server_without_a_statement_is_replaced():
+    told = 'If it is safe …, add it to "output_plugin_libraries" and reload the server configuration.'
+    error = server_error('library "pgoutput" may not be used as an output plugin', "42501", hint=told)
+    assert "ALTER SYSTEM SET output_plugin_libraries" in str(error.hint)
 
 
 def test_a_refused_connection_keeps_libpq_s_reason():

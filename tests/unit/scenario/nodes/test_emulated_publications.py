@@ -23,6 +23,9 @@ def test_the_order_of_members_and_columns_has_no_meaning():
         "p", tables=(TableEntry("a", "t", None, "(a > 1)"), TableEntry("public", "t", ("a", "b"))), schemas=("x", "y")
     )
     assert _unordered(P) == _unordered(other)
+    tables = (("public", "b"), ("a", "t"))
+    one, two = (Publication("p", all_tables=True, excepted=order) for order in (tables, tables[::-1]))
+    assert _unordered(one) == _unordered(two)
     assert _unordered(None) is None
 
 

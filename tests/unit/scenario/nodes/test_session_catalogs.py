@@ -4,11 +4,25 @@ tests/conformance/test_target_node.py.
 
 from __future__ import annotations
 
+import json
 import re
+from typing import cast
 
 import pytest
+import sqlalchemy as sa
 
-from subscriber.scenario.nodes.session_catalogs import can_ask, describing_query, with_temporary_names, with_title
+from subscriber import catalog
+from subscriber.scenario.nodes.session_catalogs import (
+    Facts,
+    can_ask,
+    describing_query,
+    make_views,
+    with_temporary_names,
+    with_title,
+)
+from subscriber.scenario.session.psql import PsqlSession
+from subscriber.targets import open_target
+from tests.subscriptions import create_subscription
 
 
 @pytest.mark.parametrize(
@@ -82,6 +96,61 @@ def test_a_version_describes_only_what_it_has(major, absent):
     headings = set(re.findall(r'AS "([^"]+)"', describing_query(verbose=True, major=major)))
     assert {"Origin", "Password required", "Run as owner?", "Failover"} - headings == absent
     assert {"Name", "Owner", "Enabled", "Publication", "Binary", "Streaming", "Skip LSN"} <= headings
+
+
+def test_19_describes_what_is_new_in_the_order_of_its_psql():
+    """The headings that psql 19 printed."""
+    assert re.findall(r'AS "([^"]+)"', describing_query(verbose=True, major=19)) == [
+        "Name", "Owner", "Enabled", "Publication", "Binary", "Streaming", "Two-phase commit", "Disable on error",
+        "Origin", "Password required", "Run as owner?", "Failover", "Server", "Retain dead tuples",
+        "Max retention duration", "Retention active", "Synchronous commit", "Conninfo", "Receiver timeout", "Skip LSN",
+        "Description",
+    ]  # fmt: skip
+
+
+class Asked:
+    """A psql session that only keeps what it is asked."""
+
+    def __init__(self) -> None:
+        self.statements: list[str] = []
+
+    def ask(self, statement: str) -> list[str]:
+        self.statements.append(statement)
+        return []
+
+
+@pytest.mark.parametrize(
+    ("view", "columns"),
+    [
+        (
+            "pg_subscription",
+            {
+                "subserver": 0, "subretaindeadtuples": False, "submaxretention": 0, "subretentionactive": False,
+                "subwalrcvtimeout": "-1", "subconninfo": "dbname=test_pub",
+            },
+        ),
+        (
+            "pg_stat_subscription_stats",
+            {"sync_error_count": 3, "sync_table_error_count": 3, "sync_seq_error_count": 0, "confl_update_deleted": 0},
+        ),
+    ],
+)  # fmt: skip
+def test_the_views_have_the_columns_of_19(tmp_path, view, columns):
+    """A version takes the columns that it has."""
+    with open_target(f"sqlite:///{tmp_path / 't.db'}") as target:
+        catalog.ensure_catalog(target.engine)
+        create_subscription(target)
+        facts = Facts(
+            database=1, owner=10, major=19, shown_conninfo=lambda _: "dbname=test_pub", received={}, process=1,
+            journals=str(tmp_path),
+        )  # fmt: skip
+        psql = Asked()
+        with target.begin() as connection:
+            connection.execute(sa.update(catalog.SUBSCRIPTION_STATS).values(sync_error_count=3))
+            make_views(cast(PsqlSession, psql), connection, [view], facts)
+    (statement,) = psql.statements
+    (row,) = json.loads(statement[statement.index("'[") + 1 : statement.rindex("]'") + 1])
+    assert {name: row[name] for name in columns} == columns
 
 
 def test_the_short_description_has_four_columns():

@@ -118,6 +118,7 @@ def test_a_transaction_s_changes_can_be_applied_from_its_commit_on(text, commits
         ("SELECT tablename FROM pg_publication_tables", True),
         ("TABLE pg_catalog.pg_publication", True),
         ("SELECT * FROM pg_get_publication_tables('p')", True),
+        ("SELECT * FROM pg_get_publication_sequences('p')", True),
         ("SELECT 'pg_publication'", False),
         ("INSERT INTO t SELECT pubname FROM pg_publication", False),
     ],
