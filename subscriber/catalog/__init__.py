@@ -70,7 +70,7 @@ from subscriber.catalog.publications import (
     rename_publication,
     replace_publication,
 )
-from subscriber.catalog.relation_shapes import keep_published_shapes
+from subscriber.catalog.relation_shapes import forget_oids, keep_published_shapes
 from subscriber.catalog.released_slots import (
     ReleasedSlot,
     forget_released_slot,
@@ -88,7 +88,7 @@ from subscriber.catalog.replaced_values import (
     replaced_counts,
 )
 from subscriber.catalog.runner import Runner, is_alive, read_runner, write_runner
-from subscriber.catalog.schema_changes import COPY_AGAIN, Alteration, SchemaChange, SchemaChanges, schema_changes_of
+from subscriber.catalog.schema_changes import Alteration, SchemaChange, SchemaChanges, copy_again, schema_changes_of
 from subscriber.catalog.schema_differences import differing_relations, set_schema_differences
 from subscriber.catalog.statistics import count_conflicts, record_error, resolve_error, statistics_of
 from subscriber.catalog.subscriptions import (
@@ -134,7 +134,6 @@ from subscriber.catalog.worker_status import WorkerStatus, read_worker_statuses,
 __all__ = [
     "CATALOG",
     "CONTROL",
-    "COPY_AGAIN",
     "KEPT_ROWS",
     "KEPT_VALUES",
     "PUBLICATION",
@@ -175,6 +174,7 @@ __all__ = [
     "advance_relation",
     "bind_hold",
     "check_replicated",
+    "copy_again",
     "count_conflicts",
     "count_replaced_values",
     "delete_hold",
@@ -189,6 +189,7 @@ __all__ = [
     "find_hold",
     "find_publication",
     "find_subscription",
+    "forget_oids",
     "forget_released_slot",
     "get_publication",
     "get_subscription",

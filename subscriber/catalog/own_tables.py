@@ -370,12 +370,14 @@ RELATION_SHAPE: Final = sa.Table(
     sa.Column("relname", NAME, primary_key=True),
     sa.Column("shape", TEXT, nullable=False),
     sa.Column("baseline", TEXT),
+    sa.Column("relid", sa.BigInteger),
 )
 """The last relation message that was applied, for each relation of a subscription, by the
 publisher's names.
 
 ``shape`` is a JSON list of the columns, each with its name, type OID and type modifier.
-``baseline`` is what is known of the publisher's table (JSON), NULL if nothing is known.
+``baseline`` is what is known of the publisher's table (JSON), NULL if nothing is known. ``relid``
+is the table's OID at the publisher, NULL if it is not known.
 """
 
 SCHEMA_CHANGE: Final = sa.Table(
@@ -400,8 +402,9 @@ SCHEMA_CHANGE: Final = sa.Table(
 
 ``relation`` is the target's table; ``nspname`` and ``relname`` are the publisher's names.
 ``remote_lsn`` is the commit LSN of the transaction that sent the new shape, NULL for the initial
-copy. ``statement`` is the DDL, NULL if none was executed. ``difference`` explains why rows may
-differ from the publisher's, until the table is copied again (``resolved_at``).
+copy. ``statement`` is the DDL, NULL if none was executed: the row then only records that rows may
+differ. ``difference`` explains why they may differ from the publisher's, until the table is copied
+again (``resolved_at``).
 """
 
 CUTOVER: Final = sa.Table(

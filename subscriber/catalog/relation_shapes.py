@@ -33,29 +33,26 @@ def read_shape(connection: sa.Connection, subid: int, relation: tuple[str, str])
     """The stored shape of a relation, given by the publisher's schema and name; None if none is
     stored.
     """
-    kept = sa.select(RELATION_SHAPE.c.shape, RELATION_SHAPE.c.baseline).where(_shape_of(subid, relation))
+    table = RELATION_SHAPE.c
+    kept = sa.select(table.shape, table.baseline, table.relid).where(_shape_of(subid, relation))
     row = connection.execute(kept).one_or_none()
     if row is None:
         return None
     return KeptShape(
         tuple(KeptColumn(*column) for column in json.loads(row[0])),
         None if row[1] is None else Baseline.from_json(row[1]),
+        row[2],
     )
 
 
-def keep_shape(
-    connection: sa.Connection,
-    subid: int,
-    relation: tuple[str, str],
-    columns: Collection[KeptColumn],
-    baseline: Baseline | None,
-) -> None:
-    """Store the columns of a relation, given by the publisher's schema and name, as those that were
+def keep_shape(connection: sa.Connection, subid: int, relation: tuple[str, str], shape: KeptShape) -> None:
+    """Store the shape of a relation, given by the publisher's schema and name, as the one that was
     last applied.
     """
     values = {
-        "shape": json.dumps([[one.name, one.type_oid, one.type_modifier] for one in columns], ensure_ascii=False),
-        "baseline": None if baseline is None else baseline.to_json(),
+        "shape": json.dumps([[one.name, one.type_oid, one.type_modifier] for one in shape.columns], ensure_ascii=False),
+        "baseline": None if shape.baseline is None else shape.baseline.to_json(),
+        "relid": shape.oid,
     }
     mine = _shape_of(subid, relation)
     # The row count of an UPDATE cannot be used here: MariaDB does not count a row that has the
@@ -76,6 +73,13 @@ def forget_shapes(connection: sa.Connection, subid: int, relations: Iterable[tup
         connection.execute(sa.delete(RELATION_SHAPE).where(_shape_of(subid, relation)))
 
 
+def forget_oids(connection: sa.Connection, subid: int) -> None:
+    """Forget the OIDs of a subscription's tables, because another cluster is the publisher now: its
+    tables may have other OIDs. The next relation messages bring them.
+    """
+    connection.execute(sa.update(RELATION_SHAPE).where(RELATION_SHAPE.c.subid == subid).values(relid=None))
+
+
 def forget_all_shapes(connection: sa.Connection, subid: int) -> None:
     """Delete all shapes of a subscription, because its number may be used again."""
     connection.execute(sa.delete(RELATION_SHAPE).where(RELATION_SHAPE.c.subid == subid))
@@ -88,12 +92,13 @@ def keep_published_shapes(
     publisher's current rows.
     """
     for table, attributes in tables:
-        published = [
+        published = tuple(
             KeptColumn(one.name, one.type_oid, one.type_modifier)
             for one in attributes.columns
             if (not one.generated if table.columns is None else one.name in table.columns)
-        ]
-        keep_shape(connection, subid, (table.schema, table.name), published, first_baseline(attributes))
+        )
+        shape = KeptShape(published, first_baseline(attributes), attributes.oid)
+        keep_shape(connection, subid, (table.schema, table.name), shape)
 
 
 def _shape_of(subid: int, relation: tuple[str, str]) -> sa.ColumnElement[bool]:

@@ -24,20 +24,27 @@ import logging
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Final
-
 import sqlalchemy as sa
 
 from subscriber.catalog.own_tables import SCHEMA_CHANGE
 from subscriber.catalog.relation_shapes import keep_shape, read_shape
 from subscriber.catalog.row_numbers import ROW_NUMBERS, RowNumbers
+from subscriber.filters.analyze.typeinfo import quote_identifier
 from subscriber.lsn import LSN, format_lsn
 from subscriber.protocol.messages import Relation
-from subscriber.schema.kept_shape import Baseline, KeptColumn, KeptShape, columns_of
+from subscriber.schema.kept_shape import Baseline, KeptShape, columns_of
 
 logger = logging.getLogger(__name__)
 
-COPY_AGAIN: Final = "To copy the table again: ALTER SUBSCRIPTION ... REFRESH TABLE."
+
+def copy_again(tables: Iterable[tuple[str, str]], subscription: str | None = None) -> str:
+    """The hint that says how to copy tables again, given by the publisher's schema and name; without
+    the subscription's name where that is not known.
+    """
+    names = [f"{quote_identifier(schema)}.{quote_identifier(name)}" for schema, name in tables]
+    alter = f"ALTER SUBSCRIPTION {'...' if subscription is None else quote_identifier(subscription)}"
+    what = "table" if len(names) == 1 else "tables"
+    return f"To copy the {what} again: {alter} REFRESH TABLE {', '.join(names)};"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +53,8 @@ class Alteration:
 
     Attributes:
         relation: the target's table, for messages.
-        reason: why the table was altered.
+        table: the schema and the name of the publisher's table.
+        reason: why the table was altered, or may differ.
         column: the column that was added.
         statement: the statement that was executed.
         difference: why rows may differ from the publisher's.
@@ -54,6 +62,7 @@ class Alteration:
     """
 
     relation: str
+    table: tuple[str, str]
     reason: str
     column: str | None = None
     statement: str | None = None
@@ -74,24 +83,26 @@ class SchemaChanges:
         self._numbers = numbers
         self.subid = subid
         self._subscription = subscription
-        self._same: dict[tuple[str, str], tuple[KeptColumn, ...]] = {}
+        self._same: dict[tuple[str, str], KeptShape] = {}
 
     def is_same(self, remote: Relation) -> bool:
         """Whether the message is known to have the shape that is stored in the catalog."""
-        return self._same.get((remote.namespace, remote.name)) == columns_of(remote)
+        kept = self._same.get(_name(remote))
+        return kept is not None and kept.is_of(remote)
 
     def before(self, connection: sa.Connection, remote: Relation) -> KeptShape | None:
         """The stored shape of a relation; None if none is stored."""
         kept = read_shape(connection, self.subid, _name(remote))
-        if kept is not None and kept.columns == columns_of(remote):
-            self._same[remote.namespace, remote.name] = kept.columns
+        if kept is not None and kept.is_of(remote):
+            self._same[_name(remote)] = kept
         return kept
 
     def keep(self, connection: sa.Connection, remote: Relation, baseline: Baseline | None) -> None:
         """Store the message's shape as the one that was last applied, in the transaction of its
         changes.
         """
-        keep_shape(connection, self.subid, _name(remote), columns_of(remote), baseline)
+        shape = KeptShape(columns_of(remote), baseline, remote.relation_id)
+        keep_shape(connection, self.subid, _name(remote), shape)
 
     def unfinished(self, connection: sa.Connection, remote: Relation) -> frozenset[str]:
         """The columns that were added, but whose older rows did not get their values yet."""
@@ -141,8 +152,8 @@ class SchemaChanges:
                     'subscription "%s": rows of table "%s" may differ from the publisher\'s\nDETAIL:  %s\nHINT:  %s',
                     self._subscription,
                     one.relation,
-                    one.difference,
-                    COPY_AGAIN,
+                    one.difference if one.statement is not None else f"{one.reason} {one.difference}",
+                    copy_again([one.table], self._subscription),
                 )
 
     def _insert(
@@ -184,6 +195,8 @@ class SchemaChange:
         reason: why the table was altered.
         difference: why rows may differ from the publisher's.
         resolved_at: when the table was copied again, so that its rows no longer differ.
+        schema: the schema of the publisher's table.
+        name: the name of the publisher's table.
     """
 
     changed_at: str
@@ -193,6 +206,8 @@ class SchemaChange:
     reason: str
     difference: str | None
     resolved_at: str | None
+    schema: str
+    name: str
 
     @property
     def differs(self) -> bool:
@@ -212,6 +227,8 @@ def schema_changes_of(connection: sa.Connection, subid: int) -> list[SchemaChang
             table.reason,
             table.difference,
             table.resolved_at,
+            table.nspname,
+            table.relname,
         )
         .where(table.subid == subid, table.finished.is_(sa.true()))
         .order_by(table.changeid)

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from subscriber.catalog import COPY_AGAIN
+from subscriber.catalog import SchemaChange, copy_again
 from subscriber.cli.psql_table import format_rows
 from subscriber.runtime.subscription_status import SubscriptionStatus
 
 _HEADINGS: Final = ("subscription", "table", "at", "LSN", "statement")
 _SHOWN: Final = 10
 """The number of changes that are shown for each subscription, newest last. ``--json`` shows all."""
+_NAMED: Final = 5
+"""The number of tables that a warning names before its hint, which names all."""
 
 
 def schema_change_parts(statuses: Sequence[SubscriptionStatus]) -> Iterator[str]:
@@ -27,9 +29,22 @@ def schema_change_parts(statuses: Sequence[SubscriptionStatus]) -> Iterator[str]
     if rows:
         yield format_rows(_HEADINGS, rows, "Tables that were altered")
     for status in statuses:
-        for change in status.schema_changes:
-            if change.differs:
-                yield (
-                    f"WARNING:  rows of table {change.relation} ({status.name}) may differ from the publisher's since {change.changed_at}"
-                    f"\nDETAIL:  {change.reason} {change.difference}\nHINT:  {COPY_AGAIN}"
-                )
+        yield from _differences(status)
+
+
+def _differences(status: SubscriptionStatus) -> Iterator[str]:
+    """A warning for the tables that may differ for the same reason."""
+    alike: dict[tuple[str, str | None, str | None], list[SchemaChange]] = {}
+    for change in status.schema_changes:
+        if change.differs:
+            alike.setdefault((change.reason, change.difference, change.remote_lsn), []).append(change)
+    for (reason, difference, lsn), changes in alike.items():
+        names = [change.relation for change in changes]
+        tables = f"table {names[0]}" if len(names) == 1 else f"{len(names)} tables, {', '.join(names[:_NAMED])}"
+        more = ", …" if len(names) > _NAMED else ""
+        since = changes[0].changed_at if lsn is None else f"{lsn} ({changes[0].changed_at})"
+        published = [(change.schema, change.name) for change in changes]
+        yield (
+            f"WARNING:  rows of {tables}{more} ({status.name}) may differ from the publisher's since {since}"
+            f"\nDETAIL:  {reason} {difference}\nHINT:  {copy_again(published, status.name)}"
+        )

@@ -78,6 +78,7 @@ def follow_upgrade(target: Target, subscription: Subscription, identifier: str, 
         move_journal(storage.url, here)
     with target.begin() as connection:
         catalog.adopt_slot(connection, subscription.subid, identifier)
+        catalog.forget_oids(connection, subscription.subid)
 
 
 def _upgraded_slot(subscription: Subscription, slot: str, identifier: str) -> Slot:

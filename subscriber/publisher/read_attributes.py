@@ -68,6 +68,7 @@ def read_attributes(
         last,
         changed_files(files),
         not publications.has_column_list(schema, table),
+        oid,
     )
 
 

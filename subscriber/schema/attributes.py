@@ -46,9 +46,11 @@ class TableAttributes:
             that equals the oid is left out; it equals the oid until the table is rewritten
             (TRUNCATE, VACUUM FULL, some forms of ALTER TABLE).
         whole: whether no publication of the subscription has a column list for the table.
+        oid: the OID of the table; None if it was not read.
     """
 
     columns: tuple[Attribute, ...]
     last: int
     files: Mapping[int, int]
     whole: bool = True
+    oid: int | None = None

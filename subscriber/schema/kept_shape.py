@@ -51,11 +51,22 @@ class Baseline:
 @dataclass(frozen=True, slots=True)
 class KeptShape:
     """The stored shape of a relation: the columns of the last message that was applied, and the
-    baseline if it is known.
+    baseline and the OID of the publisher's table if they are known.
     """
 
     columns: tuple[KeptColumn, ...]
     baseline: Baseline | None = None
+    oid: int | None = None
+
+    def is_of(self, remote: Relation) -> bool:
+        """Whether a relation message has the same columns, and is of the same table."""
+        return self.oid == remote.relation_id and self.columns == columns_of(remote)
+
+    def is_of_another_table(self, remote: Relation) -> bool:
+        """Whether a relation message is of a table that has taken the name of the former one: the
+        OID of a table never changes.
+        """
+        return self.oid is not None and self.oid != remote.relation_id
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -22,7 +22,7 @@ is recorded in the catalog. Columns are added nullable and without a default.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import sqlalchemy as sa
 
@@ -129,7 +129,7 @@ class SchemaFollower:
             return True
         before = following.changes.before(self._connection, remote)
         if before is not None:
-            return before.columns == columns_of(remote)
+            return before.columns == columns_of(remote) if not self._may_keep else before.is_of(remote)
         if not self._may_keep or following.changes.unfinished(self._connection, remote):
             return False
         following.changes.keep(self._connection, remote, None)
@@ -155,9 +155,11 @@ class SchemaFollower:
         if not missing and (not self._may_keep or following.copies or following.changes.is_same(remote)):
             return table
         before = following.changes.before(self._connection, remote)
+        if before is not None and before.is_of_another_table(remote):
+            before = replace(before, baseline=None)  # it is that of the former table
         if missing:
             self._check_new(remote, table, missing, before)
-        elif before is not None and before.columns == columns_of(remote):
+        elif before is not None and before.is_of(remote):
             return table
         # If DDL commits the transaction, a process may have been killed after the commit.
         begun = following.changes.unfinished(self._connection, remote)
@@ -166,6 +168,7 @@ class SchemaFollower:
             return self._add(remote, table, new, before)
         if before is not None:
             self._note_moved(remote, table, before)
+            self._note_another_table(remote, before)
         following.changes.keep(self._connection, remote, None if before is None else before.baseline)
         return table
 
@@ -217,8 +220,25 @@ class SchemaFollower:
             difference = f"The target has all of them. Earlier rows of the target do not have the publisher's values in {quoted(new)}."
         else:
             return
-        answer = self._following.answers.get(remote, Answer())
-        note = Alteration(self._name(remote), _sentence(reason), difference=difference, lsn=answer.lsn)
+        self._note(remote, _sentence(reason), difference)
+
+    def _note_another_table(self, remote: Relation, before: KeptShape) -> None:
+        """Record that the publisher's table is not the one of the former message, although it has
+        its name.
+        """
+        if before.is_of_another_table(remote):
+            self._note(
+                remote,
+                f"The publisher's table with this name is another one now, with OID {remote.relation_id} instead of {before.oid}:"
+                " it was dropped and created again, or another table was renamed.",
+                "The target still has the rows of the former table.",
+            )
+
+    def _note(self, remote: Relation, reason: str, difference: str) -> None:
+        """Record that rows may differ."""
+        assert self._following is not None
+        lsn = self._following.answers.get(remote, Answer()).lsn
+        note = Alteration(self._name(remote), (remote.namespace, remote.name), reason, difference=difference, lsn=lsn)
         self._following.changes.note(self._connection, remote, note)
         self.alterations.append(note)
 
@@ -254,6 +274,8 @@ class SchemaFollower:
                     fill_column(self._target, self._connection, altered, place, column.type_oid, value)
         following.changes.finish(self._connection, remote)
         if not following.copies:
+            if before is not None:
+                self._note_another_table(remote, before)
             baseline = next_baseline(remote, None if before is None else before.baseline, answer.attributes)
             following.changes.keep(self._connection, remote, baseline)
         return altered
@@ -300,7 +322,10 @@ class SchemaFollower:
                     f" {self._target.capabilities.database} could not alter the table within the transaction."
                 )
             statement = as_typed(self._target, addition(self._target, table, column))
-            alterations.append(Alteration(self._name(remote), reason, column.name, statement, difference, answer.lsn))
+            published = (remote.namespace, remote.name)
+            alterations.append(
+                Alteration(self._name(remote), published, reason, column.name, statement, difference, answer.lsn)
+            )
         self._following.changes.begin(self._connection, remote, alterations)
         self.alterations += alterations
 

@@ -13,7 +13,7 @@ from typing import Final
 
 from subscriber.apply.relations.added_columns import renames
 from subscriber.apply.relations.relation_texts import joined, named, quoted, side_by_side
-from subscriber.catalog.schema_changes import COPY_AGAIN
+from subscriber.catalog.schema_changes import copy_again
 from subscriber.errors import TargetRelationError
 from subscriber.protocol.messages import Relation, RelationColumn
 from subscriber.schema.kept_shape import KeptShape, columns_of
@@ -93,7 +93,7 @@ class MissingColumns:
             known = set() if before is None else set(before.names)
             if self._adds_columns and any(column.name in known for column in missing):
                 changed = "It was replicated before, so the target's table has changed: a column was renamed or dropped there."
-                hint = f"Rename the column back, or use {commands} in the target. {COPY_AGAIN}"
+                hint = f"Rename the column back, or use {commands} in the target. {copy_again([(remote.namespace, remote.name)])}"
         for name, there in alike.items():
             hint = joined(
                 hint,
@@ -139,7 +139,7 @@ class MissingColumns:
         )
         return what, (
             f"If it was renamed, {rename}. If not, use {commands} in the target; existing rows then have NULL in it."
-            f" The subscription then continues without another command. {COPY_AGAIN}"
+            f" The subscription then continues without another command. {copy_again([(remote.namespace, remote.name)])}"
         )
 
     def _alike(self, table: TargetTable, missing: Sequence[RelationColumn]) -> dict[str, str]:

@@ -25,7 +25,7 @@ from tests.failures import applied_before
 from tests.prepared_transactions import with_prepared_transactions
 
 PREPARED = PreparedTransaction(subid=1, xid=731, gid="g", prepare_end_lsn=LSN(160), prepare_timestamp=0)
-ALTERATION = Alteration("public.t", "A column was added.")
+ALTERATION = Alteration("public.t", ("public", "t"), "A column was added.")
 
 
 @pytest.fixture(autouse=True)

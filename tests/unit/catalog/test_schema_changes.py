@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from typing import Any
 
 import pytest
 import sqlalchemy as sa
 
-from subscriber.catalog import COPY_AGAIN, Alteration, SchemaChange, SchemaChanges, schema_changes_of
+from subscriber.catalog import Alteration, SchemaChange, SchemaChanges, copy_again, schema_changes_of
 from subscriber.catalog.own_tables import SCHEMA_CHANGE
 from subscriber.catalog.relation_shapes import read_shape
 from subscriber.catalog.schema_changes import forget_schema_changes
@@ -20,14 +21,16 @@ T = relation("public.t", {"a": "int4"}, ["a"])
 WIDER = relation("public.t", {"a": "int4", "b": "text"}, ["a"])
 U = relation("public.u", {"a": "int4"}, ["a"], oid=2)
 BASELINE = Baseline(last=2, files={})
+NAME = ("public", "t")
 ADDED = Alteration(
     relation="public.t",
+    table=NAME,
     reason="The publisher has added the column.",
     column="b",
     statement="ALTER TABLE t ADD COLUMN b TEXT",
     lsn=LSN(0x16B3778),
 )
-DIFFERS = Alteration(relation="public.t", reason="The column was dropped.", difference="Its values are not known.")
+DIFFERS = Alteration("public.t", NAME, "The column was dropped.", difference="Its values are not known.")
 
 
 @pytest.fixture
@@ -45,7 +48,7 @@ def test_the_stored_shape_is_read_only_until_it_is_known_to_be_the_same(connecti
     assert not changes.is_same(T)
     changes.keep(connection, T, BASELINE)
     assert not changes.is_same(T), "the transaction that wrote it may be rolled back"
-    assert changes.before(connection, T) == KeptShape(columns_of(T), BASELINE)
+    assert changes.before(connection, T) == KeptShape(columns_of(T), BASELINE, T.relation_id)
     assert changes.is_same(T)
     assert not changes.is_same(WIDER)
     assert not changes.is_same(U)
@@ -53,9 +56,21 @@ def test_the_stored_shape_is_read_only_until_it_is_known_to_be_the_same(connecti
 
 def test_another_shape_than_the_stored_one_is_not_cached(connection, changes):
     changes.keep(connection, T, None)
-    assert changes.before(connection, WIDER) == KeptShape(columns_of(T))
+    assert changes.before(connection, WIDER) == KeptShape(columns_of(T), None, T.relation_id)
     assert not changes.is_same(WIDER)
     assert not changes.is_same(T)
+
+
+def test_a_shape_of_a_table_with_another_oid_is_not_the_same(connection, changes):
+    changes.keep(connection, T, None)
+    again = replace(T, relation_id=T.relation_id + 1)
+    changes.before(connection, T)
+    assert not changes.is_same(again)
+    kept = changes.before(connection, again)
+    assert kept is not None
+    assert kept.is_of_another_table(again)
+    assert not kept.is_of_another_table(T)
+    assert not replace(kept, oid=None).is_of_another_table(T), "an earlier version has stored no OID"
 
 
 def test_a_change_is_read_back_when_it_is_finished(connection, changes):
@@ -73,6 +88,8 @@ def test_a_change_is_read_back_when_it_is_finished(connection, changes):
         reason="The publisher has added the column.",
         difference=None,
         resolved_at=None,
+        schema="public",
+        name="t",
     )
     assert change.changed_at.endswith("+00:00")
     assert not change.differs
@@ -81,19 +98,19 @@ def test_a_change_is_read_back_when_it_is_finished(connection, changes):
 def test_a_second_attempt_replaces_what_was_begun_before(connection, changes):
     """A process that was killed has left the unfinished rows."""
     changes.begin(connection, WIDER, [ADDED])
-    changes.begin(connection, WIDER, [ADDED, Alteration("public.t", "r", column="c")])
+    changes.begin(connection, WIDER, [ADDED, Alteration("public.t", NAME, "r", column="c")])
     assert columns(connection) == [
         {"columnname": "b", "finished": False},
         {"columnname": "c", "finished": False},
     ]
     changes.finish(connection, WIDER)
-    changes.begin(connection, WIDER, [Alteration("public.t", "r", column="d")])
+    changes.begin(connection, WIDER, [Alteration("public.t", NAME, "r", column="d")])
     assert changes.unfinished(connection, WIDER) == {"d"}
     assert len(schema_changes_of(connection, 1)) == 2
 
 
 def test_the_changes_of_another_relation_stay(connection, changes):
-    changes.begin(connection, U, [Alteration("public.u", "r", column="x")])
+    changes.begin(connection, U, [Alteration("public.u", ("public", "u"), "r", column="x")])
     changes.begin(connection, T, [ADDED])
     changes.finish(connection, T)
     assert changes.unfinished(connection, U) == {"x"}
@@ -101,7 +118,7 @@ def test_the_changes_of_another_relation_stay(connection, changes):
 
 def test_rows_that_differ_no_longer_differ_when_the_table_is_copied_again(connection, changes):
     changes.note(connection, T, DIFFERS)
-    changes.note(connection, U, Alteration("public.u", "r", difference="d"))
+    changes.note(connection, U, Alteration("public.u", ("public", "u"), "r", difference="d"))
     changes.note(connection, T, ADDED)
     assert [change.differs for change in schema_changes_of(connection, 1)] == [True, True, False]
     changes.copied(connection, T, BASELINE)
@@ -112,7 +129,7 @@ def test_rows_that_differ_no_longer_differ_when_the_table_is_copied_again(connec
         ("public.t", False),
     ]
     assert [change.resolved_at is None for change in found] == [False, True, True]
-    assert read_shape(connection, 1, ("public", "t")) == KeptShape(columns_of(T), BASELINE)
+    assert read_shape(connection, 1, ("public", "t")) == KeptShape(columns_of(T), BASELINE, T.relation_id)
 
 
 def test_the_changes_of_a_dropped_subscription_are_forgotten(connection, changes):
@@ -125,7 +142,7 @@ def test_the_changes_of_a_dropped_subscription_are_forgotten(connection, changes
 
 def test_statements_and_differences_are_logged(changes, caplog):
     caplog.set_level(logging.WARNING)
-    changes.log([ADDED, DIFFERS, Alteration("public.t", "nothing was executed")])
+    changes.log([ADDED, DIFFERS, Alteration("public.t", NAME, "nothing was executed")])
     altered, differs = caplog.messages
     assert altered == (
         'subscription "sub" has altered table "public.t": ALTER TABLE t ADD COLUMN b TEXT\n'
@@ -133,5 +150,12 @@ def test_statements_and_differences_are_logged(changes, caplog):
     )
     assert differs == (
         'subscription "sub": rows of table "public.t" may differ from the publisher\'s\n'
-        f"DETAIL:  Its values are not known.\nHINT:  {COPY_AGAIN}"
+        "DETAIL:  The column was dropped. Its values are not known.\n"
+        "HINT:  To copy the table again: ALTER SUBSCRIPTION sub REFRESH TABLE public.t;"
+    )
+
+
+def test_the_way_to_copy_tables_again_is_a_statement_that_can_be_run():
+    assert copy_again([("public", "t"), ("Odd", "a.b")], "My sub") == (
+        'To copy the tables again: ALTER SUBSCRIPTION "My sub" REFRESH TABLE public.t, "Odd"."a.b";'
     )

@@ -16,6 +16,8 @@ ADDED = SchemaChange(
     'Column "c" came up.',
     None,
     None,
+    "public",
+    "t",
 )
 DIFFERS = replace(ADDED, statement=None, difference="Rows have NULL.")
 
@@ -38,11 +40,22 @@ def test_each_alter_table_has_a_row():
 def test_a_warning_is_shown_until_the_table_is_copied_again():
     (warning,) = parts(DIFFERS)
     assert warning.splitlines()[0] == (
-        "WARNING:  rows of table public.t (shop) may differ from the publisher's since 2026-11-21T10:00:00.000+00:00"
+        "WARNING:  rows of table public.t (shop) may differ from the publisher's since 0/100 (2026-11-21T10:00:00.000+00:00)"
     )
     assert warning.splitlines()[1] == 'DETAIL:  Column "c" came up. Rows have NULL.'
-    assert warning.splitlines()[2].startswith("HINT:  To copy the table again: ")
+    assert warning.splitlines()[2] == "HINT:  To copy the table again: ALTER SUBSCRIPTION shop REFRESH TABLE public.t;"
     assert parts(replace(DIFFERS, resolved_at="2026-11-22T10:00:00.000+00:00")) == []
+
+
+def test_tables_that_differ_for_the_same_reason_have_one_warning():
+    tables = [replace(DIFFERS, relation=f"public.t{number}", name=f"t{number}") for number in range(7)]
+    warning, _ = parts(*tables, replace(DIFFERS, reason="Another one."))
+    assert warning.splitlines()[0] == (
+        "WARNING:  rows of 7 tables, public.t0, public.t1, public.t2, public.t3, public.t4, … (shop)"
+        " may differ from the publisher's since 0/100 (2026-11-21T10:00:00.000+00:00)"
+    )
+    named = ", ".join(f"public.t{number}" for number in range(7))
+    assert warning.splitlines()[2] == f"HINT:  To copy the tables again: ALTER SUBSCRIPTION shop REFRESH TABLE {named};"
 
 
 def test_without_an_alter_table_nothing_is_printed():

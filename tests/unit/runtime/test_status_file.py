@@ -74,7 +74,9 @@ STATUS = SubscriptionStatus(
         ended_at=None,
     ),
     hold=HoldStatus("h", 2, "2026-11-21T10:00:00.000+00:00", "held", "0/100"),
-    schema_changes=(SchemaChange("2026-11-21T10:00:00.000+00:00", "public.t", "0/100", None, "Why.", "How.", None),),
+    schema_changes=(
+        SchemaChange("2026-11-21T10:00:00.000+00:00", "public.t", "0/100", None, "Why.", "How.", None, "public", "t"),
+    ),
 )
 
 

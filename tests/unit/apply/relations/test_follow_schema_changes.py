@@ -13,12 +13,13 @@ import sqlalchemy as sa
 
 from subscriber.apply.relations.follow_schema_changes import Answer, Following
 from subscriber.apply.relations.local_relations import RelationMap
-from subscriber.catalog.relation_shapes import read_shape
-from subscriber.catalog.schema_changes import SchemaChanges
+from subscriber.catalog.relation_shapes import forget_oids, read_shape
+from subscriber.catalog.schema_changes import SchemaChanges, schema_changes_of
 from subscriber.errors import ColumnsToAdd, TargetRelationError
 from subscriber.lsn import LSN
 from subscriber.protocol import messages as m
-from subscriber.schema.kept_shape import columns_of
+from subscriber.schema.attributes import Attribute, TableAttributes
+from subscriber.schema.kept_shape import Baseline, columns_of
 from tests.frames import relation
 
 AB = {"a": "int4", "b": "text"}
@@ -106,6 +107,60 @@ def test_columns_in_another_order_are_recorded(follow, execute, target, connecti
     relations = follow()
     relations.open(replace(remote, columns=(a, c, b)))
     assert "have another order at the publisher than before" in relations.alterations[0].reason
+
+
+def test_a_table_that_was_created_again_is_recorded_once(follow, connection):
+    """The columns are the same, only the OID is another one."""
+    again = replace(BEFORE, relation_id=BEFORE.relation_id + 7)
+    assert follow().open_unchanged(again) is None
+    relations = follow()
+    relations.open(again)
+    (note,) = relations.alterations
+    assert note.reason == (
+        "The publisher's table with this name is another one now, with OID 16391 instead of 16384:"
+        " it was dropped and created again, or another table was renamed."
+    )
+    assert note.difference == "The target still has the rows of the former table."
+    assert follow().open_unchanged(again) is not None
+    assert len(schema_changes_of(connection, 1)) == 1
+
+
+def test_a_table_that_was_created_again_with_another_column_has_no_known_older_rows(follow, connection):
+    again = replace(NOW, relation_id=BEFORE.relation_id + 7)
+    attributes = TableAttributes(
+        (Attribute(1, "a", 23, -1), Attribute(2, "b", 25, -1, frozenset({"x"}))), last=2, files={}
+    )
+    SchemaChanges(1, "sub").keep(connection, BEFORE, Baseline(1, {}))
+    exact = follow(answers={NOW: Answer(LSN(200), attributes)})
+    exact.open(NOW)
+    assert [one.difference for one in exact.alterations] == [None]
+    connection.exec_driver_sql("ALTER TABLE t DROP COLUMN b")
+    SchemaChanges(1, "sub").keep(connection, BEFORE, Baseline(1, {}))
+    relations = follow(answers={again: Answer(LSN(300), attributes)})
+    relations.open(again)
+    added, other = relations.alterations
+    assert str(added.difference).startswith('Existing rows have NULL in column "b"')
+    assert (str(other.difference), other.lsn) == ("The target still has the rows of the former table.", 300)
+
+
+def test_an_oid_that_was_not_known_is_stored_without_a_warning(follow, connection):
+    """An earlier version of the program, or another cluster."""
+    forget_oids(connection, 1)
+    relations = follow()
+    relations.open(BEFORE)
+    assert not relations.alterations
+    shape = read_shape(connection, 1, ("public", "t"))
+    assert shape is not None
+    assert shape.oid == BEFORE.relation_id
+
+
+def test_a_prepared_transaction_leaves_the_record_to_the_next_one(follow, connection):
+    """It must not lock the catalog."""
+    again = replace(BEFORE, relation_id=BEFORE.relation_id + 7)
+    assert follow(prepared=True).open_unchanged(again) is not None
+    assert schema_changes_of(connection, 1) == []
+    follow().open(again)
+    assert len(schema_changes_of(connection, 1)) == 1
 
 
 def test_a_column_that_the_target_refuses_stops_with_the_reason(execute, target):
