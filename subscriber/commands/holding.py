@@ -20,11 +20,11 @@ from subscriber.commands.hold_failing import Failing
 from subscriber.commands.hold_heartbeat import now_as_text, trying
 from subscriber.commands.wake import wake_run
 from subscriber.errors import ApplyNotHeld, PublisherError, SubscriberError, UsageError
-from subscriber.filters.analyze.typeinfo import quote_identifier
 from subscriber.lsn import LSN, format_lsn
 from subscriber.publisher.publisher import Publisher, connect_publisher
 from subscriber.publisher.snapshot import Snapshot, exported_snapshot
 from subscriber.settings import Settings
+from subscriber.sql.keywords import quote_identifier
 from subscriber.targets import Connection, Target
 from subscriber.waiting import watched
 

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from subscriber import catalog
 from subscriber.catalog import Subscription
 from subscriber.catalog.kept_publishing import read_publishing
-from subscriber.filters.analyze.typeinfo import quote_identifier
 from subscriber.publisher.published_tables import ServerPublications
 from subscriber.publisher.publisher import Publisher, connect_publisher
 from subscriber.schema.relation_names import RelationNames, TableName
+from subscriber.sql.keywords import quote_identifier
 from subscriber.targets import Target
 
 

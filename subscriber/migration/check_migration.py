@@ -27,7 +27,6 @@ from subscriber.commands import requirements
 from subscriber.commands.check_publications import SubscribedTables, find_published_tables
 from subscriber.commands.create_subscription import check_named_once
 from subscriber.errors import PublisherError, SubscriberError
-from subscriber.filters.analyze.typeinfo import quote_identifier
 from subscriber.filters.check import check_filter, columns_of
 from subscriber.migration import check_publisher, check_tables, check_target
 from subscriber.migration.estimate_copy import estimate_copy
@@ -48,6 +47,7 @@ from subscriber.schema.published_table import PublishedTable
 from subscriber.schema.publisher_tables import PublisherTable
 from subscriber.schema.server_features import OLDEST_VERSION
 from subscriber.settings import Settings
+from subscriber.sql.keywords import quote_identifier
 from subscriber.targets import Target, open_target
 from subscriber.targets.place import obstacle
 

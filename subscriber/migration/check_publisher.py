@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from subscriber.filters.analyze.typeinfo import quote_identifier
 from subscriber.migration.findings import Finding, Severity
 from subscriber.publisher.server_facts import ServerFacts
 from subscriber.schema.server_features import OLDEST_VERSION
+from subscriber.sql.keywords import quote_identifier
 
 _STANDBY_SLOTS: Final = 160000
 """The first version in which a standby can have logical slots."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from subscriber.errors import SubscriberError
-from subscriber.filters.analyze.typeinfo import quote_identifier
 from subscriber.migration.findings import Finding
 from subscriber.publication.definition import Publication
 from subscriber.publisher.replica_identity import TableWithoutIdentity
 from subscriber.publisher.table_facts import TableFacts
 from subscriber.publisher.unreplicated_objects import UnreplicatedObjects
+from subscriber.sql.keywords import quote_identifier
 
 
 def no_table(names: Sequence[str], publications: Sequence[Publication], of_sequences: Sequence[str]) -> Finding:

@@ -10,9 +10,9 @@ from typing import Final
 from rich.filesize import decimal
 
 from subscriber.commands.unknown_tables import refresh_command
-from subscriber.filters.analyze.typeinfo import quote_identifier
 from subscriber.migration.findings import Finding, Severity
 from subscriber.publisher.table_facts import TableFacts
+from subscriber.sql.keywords import quote_identifier
 from subscriber.targets.server_facts import TargetFacts
 
 _LARGEST_VALUE: Final = 1024**3

@@ -17,12 +17,12 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from subscriber.errors import PublisherNotReady, SubscriberError
-from subscriber.filters.analyze.typeinfo import quote_identifier
 from subscriber.publication.carrier import FilterColumns
 from subscriber.publication.combine import level_of
 from subscriber.publication.definition import OPERATIONS, Operation, Publication
 from subscriber.publication.listed_tables import is_publishable
 from subscriber.schema.publisher_tables import PublisherTable, PublisherTables
+from subscriber.sql.keywords import quote_identifier
 
 _FILTER: Final = "Column used in the publication WHERE expression is not part of the replica identity."
 _LIST: Final = "Column list used by the publication does not cover the replica identity."

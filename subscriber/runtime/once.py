@@ -24,10 +24,10 @@ from subscriber import catalog
 from subscriber.catalog import RelationState, Subscription, SubscriptionRelation
 from subscriber.commands.unknown_tables import read_unknown, refresh_command
 from subscriber.errors import SubscriberError
-from subscriber.filters.analyze.typeinfo import quote_identifier
 from subscriber.lsn import format_lsn
 from subscriber.runtime.worker_snapshot import WorkerSnapshot
 from subscriber.schema.relation_names import TableName
+from subscriber.sql.keywords import quote_identifier
 from subscriber.targets import Target
 
 logger = logging.getLogger(__name__)

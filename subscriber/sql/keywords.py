@@ -58,3 +58,14 @@ def column_names(major: int) -> frozenset[str]:
     """The words of :data:`COLUMN_NAMES` that this version of PostgreSQL has."""
     newer = (_SINCE_17 if major < 17 else frozenset()) | (_SINCE_16 if major < 16 else frozenset())
     return COLUMN_NAMES - newer
+
+
+def quote_identifier(name: str) -> str:
+    """Return a name, in quotes if it would be read as another name without them
+    (``quote_identifier``).
+    """
+    plain = name and ((name[0].isascii() and name[0].islower()) or name[0] == "_")
+    plain = plain and all(c.isascii() and (c.islower() or c.isdigit() or c == "_") for c in name)
+    if plain and name not in RESERVED | COLUMN_NAMES | TYPE_OR_FUNCTION_NAMES:
+        return name
+    return '"' + name.replace('"', '""') + '"'

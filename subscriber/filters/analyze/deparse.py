@@ -11,7 +11,8 @@ from typing import Final
 from subscriber.filters.analyze import tree
 from subscriber.filters.analyze.coerce import length_of
 from subscriber.filters.analyze.constants import output_text
-from subscriber.filters.analyze.typeinfo import BOOL, INT4, NUMERIC, UNKNOWN, Types, quote_identifier
+from subscriber.filters.analyze.typeinfo import BOOL, INT4, NUMERIC, UNKNOWN, Types
+from subscriber.sql.keywords import quote_identifier
 
 _INDENT: Final = 4
 _INDENT_LIMIT: Final = 40

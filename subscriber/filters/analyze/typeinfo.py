@@ -11,7 +11,7 @@ from subscriber.errors import UsageError
 from subscriber.filters.analyze.constants import shown_constant
 from subscriber.filters.builtins import Catalog, Type
 from subscriber.filters.builtins.builtin_catalog import SYSTEM_SCHEMA
-from subscriber.sql.keywords import COLUMN_NAMES, RESERVED, TYPE_OR_FUNCTION_NAMES
+from subscriber.sql.keywords import quote_identifier
 from subscriber.types.declarations import INTERVAL_FIELDS, with_modifier
 from subscriber.types.integers import int4in
 
@@ -45,17 +45,6 @@ _NAMES: Final = {
     "timestamptz": "timestamp with time zone",
 }
 _FULL_PRECISION: Final = 0xFFFF
-
-
-def quote_identifier(name: str) -> str:
-    """Return a name, in quotes if it would be read as another name without them
-    (``quote_identifier``).
-    """
-    plain = name and ((name[0].isascii() and name[0].islower()) or name[0] == "_")
-    plain = plain and all(c.isascii() and (c.islower() or c.isdigit() or c == "_") for c in name)
-    if plain and name not in RESERVED | COLUMN_NAMES | TYPE_OR_FUNCTION_NAMES:
-        return name
-    return '"' + name.replace('"', '""') + '"'
 
 
 class Types:

@@ -14,7 +14,6 @@ from subscriber.catalog import RelationState
 from subscriber.catalog.cutovers import now
 from subscriber.commands.unknown_tables import refresh_command
 from subscriber.errors import COPY_FROM_SCRATCH, UsageError
-from subscriber.filters.analyze.typeinfo import quote_identifier
 from subscriber.lsn import INVALID_LSN, format_lsn, parse_lsn
 from subscriber.migration.cutover.work import (
     FENCED_QUIET_SECONDS,
@@ -26,6 +25,7 @@ from subscriber.migration.cutover.work import (
 )
 from subscriber.migration.cutover.world import PublisherState, TargetState
 from subscriber.publisher.fence import lifting_statements
+from subscriber.sql.keywords import quote_identifier
 
 _AGAIN: Final = "then run the command again"
 _COPY_AGAIN: Final = f"To copy everything again: {COPY_FROM_SCRATCH}"

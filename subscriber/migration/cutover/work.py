@@ -10,9 +10,9 @@ from typing import Any, Final
 
 from subscriber.catalog.cutovers import ASKED, Cutover
 from subscriber.errors import UsageError
-from subscriber.filters.analyze.typeinfo import quote_identifier
 from subscriber.lsn import LSN, format_lsn
 from subscriber.migration.cutover.world import World
+from subscriber.sql.keywords import quote_identifier
 
 POLL_SECONDS: Final = 0.1
 _TIMEOUT_SECONDS: Final = 60.0

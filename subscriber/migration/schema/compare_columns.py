@@ -12,11 +12,11 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from subscriber.filters.analyze.typeinfo import quote_identifier
 from subscriber.migration.schema.compare_checks import checks_of_type, compare_check
 from subscriber.migration.schema.compared import TEXT, Compared, Missing, different
 from subscriber.migration.schema.same_definition import is_constant, plain
 from subscriber.schema.shape import ColumnShape
+from subscriber.sql.keywords import quote_identifier
 from subscriber.targets.alter_table import add_column, as_typed
 from subscriber.targets.ddl import constant
 from subscriber.targets.table_changes import CannotBuild, NewDefault, NewGenerated, NewIdentity, NewType

@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from subscriber.filters.analyze.typeinfo import quote_identifier
 from subscriber.migration.schema.compared import Compared, Missing, different
 from subscriber.migration.schema.same_definition import plain
 from subscriber.schema.table_objects import IndexShape
+from subscriber.sql.keywords import quote_identifier
 from subscriber.targets.table_changes import CannotBuild, FoundIndex, NewIndex
 
 _KINDS_OF_CONSTRAINTS: Final = {

@@ -12,7 +12,6 @@ from typing import Final
 from subscriber import catalog
 from subscriber.commands.check_publications import find_published_tables
 from subscriber.commands.unknown_tables import refresh_command
-from subscriber.filters.analyze.typeinfo import quote_identifier
 from subscriber.migration.schema.called_functions import Functions, calls_of, calls_of_type
 from subscriber.migration.schema.compare_table import compare_table
 from subscriber.migration.schema.compared import Compared, Missing
@@ -27,6 +26,7 @@ from subscriber.schema.relation_names import RelationNames
 from subscriber.schema.shape import RelatedDifference, TableShape
 from subscriber.schema.table_objects import LoneSequence, TableObjects, UserFunction, UserType
 from subscriber.settings import Settings
+from subscriber.sql.keywords import quote_identifier
 from subscriber.targets import Connection, Target, TargetTable
 from subscriber.targets.table_changes import NO_TABLE, CannotBuild, NewSequence, NewUserType, TableChange
 

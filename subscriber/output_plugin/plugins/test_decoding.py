@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from subscriber.errors import UsageError
-from subscriber.filters.analyze.typeinfo import quote_identifier
 from subscriber.output_plugin.callback_registry import OutputPluginOptions
 from subscriber.output_plugin.callbacks import OutputPlugin
 from subscriber.output_plugin.context import LogicalDecodingContext
@@ -25,6 +24,7 @@ from subscriber.output_plugin.heap_tuples import HeapTuple
 from subscriber.output_plugin.historic_catalog import Relation
 from subscriber.output_plugin.reorder_txn import Action, ReorderBufferChange, ReorderBufferTXN
 from subscriber.protocol.messages import NULL, UNCHANGED
+from subscriber.sql.keywords import quote_identifier
 from subscriber.types.boolean import parse_bool
 from subscriber.types.datetimes.output import timestamptz_out
 

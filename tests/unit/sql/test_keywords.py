@@ -11,6 +11,7 @@ from subscriber.sql.keywords import (
     RESERVED,
     TYPE_OR_FUNCTION_NAMES,
     column_names,
+    quote_identifier,
 )
 
 
@@ -39,3 +40,25 @@ def test_a_name_excludes_the_categories_that_gram_y_excludes():
 def test_older_versions_have_fewer_words_of_sql_json(major, known, unknown):
     assert known <= column_names(major)
     assert not unknown & column_names(major)
+
+
+@pytest.mark.parametrize(
+    ("name", "quoted"),
+    [
+        ("films", "films"),
+        ("_a1", "_a1"),
+        ("Films", '"Films"'),
+        ("1a", '"1a"'),
+        ("a b", '"a b"'),
+        ('a"b', '"a""b"'),
+        ("é", '"é"'),
+        ("select", '"select"'),
+        ("substring", '"substring"'),
+        ("left", '"left"'),
+        ("double", "double"),
+        ("", '""'),
+        ("a$", '"a$"'),
+    ],
+)
+def test_a_name_is_quoted_where_it_must_be(name, quoted):
+    assert quote_identifier(name) == quoted

@@ -5,33 +5,11 @@ from __future__ import annotations
 import pytest
 
 from subscriber.errors import SubscriberError
-from subscriber.filters.analyze.typeinfo import quote_identifier, type_modifier
+from subscriber.filters.analyze.typeinfo import type_modifier
 
 BIT, BPCHAR, VARCHAR, NUMERIC, INTERVAL, TIMESTAMPTZ = 1560, 1042, 1043, 1700, 1186, 1184
 DOMAIN, MOOD, MOODS = 16502, 16500, 16501
 FULL = 0x7FFF
-
-
-@pytest.mark.parametrize(
-    ("name", "quoted"),
-    [
-        ("films", "films"),
-        ("_a1", "_a1"),
-        ("Films", '"Films"'),
-        ("1a", '"1a"'),
-        ("a b", '"a b"'),
-        ('a"b', '"a""b"'),
-        ("é", '"é"'),
-        ("select", '"select"'),
-        ("substring", '"substring"'),
-        ("left", '"left"'),
-        ("double", "double"),
-        ("", '""'),
-        ("a$", '"a$"'),
-    ],
-)
-def test_a_name_is_quoted_where_it_must_be(name, quoted):
-    assert quote_identifier(name) == quoted
 
 
 @pytest.mark.parametrize(
