@@ -29,6 +29,7 @@ The other modules:
 - ``tail`` finds what the driver reads itself.
 - ``frame_files`` passes frames from an executor to a driver on the same machine.
 - ``read_ahead`` runs the jobs of a micro-batch, one for each partition, a few at a time.
+- ``executors`` notices that a cluster gives no executors.
 - ``on_spark`` bundles queries and copies for :mod:`subscriber.runtime`.
 - ``planning_error`` passes the errors of planners to the driver. A
   :class:`~subscriber.errors.SubscriberError` keeps its type on every way to the driver: a task

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
+from subscriber.pipeline.executors import ExecutorWatch
 from subscriber.pipeline.frame_files import remove_frames
 from subscriber.pipeline.frame_source import FRAME_SCHEMA, FrameSource
 from subscriber.pipeline.read_ahead import ReadAhead
@@ -43,6 +44,8 @@ class FrameQuery:
         options: the options of :class:`~subscriber.pipeline.frame_source.FrameSource`.
         checkpoint: the folder of Spark's checkpoint, which does not exist yet.
         apply: called with each micro-batch and its number, in a thread of Spark.
+        check: called several times a second while a job is waited for; an error that it raises ends
+            the micro-batch.
     """
 
     def __init__(
@@ -52,6 +55,7 @@ class FrameQuery:
         options: Mapping[str, Option],
         checkpoint: Path,
         apply: Callable[[DataFrame, int], None],
+        check: Callable[[], None] = lambda: None,
     ) -> None:
         folder = options.get("frameFolder")
         self._frame_folder = None if folder is None else Path(str(folder))
@@ -60,7 +64,13 @@ class FrameQuery:
         self._options = options
         self._checkpoint = checkpoint
         self._apply = apply
-        self._ahead = ReadAhead(session.sparkContext, FRAME_SCHEMA, int(options["partitionBytes"]))
+        executors = ExecutorWatch(session.sparkContext)
+
+        def check_all() -> None:
+            check()
+            executors.check()
+
+        self._ahead = ReadAhead(session.sparkContext, FRAME_SCHEMA, int(options["partitionBytes"]), check=check_all)
         self._caller: Any = None
         self._query: StreamingQuery | None = None
 

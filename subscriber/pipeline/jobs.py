@@ -21,6 +21,7 @@ from typing import Any, Final, Self
 from pyspark import RDD, SparkContext
 
 from subscriber.errors import PipelineError, SubscriberError
+from subscriber.pipeline.executors import ExecutorWatch
 from subscriber.pipeline.streaming_query import missing_module
 from subscriber.protocol.messages import Relation
 from subscriber.publisher.copy_out import CopyReader
@@ -119,14 +120,17 @@ class RangeJobs:
 
         Raises:
             SubscriberError: the error that ended a job, with its original type.
-            PipelineError: Spark failed; 57014 if ``stop`` was set.
+            PipelineError: Spark failed, or has no executors; 57014 if ``stop`` was set.
         """
+        executors = None if self._context is None else ExecutorWatch(self._context)
         while True:
             if stop.is_set():
                 raise PipelineError("the initial copy was stopped", sqlstate="57014")
             try:
                 item = self._ready.get(timeout=_POLL_SECONDS)
             except queue.Empty:
+                if executors is not None:
+                    executors.check()
                 continue
             if item is None:
                 return

@@ -46,6 +46,8 @@ partition are in the JVM in several copies until the driver has them.
 """
 
 
+_POLL_SECONDS: Final = 0.2
+
 ReadPartition = Callable[["SparkContext", Any, int], "list[bytes]"]
 """Returns the rows of one partition, given the result of :func:`arrow_rows`. Each row is the
 message of an Arrow record batch.
@@ -81,6 +83,8 @@ class ReadAhead:
         partition_bytes: about how much of the journal is in a partition.
         plan_rows: returns what ``read_partition`` reads.
         read_partition: runs the job of a partition.
+        check: called several times a second while a job is waited for; an error that it raises ends
+            the wait.
     """
 
     def __init__(
@@ -90,11 +94,13 @@ class ReadAhead:
         partition_bytes: int,
         plan_rows: Callable[[DataFrame], Any] = arrow_rows,
         read_partition: ReadPartition = run_job,
+        check: Callable[[], None] = lambda: None,
     ) -> None:
         self._context = context
         self._schema = schema
         self._plan_rows = plan_rows
         self._read_partition = read_partition
+        self._check = check
         self._most_jobs = jobs_at_a_time(context.defaultParallelism, partition_bytes)
         self._threads = ThreadPoolExecutor(self._most_jobs, "reads a micro-batch")
 
@@ -116,6 +122,9 @@ class ReadAhead:
             self._cancel(pending, group)
 
     def _take_first(self, pending: deque[Future[list[bytes]]]) -> Iterator[pa.RecordBatch]:
+        # It stays in the list until it is done: its job is cancelled if the check raises an error.
+        while not wait([pending[0]], _POLL_SECONDS).done:
+            self._check()
         for message in pending.popleft().result():
             yield pa.ipc.read_record_batch(pa.py_buffer(message), self._schema)
 

@@ -146,7 +146,9 @@ class ApplyQuery:
         """Start the query when Spark has started."""
         try:
             session = spark.session_unless(self._applier.interruption.stop)
-            self._query = FrameQuery(session, name, options, self._checkpoint, self._sink)
+            self._query = FrameQuery(
+                session, name, options, self._checkpoint, self._sink, self._applier.interruption.check
+            )
             self._query.start()
         except Stopped:
             pass

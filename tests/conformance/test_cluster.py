@@ -16,6 +16,7 @@ import os
 import re
 import sqlite3
 import subprocess
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -124,6 +125,44 @@ def contents(runner: Runner) -> dict[str, list[tuple[object, ...]]]:
     file = runner.target.removeprefix("sqlite:///")
     with contextlib.closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True)) as connection:
         return {table: connection.execute(f"SELECT * FROM {table} ORDER BY 1, 2").fetchall() for table in TABLES}
+
+
+def test_a_cluster_without_room_for_an_executor_is_said_and_the_run_ends_in_order(
+    cluster, publisher_database, tmp_path
+):
+    """The workers have 1 GB."""
+    (tmp_path / "spark-defaults.conf").write_text(
+        f"spark.authenticate true\nspark.authenticate.secret {SECRET}\nspark.executor.memory 3g\n"
+    )
+    name = publisher_database.name
+    publisher_database.execute("CREATE TABLE large (id int PRIMARY KEY, t text); CREATE PUBLICATION p FOR TABLE large")
+    environment = {"SPARK_CONF_DIR": str(tmp_path), "SUBSCRIBER_SEGMENT_BYTES": "96kB"}
+    runner = Runner(f"sqlite:///{tmp_path / 'target.db'}", tmp_path, environment)
+    with contextlib.closing(runner):
+        runner.sql(
+            f"CREATE SUBSCRIPTION {name} CONNECTION '{publisher_database.conninfo}' PUBLICATION p"
+            " WITH (create_tables = true, copy_data = false)"
+        )
+        runner.start(cluster.url)
+        wait_until(lambda: "Spark has started" in runner.said(), "Spark")
+        # More than the driver decodes itself (subscriber.pipeline.tail.SMALL_BYTES).
+        publisher_database.execute(
+            "INSERT INTO large SELECT i, (SELECT string_agg(md5(i || '.' || n), '') FROM generate_series(1, 200) n)"
+            " FROM generate_series(1, 4000) i"
+        )
+        wait_until(lambda: "Spark has no executors" in runner.said(), "the error")
+        assert f'master "{cluster.url}" has given none for 15 s' in runner.said()
+        status = runner.status()[name]
+        assert "Spark has no executors" in status["last_error"]
+        assert status["last_error_resolved_at"] is None
+        assert status["apply_errors"] >= 1
+        # in the middle of the next attempt
+        attempts = runner.said().count("starts at")
+        wait_until(lambda: runner.said().count("starts at") > attempts, "the next attempt")
+        time.sleep(2)
+        assert runner.terminate() == 0
+        assert "Traceback" not in runner.said()
+        runner.sql(f"DROP SUBSCRIPTION {name}")
 
 
 def test_two_workers_give_what_local_threads_give(cluster, publisher_database, tmp_path):

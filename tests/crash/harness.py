@@ -139,11 +139,11 @@ class Runner:
         """Run ``subscriber run --once``."""
         return self.call("run", "--once", "--master", "local[2]")
 
-    def start(self) -> None:
+    def start(self, master: str = "local[2]") -> None:
         """Start ``subscriber run`` in a separate process group, as a terminal does."""
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                [*COMMAND, "run", "--master", "local[2]"],
+                [*COMMAND, "run", "--master", master],
                 env=self.environ(),
                 stdin=subprocess.DEVNULL,
                 stdout=log,

@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from subscriber.errors import Stopped
 from subscriber.pipeline.read_ahead import MOST_BYTES, ReadAhead, jobs_at_a_time
 from tests.waits import wait_until
 
@@ -74,6 +75,21 @@ def opened() -> Iterator[Callable[..., Rows]]:
     yield rows_of
     for reader in readers:
         reader.close()
+
+
+def test_a_job_that_is_waited_for_can_be_given_up():
+    """It is cancelled."""
+    spark: Any = Spark(3)
+    spark.may_end.clear()
+
+    def give_up() -> None:
+        raise Stopped("stopped")
+
+    reader = ReadAhead(spark, SCHEMA, 1, lambda batch: batch, spark.read, give_up)
+    with pytest.raises(Stopped):
+        next(iter(reader.rows(spark.batch)))
+    assert spark.cancelled == spark.groups
+    reader.close()
 
 
 def test_the_rows_of_all_partitions_come_in_order(opened):
