@@ -87,8 +87,16 @@ from subscriber.catalog.replaced_values import (
     count_replaced_values,
     replaced_counts,
 )
-from subscriber.catalog.runner import Runner, is_alive, read_runner, write_runner
-from subscriber.catalog.schema_changes import Alteration, SchemaChange, SchemaChanges, copy_again, schema_changes_of
+from subscriber.catalog.runner import Runner, is_alive, is_silent, pauses_while_busy, read_runner, write_runner
+from subscriber.catalog.schema_changes import (
+    Alteration,
+    SchemaChange,
+    SchemaChanges,
+    copy_again,
+    resolve_differences,
+    schema_changes_of,
+    skipped_publication,
+)
 from subscriber.catalog.schema_differences import differing_relations, set_schema_differences
 from subscriber.catalog.statistics import count_conflicts, record_error, resolve_error, statistics_of
 from subscriber.catalog.subscriptions import (
@@ -199,6 +207,7 @@ __all__ = [
     "insert_subscription",
     "is_alive",
     "is_own_table",
+    "is_silent",
     "keep_published_shapes",
     "list_publications",
     "list_subscriptions",
@@ -208,6 +217,7 @@ __all__ = [
     "note_paused",
     "note_reached",
     "owners_of_publications",
+    "pauses_while_busy",
     "publication_versions",
     "publisher_tables",
     "read_holds",
@@ -226,6 +236,7 @@ __all__ = [
     "replace_publication",
     "replace_relations",
     "replaced_counts",
+    "resolve_differences",
     "resolve_error",
     "schema_changes_of",
     "set_connection",
@@ -238,6 +249,7 @@ __all__ = [
     "set_schema_differences",
     "set_skip_lsn",
     "set_two_phase_state",
+    "skipped_publication",
     "statistics_of",
     "take_up_slot",
     "target_identifier",

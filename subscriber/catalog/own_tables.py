@@ -208,6 +208,8 @@ STAT_SUBSCRIPTION: Final = sa.Table(
     sa.Column("error", TEXT),
     sa.Column("attempts", sa.BigInteger, nullable=False),
     sa.Column("next_attempt", sa.String(40)),
+    sa.Column("server", TEXT),
+    _counter("notices"),
 )
 """A row for each worker of the last `subscriber run` (:mod:`subscriber.catalog.worker_status`).
 Times are UTC, ISO 8601.
@@ -404,7 +406,7 @@ SCHEMA_CHANGE: Final = sa.Table(
 ``remote_lsn`` is the commit LSN of the transaction that sent the new shape, NULL for the initial
 copy. ``statement`` is the DDL, NULL if none was executed: the row then only records that rows may
 differ. ``difference`` explains why they may differ from the publisher's, until the table is copied
-again (``resolved_at``).
+again, or found to be equal by a comparison (``resolved_at``).
 """
 
 CUTOVER: Final = sa.Table(

@@ -13,12 +13,18 @@ from typing import Final
 import sqlalchemy as sa
 
 from subscriber.catalog.own_tables import RUNNER
+from subscriber.targets import Target
 
 _ROW = 1
 
 STALE_SECONDS: Final = 15.0
 """A run whose last heartbeat is older is considered dead, if nothing but its heartbeat is
 available. A run writes one every five seconds.
+"""
+_SILENT_SECONDS: Final = 60.0
+_BUSY_SILENT_SECONDS: Final = 300.0
+"""A run that is alive and whose last heartbeat is older may hang. Where no heartbeat is written
+during a batch, it may also be busy with a long one.
 """
 
 
@@ -56,6 +62,21 @@ def is_alive(runner: Runner, locked: bool | None) -> bool:
         locked: the result of :meth:`RunLock.is_held`; None if it is not known.
     """
     return locked if locked is not None else runner.ended_at is None and runner.heartbeat_age <= STALE_SECONDS
+
+
+def is_silent(runner: Runner, *, may_be_busy: bool) -> bool:
+    """Return whether a run that is alive may hang.
+
+    Args:
+        runner: the run with its last heartbeat.
+        may_be_busy: whether no heartbeat is written during a batch or a copy.
+    """
+    return runner.heartbeat_age > (_BUSY_SILENT_SECONDS if may_be_busy else _SILENT_SECONDS)
+
+
+def pauses_while_busy(target: Target) -> bool:
+    """Return whether no heartbeat can be written while a batch or a copy is in progress."""
+    return target.capabilities.single_writer or target.status_file is not None
 
 
 def write_runner(connection: sa.Connection, runner: Runner) -> None:

@@ -21,25 +21,32 @@ cached, because the transaction may be rolled back.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Final
+
 import sqlalchemy as sa
 
 from subscriber.catalog.own_tables import SCHEMA_CHANGE
 from subscriber.catalog.relation_shapes import keep_shape, read_shape
 from subscriber.catalog.row_numbers import ROW_NUMBERS, RowNumbers
-from subscriber.filters.analyze.typeinfo import quote_identifier
-from subscriber.lsn import LSN, format_lsn
+from subscriber.lsn import LSN, MAX_LSN, format_lsn, parse_lsn
 from subscriber.protocol.messages import Relation
 from subscriber.schema.kept_shape import Baseline, KeptShape, columns_of
+from subscriber.sql.keywords import quote_identifier
 
 logger = logging.getLogger(__name__)
 
 
+def skipped_publication(name: str) -> str:
+    """The reason why rows are missing while a publication of the subscription does not exist."""
+    return f'Publication "{name}" did not exist at the publisher.'
+
+
 def copy_again(tables: Iterable[tuple[str, str]], subscription: str | None = None) -> str:
-    """The hint that says how to copy tables again, given by the publisher's schema and name; without
-    the subscription's name where that is not known.
+    """The hint that says how to copy tables again, given by the publisher's schema and name;
+    without the subscription's name where that is not known.
     """
     names = [f"{quote_identifier(schema)}.{quote_identifier(name)}" for schema, name in tables]
     alter = f"ALTER SUBSCRIPTION {'...' if subscription is None else quote_identifier(subscription)}"
@@ -116,25 +123,64 @@ class SchemaChanges:
         """
         table = SCHEMA_CHANGE
         connection.execute(sa.delete(table).where(self._mine(remote), table.c.finished.is_(sa.false())))
-        self._insert(connection, remote, alterations, finished=False)
+        self._insert(connection, alterations, finished=False)
 
     def finish(self, connection: sa.Connection, remote: Relation) -> None:
         """Mark the alterations that were begun as finished."""
         unfinished = self._mine(remote) & SCHEMA_CHANGE.c.finished.is_(sa.false())
         connection.execute(sa.update(SCHEMA_CHANGE).where(unfinished).values(finished=True))
 
-    def note(self, connection: sa.Connection, remote: Relation, alteration: Alteration) -> None:
+    def note(self, connection: sa.Connection, alteration: Alteration) -> None:
         """Store a change that needs no further step."""
-        self._insert(connection, remote, [alteration], finished=True)
+        self._insert(connection, [alteration], finished=True)
 
-    def copied(self, connection: sa.Connection, remote: Relation, baseline: Baseline | None) -> None:
+    def note_new(
+        self, connection: sa.Connection, notes: Iterable[Alteration], copying: Collection[tuple[str, str]]
+    ) -> list[Alteration]:
+        """Store why rows of tables may differ, except for tables that may differ for the same
+        reason already; returns what was stored.
+
+        Args:
+            connection: the connection.
+            notes: the differences.
+            copying: the tables that are being copied. They get another row, because the copy
+                resolves those that are from before its snapshot.
+        """
+        table = SCHEMA_CHANGE.c
+        query = sa.select(table.nspname, table.relname, table.reason, table.remote_lsn).where(
+            table.subid == self.subid, _DIFFERS
+        )
+        rows = connection.execute(query).all()
+        there = {((row[0], row[1]), row[2], lsn) for row in rows for lsn in (None, row[3])}
+        new = [
+            one
+            for one in notes
+            if (one.table, one.reason, _lsn_text(one.lsn) if one.table in copying else None) not in there
+        ]
+        self._insert(connection, new, finished=True)
+        return new
+
+    def copied(
+        self,
+        connection: sa.Connection,
+        remote: Relation,
+        baseline: Baseline | None,
+        *,
+        lsn: LSN = MAX_LSN,
+        skipped: Iterable[str] = (),
+    ) -> None:
         """Record that the table was copied in this transaction, with the shape of ``remote``: its
         rows equal the publisher's.
+
+        Args:
+            connection: the connection of the transaction.
+            remote: the shape of the table.
+            baseline: what is known of the publisher's table.
+            lsn: the LSN of the snapshot.
+            skipped: the publications that did not exist at the snapshot.
         """
         self.keep(connection, remote, baseline)
-        table = SCHEMA_CHANGE
-        differing = self._mine(remote) & table.c.difference.is_not(None) & table.c.resolved_at.is_(None)
-        connection.execute(sa.update(table).where(differing).values(resolved_at=_now()))
+        resolve_differences(connection, self.subid, _name(remote), lsn=lsn, skipped=skipped)
 
     def log(self, alterations: Iterable[Alteration]) -> None:
         """Log the alterations, after they are committed."""
@@ -156,19 +202,18 @@ class SchemaChanges:
                     copy_again([one.table], self._subscription),
                 )
 
-    def _insert(
-        self, connection: sa.Connection, remote: Relation, alterations: Iterable[Alteration], *, finished: bool
-    ) -> None:
+    def _insert(self, connection: sa.Connection, alterations: Iterable[Alteration], *, finished: bool) -> None:
         for one in alterations:
+            schema, name = one.table
             row = {
                 "changeid": self._numbers.next(),
                 "changed_at": _now(),
                 "subid": self.subid,
                 "subname": self._subscription,
-                "nspname": remote.namespace,
-                "relname": remote.name,
+                "nspname": schema,
+                "relname": name,
                 "relation": one.relation,
-                "remote_lsn": None if one.lsn is None else format_lsn(one.lsn),
+                "remote_lsn": _lsn_text(one.lsn),
                 "columnname": one.column,
                 "statement": one.statement,
                 "reason": one.reason,
@@ -236,9 +281,41 @@ def schema_changes_of(connection: sa.Connection, subid: int) -> list[SchemaChang
     return [SchemaChange(*row) for row in connection.execute(query)]
 
 
+def resolve_differences(
+    connection: sa.Connection, subid: int, table: tuple[str, str], *, lsn: LSN = MAX_LSN, skipped: Iterable[str] = ()
+) -> None:
+    """Record that the rows of a table no longer differ: it was copied again, or compared, or no
+    longer belongs to the subscription.
+
+    Args:
+        connection: the connection.
+        subid: the subscription's number.
+        table: the publisher's schema and name.
+        lsn: the LSN as of which the rows are the publisher's; what is known of later changes is not
+            resolved.
+        skipped: the publications that did not exist at that LSN: rows that were written since then
+            are missing, too.
+    """
+    change = SCHEMA_CHANGE.c
+    mine = (change.subid == subid) & (change.nspname == table[0]) & (change.relname == table[1])
+    lasting = [skipped_publication(name) for name in skipped]
+    differing = sa.select(change.changeid, change.remote_lsn).where(mine, _DIFFERS, change.reason.not_in(lasting))
+    for number, text in connection.execute(differing).all():
+        if text is None or parse_lsn(text) <= lsn:
+            resolved = sa.update(SCHEMA_CHANGE).where(change.changeid == number).values(resolved_at=_now())
+            connection.execute(resolved)
+
+
 def forget_schema_changes(connection: sa.Connection, subid: int) -> None:
     """Delete the schema changes of a subscription, because its number may be used again."""
     connection.execute(sa.delete(SCHEMA_CHANGE).where(SCHEMA_CHANGE.c.subid == subid))
+
+
+_DIFFERS: Final = SCHEMA_CHANGE.c.difference.is_not(None) & SCHEMA_CHANGE.c.resolved_at.is_(None)
+
+
+def _lsn_text(lsn: LSN | None) -> str | None:
+    return None if lsn is None else format_lsn(lsn)
 
 
 def _name(remote: Relation) -> tuple[str, str]:

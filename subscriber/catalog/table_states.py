@@ -30,6 +30,7 @@ import sqlalchemy as sa
 from subscriber.catalog.catalog_version import note_change
 from subscriber.catalog.own_tables import SUBSCRIPTION_REL
 from subscriber.catalog.relation_shapes import forget_shapes
+from subscriber.catalog.schema_changes import resolve_differences
 from subscriber.catalog.subscriptions import Subscription
 from subscriber.errors import ProgressConflict
 from subscriber.lsn import INVALID_LSN, LSN, format_lsn, parse_lsn
@@ -282,6 +283,7 @@ def delete_relations(connection: sa.Connection, subid: int, tables: Iterable[tup
     for schema, name in tables:
         connection.execute(sa.delete(SUBSCRIPTION_REL).where(_key(subid, schema, name)))
         forget_shapes(connection, subid, [(schema, name)])
+        resolve_differences(connection, subid, (schema, name))
 
 
 def record_relation_error(connection: sa.Connection, subid: int, schema: str, name: str, report: str) -> None:

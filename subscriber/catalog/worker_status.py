@@ -27,6 +27,8 @@ class WorkerStatus:
         error: the report of the error because of which it retries or has stopped; else None.
         attempts: how many attempts in a row have failed.
         next_attempt: when the next attempt begins; None if none is planned.
+        server: host, port and version of the server that is streamed from; None while none is.
+        notices: the number of notices and warnings of the publisher since the worker began.
     """
 
     subid: int
@@ -35,6 +37,8 @@ class WorkerStatus:
     error: str | None = None
     attempts: int = 0
     next_attempt: str | None = None
+    server: str | None = None
+    notices: int = 0
 
 
 def write_worker_statuses(connection: sa.Connection, statuses: Iterable[WorkerStatus]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -47,4 +48,5 @@ def _differences(status: SubscriptionStatus) -> Iterator[str]:
         yield (
             f"WARNING:  rows of {tables}{more} ({status.name}) may differ from the publisher's since {since}"
             f"\nDETAIL:  {reason} {difference}\nHINT:  {copy_again(published, status.name)}"
+            f" The warning also ends when `subscriber verify {shlex.quote(status.name)}` finds the rows to be equal."
         )

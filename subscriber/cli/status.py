@@ -26,6 +26,7 @@ from subscriber.runtime.subscription_status import (
     SubscriptionStatus,
 )
 from subscriber.settings import Settings
+from subscriber.sql.keywords import quote_identifier
 from subscriber.targets import Target, open_target
 
 _HEADINGS = ("subscription", "state", "received", "applied", "lag", "tables", "conflicts", "errors")
@@ -33,6 +34,7 @@ _SLOT_HEADINGS = ("subscription", "slot", "receiver", "confirmed", "WAL status",
 _RELATION_HEADINGS = ("subscription", "table", "state", "rows", "bytes", "rate", "since", "error")
 _REPLACED_HEADINGS = ("subscription", "table", "column", "values", "first", "last")
 _EXACT_BYTES = 1_000_000
+_STREAMING = ("copying", "streaming", "retrying")
 _STATES = {"i": "init", "d": "copying", "f": "copied", "s": "synced", "r": "ready"}
 
 
@@ -78,6 +80,11 @@ def command(target: str, as_json: bool) -> None:
     if replaced:
         click.echo("\n" + format_rows(_REPLACED_HEADINGS, replaced, "Values that were replaced by NULL"))
     click.echo("\n" + _runner_line(statuses[0].runner))
+    if as_of is None and statuses[0].runner is not None:
+        for warning in _silence(statuses[0].runner):
+            click.echo(f"\n{warning}")
+    for line in _server_lines(statuses):
+        click.echo(line)
     for status in statuses:
         if status.hold is not None:
             click.echo("\n" + _hold_line(status.name, status.hold))
@@ -119,6 +126,34 @@ def _worker_line(name: str, worker: WorkerStatus) -> str:
     following = "" if worker.next_attempt is None else f", the next one begins at {worker.next_attempt}"
     attempts = "attempt has" if worker.attempts == 1 else "attempts have"
     return f"{name} retries since {worker.since}: {worker.attempts} {attempts} failed{following}"
+
+
+def _server_lines(statuses: Sequence[SubscriptionStatus]) -> Iterator[str]:
+    """From which servers is streamed, and how many notices each publisher has sent."""
+    names: dict[str, list[str]] = {}
+    for status in statuses:
+        worker = status.worker
+        if worker is not None and worker.server is not None and status.state in _STREAMING:
+            notices = f" ({worker.notices} notices in the log)" if worker.notices else ""
+            names.setdefault(worker.server, []).append(f"{status.name}{notices}")
+    for server, streamed in names.items():
+        yield f"streaming from {server}: {', '.join(streamed)}"
+
+
+def _silence(runner: RunnerStatus) -> Iterator[str]:
+    """A run that holds its lock and has not written a heartbeat for long."""
+    if runner.silent_seconds is None:
+        return
+    busy = (
+        "It is busy with a long batch or a long copy, during which this target takes no heartbeat, or it hangs."
+        if runner.may_be_busy
+        else "It hangs, or it cannot write to the target."
+    )
+    yield (
+        f"WARNING:  `subscriber run` is there, but wrote its last heartbeat {runner.silent_seconds / 60:.0f} minutes ago\nDETAIL:  {busy}\n"
+        f"HINT:  Look at its log, at the state of process {runner.process_id} on host {runner.host} (T: it was stopped, D: it waits for a"
+        " disk), and at the space on its disks. If it hangs, kill it and start it again: nothing is lost."
+    )
 
 
 def _cutover_line(name: str, cutover: CutoverStatus) -> str:
@@ -171,6 +206,17 @@ def _warnings(status: SubscriptionStatus) -> Iterator[str]:
         yield (
             f'WARNING:  replication slot "{status.slot_name}" of {status.name} does not exist at the publisher\n'
             f"HINT:  It was dropped there, and changes since then are lost. {again}"
+        )
+    for name in status.missing_publications:
+        yield (
+            f'WARNING:  publication "{name}" of {status.name} does not exist at the publisher\n'
+            "DETAIL:  From PostgreSQL 18 on, the publisher skips it, and rows that are written meanwhile are missing. Before, the stream stops.\n"
+            f"HINT:  Create it at the publisher, or: ALTER SUBSCRIPTION {quote_identifier(status.name)} DROP PUBLICATION {quote_identifier(name)};"
+        )
+    if status.waits_for:
+        yield (
+            f"WARNING:  the publisher sends {status.name} nothing: its walsender waits for {'; '.join(status.waits_for)}\n"
+            "HINT:  Start the standby, or take its slot out of synchronized_standby_slots at the publisher."
         )
     slot = status.slot
     if slot is not None and slot.lost is not None:

@@ -48,6 +48,7 @@ from subscriber.publication.publishing import Publishing
 from subscriber.publisher.copy_out import CopyReader
 from subscriber.publisher.copy_plan import CopyFormat, CopyPlan, TableFiles, plan_copy
 from subscriber.publisher.published_tables import ServerPublications
+from subscriber.publisher.publisher import Publisher
 from subscriber.publisher.read_attributes import changed_files, read_attributes
 from subscriber.publisher.snapshot import snapshot_session
 from subscriber.schema.kept_shape import Baseline, first_baseline
@@ -95,6 +96,7 @@ class CopySource:
         values: in which columns NULL takes the place of values that the target cannot hold.
         show_values: replaced values are recorded with their text, and with the key of their row.
         lsn: the LSN of the snapshot, for these records.
+        streamed: the publications that the stream is filtered by at the publisher.
     """
 
     conninfo: str = field(repr=False)
@@ -112,6 +114,7 @@ class CopySource:
     values: ValueRules = STOP
     show_values: bool = False
     lsn: LSN = INVALID_LSN
+    streamed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +169,7 @@ def copy_table(
     qualified = f"{source.schema}.{source.table}"
     local: LocalRelation | None = None
     try:
-        plan, version, baseline = _plan(source, settings)
+        plan, version, baseline, skipped = _plan(source, settings)
         if plan.hidden_from is not None:
             # PostgreSQL's worker also copies only the rows that it sees. Policies do not apply to
             # the stream, which then brings changes of other rows.
@@ -218,7 +221,7 @@ def copy_table(
                         progress = replace(progress, rows=progress.rows + block.rows, bytes=progress.bytes + block.size)
                         on_progress(progress)
                 if source.changes is not None:
-                    source.changes.copied(connection, plan.relation, baseline)
+                    source.changes.copied(connection, plan.relation, baseline, lsn=source.lsn, skipped=skipped)
                     count_replaced_values(connection, source.changes.subid, tally.columns)
     except SubscriberError as error:
         relation = error.relation or source.names.qualified(source.schema, source.table)
@@ -258,9 +261,9 @@ def _refused(target: Target, columns: Sequence[LoadColumn]) -> dict[int, Subscri
     return {place: error for place, error in refusals if error is not None}
 
 
-def _plan(source: CopySource, settings: Settings) -> tuple[CopyPlan, int, Baseline | None]:
-    """Return the plan of the copy, the version of the publisher, and the shape of its table as of
-    the snapshot.
+def _plan(source: CopySource, settings: Settings) -> tuple[CopyPlan, int, Baseline | None, list[str]]:
+    """Return the plan of the copy, the version of the publisher, the shape of its table as of the
+    snapshot, and the streamed publications that did not exist then.
     """
     with snapshot_session(source.conninfo, source.subscription, source.snapshot) as connection:
         publications = source.publishing or ServerPublications(connection, source.publications)
@@ -269,7 +272,8 @@ def _plan(source: CopySource, settings: Settings) -> tuple[CopyPlan, int, Baseli
         if attributes is not None:
             # The files of a table are not part of a snapshot. These were read before the snapshot.
             attributes = replace(attributes, files=changed_files(source.files))
-        return plan, connection.info.server_version, first_baseline(attributes)
+        skipped = Publisher(connection).missing_publications(source.streamed)
+        return plan, connection.info.server_version, first_baseline(attributes), skipped
 
 
 class CopyTable(Protocol):

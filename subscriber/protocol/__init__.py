@@ -13,6 +13,7 @@ The modules:
 * ``byte_reader`` has the bounds-checked cursor over the bytes of a message.
 * ``decode`` and ``encode`` convert between bytes and messages; they are exact inverses.
 * ``envelope`` has the messages of CopyBoth mode that contain the pgoutput messages.
+* ``notice`` has what a server says beside its data.
 * ``tuples`` reads the tuples of many messages column by column with numpy.
 * ``message_batch`` groups the changes of a batch of messages for ``tuples``.
 * ``changes`` has the frames of columnar changes, which executors pass to the driver.

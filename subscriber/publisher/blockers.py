@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any, Final, LiteralString
 
 from subscriber.publisher.publisher import connect_publisher
-from subscriber.publisher.sql_connection import Connection
+from subscriber.publisher.sql_connection import Connection, features_of
 from subscriber.waiting import prepared, session
 
 _YOUNG: Final = "1 second"
@@ -46,6 +46,18 @@ _RECEIVER: Final[LiteralString] = (
 )
 
 
+_STANDBYS: Final[LiteralString] = (
+    "SELECT btrim(named.slot, ' \"'), s.active, pg_wal_lsn_diff(pg_current_wal_flush_lsn(), s.restart_lsn)::int8"
+    " FROM pg_stat_activity a, unnest(string_to_array(current_setting('synchronized_standby_slots'), ',')) named(slot)"
+    " LEFT JOIN pg_replication_slots s ON s.slot_name = btrim(named.slot, ' \"')"
+    " WHERE a.pid = %(process)s AND a.wait_event = 'WaitForStandbyConfirmation'"
+    " AND (s.restart_lsn IS NULL OR s.restart_lsn < pg_current_wal_flush_lsn()) ORDER BY 1"
+)
+"""The slots that synchronized_standby_slots names and that are behind, while a walsender waits for
+them.
+"""
+
+
 def transactions_in_progress(conninfo: str, name: str, process: int) -> list[str]:
     """The transactions that a new slot, which backend ``process`` creates, waits for: all of the
     server, including prepared ones.
@@ -78,6 +90,19 @@ def receiver_of(server: Connection, slot: str) -> list[str]:
     return _sessions(server.execute(_RECEIVER, {"slot": slot}).fetchall())
 
 
+def standbys_of(server: Connection, process: int) -> list[str]:
+    """The standbys that must have received what walsender ``process`` is to send
+    (``synchronized_standby_slots``); empty if it does not wait for them.
+
+    Raises:
+        psycopg.Error: the query failed.
+    """
+    if not features_of(server).failover_slots:
+        return []
+    rows = server.execute(_STANDBYS, {"process": process}).fetchall()
+    return [_standby(name, active, behind) for name, active, behind in rows]
+
+
 def _ask(conninfo: str, name: str, *queries: LiteralString, **parameters: object) -> list[list[tuple[Any, ...]]]:
     with connect_publisher(conninfo, name) as server:
         return [server.execute(query, parameters if "%(" in query else None).fetchall() for query in queries]
@@ -88,6 +113,12 @@ def _sessions(rows: Sequence[tuple[Any, ...]]) -> list[str]:
         session(pid, user, since, state, database=database, name=application)
         for pid, user, database, application, since, state in rows
     ]
+
+
+def _standby(name: str, active: bool | None, behind: int | None) -> str:
+    state = "which does not exist" if active is None else "which is not active" if not active else "which lags behind"
+    size = "" if behind is None else f", {behind:,} bytes behind"
+    return f'the standby of replication slot "{name}", {state}{size} (synchronized_standby_slots)'
 
 
 def _prepared(rows: Sequence[tuple[Any, ...]]) -> list[str]:

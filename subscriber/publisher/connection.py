@@ -8,6 +8,9 @@ socket is read once more immediately, and only if that brings nothing does the c
 much arrives, a short sleep before the wait lets the publisher fill the socket. With a backlog of
 500,000 rows, sleeps of 4 ms reduced the number of wake-ups from 100,000 to 4,600 and halved the
 receiver's CPU time. While little arrives, there is no sleep, so that a commit is seen at once.
+
+What the server says beside the data (NOTICE, WARNING) is returned among the frames, at its place in
+the stream (:mod:`subscriber.protocol.notice`).
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ from psycopg import pq
 from psycopg.errors import OperationalError
 
 from subscriber.errors import PublisherError, PublisherUnavailable
+from subscriber.protocol.notice import encode_notice
 from subscriber.publisher.conninfo import at_host, check_session, replication_conninfo
 from subscriber.publisher.server_errors import connection_refused, server_error
 
@@ -46,6 +50,7 @@ class ReplicationConnection:
         self.conninfo = conninfo
         self.application_name = application_name
         self._failure: PublisherError | None = None
+        self._frames: list[bytes] = []
         self._pg = pq.PGconn.connect(replication_conninfo(conninfo, application_name).encode())
         if self._pg.status != pq.ConnStatus.OK:
             reason, role = _text(self._pg.error_message), _text(self._pg.user)
@@ -56,6 +61,7 @@ class ReplicationConnection:
         except PublisherError:
             self.close()
             raise
+        self._pg.notice_handler = self._hear
 
     def __enter__(self) -> Self:
         return self
@@ -71,6 +77,12 @@ class ReplicationConnection:
     def server_version(self) -> int:
         """The server's version as libpq reports it: 180006 is 18.6."""
         return self._pg.server_version
+
+    @property
+    def server(self) -> str:
+        """The server that answered, where CONNECTION may have several: host, port and version."""
+        version = _text(self._pg.parameter_status(b"server_version") or b"")
+        return f"host {self.address}, PostgreSQL {version}"
 
     @property
     def address(self) -> str:
@@ -154,14 +166,22 @@ class ReplicationConnection:
         """
         if self._failure is not None:
             raise self._failure
-        frames: list[bytes] = []
+        frames = self._frames
         try:
             self._read_into(frames)
         except PublisherError as error:
             if not frames:
                 raise
             self._failure = error  # what came before it is taken first
+        self._frames = []
         return frames
+
+    def _hear(self, result: pq.abc.PGresult) -> None:
+        """Put a notice among the frames. libpq calls this when it comes upon the notice, which is
+        while a frame is read, or while a command runs.
+        """
+        fields = {code: result.error_field(field) for code, field in _NOTICE_FIELDS.items()}
+        self._frames.append(encode_notice({code: text for code, text in fields.items() if text}))
 
     def _read_into(self, frames: list[bytes]) -> None:
         """Append what libpq's buffer has, and what the socket has if the buffer is empty."""
@@ -218,6 +238,10 @@ class ReplicationConnection:
             detail=_text(result.error_field(pq.DiagnosticField.MESSAGE_DETAIL) or b"") or None,
             hint=_text(result.error_field(pq.DiagnosticField.MESSAGE_HINT) or b"") or None,
         )
+
+
+_NOTICE_FIELDS: Final = {chr(field): field for field in pq.DiagnosticField}
+"""The fields of a notice by their codes in the protocol."""
 
 
 def _lost(reason: str) -> str:

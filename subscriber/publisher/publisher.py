@@ -336,6 +336,19 @@ class Publisher:
             return False
         return self._setting("synchronous_commit") == "remote_apply" or bool(self._one(_REMOTE_APPLY)[0])
 
+    def is_failover_slot(self, name: str) -> bool:
+        """Whether a slot is synchronized to standbys. Its walsender may have to wait for them
+        (``synchronized_standby_slots``).
+
+        Raises:
+            psycopg.Error: the query failed.
+        """
+        if not self.features.failover_slots:
+            return False
+        query = "SELECT EXISTS (SELECT FROM pg_replication_slots WHERE slot_name = %s AND failover)"
+        row = self.connection.execute(query, (name,)).fetchone()
+        return row is not None and bool(row[0])
+
     def write_barrier(self) -> LSN:
         """Write a barrier, a small logical message; returns its end, a position that the stream
         will soon pass.

@@ -79,6 +79,11 @@ _LIBRARIES_HINT: Final = (
     " ALTER SYSTEM SET output_plugin_libraries = …, 'pgoutput'; SELECT pg_reload_conf();"
 )
 _WAL_LEVEL_HINT: Final = "Run at the publisher: ALTER SYSTEM SET wal_level = 'logical'; then restart it."
+_PUBLICATION_HINT: Final = (
+    "Create the publication at the publisher (CREATE PUBLICATION …), or name another one: ALTER SUBSCRIPTION … SET PUBLICATION …."
+    " If it was created again: before version 18, a publisher decodes what was written meanwhile without it, and repeats this"
+    " error. ALTER SUBSCRIPTION … RECREATE SLOT then copies all tables again."
+)
 _SLOTS_HINT: Final = "Drop a slot that is not used (SELECT pg_drop_replication_slot(…)), or raise max_replication_slots and restart the publisher."
 _SENDERS_HINT: Final = (
     "All walsenders of the publisher are in use: end one, or raise max_wal_senders and restart the publisher."
@@ -124,7 +129,7 @@ RULES: Final = (
     Rule("55006", "", SlotInUse, "Another receiver streams from this slot. Stop it, or wait until the server has noticed that it has ended."),
     Rule("53400", r"all replication slots are in use", PublisherUnavailable, _SLOTS_HINT),
     Rule("55000", r'logical decoding requires "?wal_level', PublisherNotReady, _WAL_LEVEL_HINT),
-    Rule("42704", r'publication ".*" does not exist', PublisherNotReady, "Create the publication at the publisher (CREATE PUBLICATION …), or name another one: ALTER SUBSCRIPTION … SET PUBLICATION …."),
+    Rule("42704", r'publication ".*" does not exist', PublisherNotReady, _PUBLICATION_HINT),
     # Privileges:
     Rule("42501", r"(permission denied|must be superuser or replication role) to use replication slots", PublisherNotReady, _REPLICATION_HINT),
     Rule("42501", r"permission denied for (table|relation)", PublisherNotReady, _SELECT_HINT),

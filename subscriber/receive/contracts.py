@@ -22,7 +22,7 @@ class ReplicationStream(Protocol):
 
     def read(self) -> Sequence[bytes]:
         """The next CopyData payloads, as many as have arrived, up to a limit; none when none has
-        arrived yet.
+        arrived yet. The server's notices are among them (:mod:`subscriber.protocol.notice`).
 
         Raises:
             PublisherUnavailable: the stream has ended or the connection was lost. Everything that

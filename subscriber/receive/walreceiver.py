@@ -46,6 +46,7 @@ from subscriber.lsn import LSN, format_lsn
 from subscriber.protocol import messages as m
 from subscriber.protocol.decode import decode
 from subscriber.protocol.envelope import XLOGDATA_HEADER_SIZE, Keepalive, decode_envelope
+from subscriber.protocol.notice import NOTICE, Notice, decode_notice
 from subscriber.receive.contracts import PREPARED, TRANSACTIONS, B, Journal, ReplicationStream
 from subscriber.receive.feedback import Feedback, Schedule
 from subscriber.receive.finished_transactions import PlainTransactions
@@ -83,6 +84,10 @@ class WalReceiver(Generic[B]):
         may_linger: whether finished transactions may wait while the consumers are behind
             (:mod:`~subscriber.receive.lingering`).
         clock: a monotonic clock, in seconds.
+
+    Attributes:
+        on_notice: called with each notice of the publisher, and the LSN up to which was received
+            before. Nothing that comes after the notice is taken before it returns.
     """
 
     def __init__(
@@ -101,6 +106,7 @@ class WalReceiver(Generic[B]):
         self._memory = settings.segment_bytes
         self._write_abort_info = write_abort_info
         self._binary = binary
+        self.on_notice: Callable[[Notice, LSN], None] = lambda _notice, _received: None
         self._clock = clock
         self._feedback = Feedback()
         self._schedule = Schedule(settings, clock())
@@ -110,6 +116,17 @@ class WalReceiver(Generic[B]):
         self._filling = self._plain.builder
         self._room = self._memory
         self._wal_end = journal.durable_lsn
+
+    @property
+    def received(self) -> LSN:
+        """The position up to which the publisher has sent."""
+        return self._wal_end
+
+    def stay_alive(self) -> None:
+        """Repeat the last status update, so that the publisher does not end a stream whose receiver
+        waits.
+        """
+        self._stream.send(self._feedback.message(_timestamp()))
 
     def run(self, stop: Callable[[], bool]) -> None:
         """Receive until ``stop()`` is true; it is called whenever no more data is waiting, and a
@@ -234,6 +251,9 @@ class WalReceiver(Generic[B]):
                 self._message(decode(payload, in_stream=in_stream, write_abort_info=self._write_abort_info), frame)
             except ProtocolError as error:
                 raise error.replace(lsn=error.lsn or _start_lsn(frame)) from None
+            return
+        if frame[:1] == NOTICE:
+            self.on_notice(decode_notice(frame), self._wal_end)
             return
         message = decode_envelope(frame)
         if isinstance(message, Keepalive):

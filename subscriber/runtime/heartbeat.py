@@ -78,7 +78,7 @@ def _beat(
 ) -> None:
     now = _iso(time.time())
     runner = Runner(socket.gethostname(), os.getpid(), now, now)
-    exclusive = target.capabilities.single_writer or target.status_file is not None
+    exclusive = catalog.pauses_while_busy(target)
     written: Mapping[int, WorkerStatus] = {}
     ended, due = False, 0.0
     while not ended:
@@ -127,7 +127,7 @@ def worker_statuses(
             if last is not None and (last.since, last.attempts) == (since, attempts):
                 following = last.next_attempt  # the clocks would give it another millisecond
         report = None if error is None else error.report()
-        found[subid] = WorkerStatus(subid, state, since, report, attempts, following)
+        found[subid] = WorkerStatus(subid, state, since, report, attempts, following, snapshot.server, snapshot.notices)
     return found
 
 

@@ -16,6 +16,7 @@ from subscriber.errors import PublisherError, SubscriberError
 from subscriber.journal.positions import journal_positions
 from subscriber.journal.storage import journal_url, open_storage
 from subscriber.lsn import INVALID_LSN, LSN, format_lsn
+from subscriber.publisher.blockers import standbys_of
 from subscriber.publisher.publisher import Publisher, Slot, connect_publisher
 from subscriber.runtime.copy_progress import CopyStatus, read_copies
 from subscriber.runtime.subscription_status import (
@@ -133,14 +134,17 @@ def _runner(target: Target, connection: Connection) -> RunnerStatus | None:
     if runner is None:
         return None
     held = None if target.run_lock is None else target.run_lock.is_held(connection)
+    alive, may_be_busy = catalog.is_alive(runner, held), catalog.pauses_while_busy(target)
     return RunnerStatus(
-        alive=catalog.is_alive(runner, held),
+        alive=alive,
         host=runner.host,
         process_id=runner.process_id,
         started_at=runner.started_at,
         heartbeat_at=runner.heartbeat_at,
         busy_since=runner.busy_since,
         ended_at=runner.ended_at,
+        silent_seconds=runner.heartbeat_age if alive and catalog.is_silent(runner, may_be_busy=may_be_busy) else None,
+        may_be_busy=may_be_busy,
     )
 
 
@@ -150,7 +154,8 @@ def _status(
     subscription, applied, statistics = stored.subscription, stored.applied, stored.statistics
     # The publisher is read first: if nothing is behind, the journal then has at least the same
     # position.
-    publisher_lsn, slot = _publisher_positions(subscription)
+    there = _at_publisher(subscription)
+    publisher_lsn, slot = there.lsn, there.slot
     asked_for = publisher_lsn
     received, last_entry = _journal_positions(subscription, settings)
     if slot is not None and slot.active_pid is not None:
@@ -161,7 +166,8 @@ def _status(
     known = max(received or INVALID_LSN, applied)
     if publisher_lsn is not None and known > publisher_lsn:
         # the publisher may have advanced meanwhile
-        publisher_lsn, slot = _publisher_positions(subscription)
+        there = _at_publisher(subscription)
+        publisher_lsn, slot = there.lsn, there.slot
     return SubscriptionStatus(
         name=subscription.name,
         enabled=subscription.enabled,
@@ -195,6 +201,8 @@ def _status(
         slot_missing=publisher_lsn is not None and slot is None and subscription.slot_name is not None,
         runner=runner,
         cutover=stored.cutover,
+        missing_publications=there.missing,
+        waits_for=there.waits_for,
     )
 
 
@@ -340,14 +348,26 @@ def _relation(relation: catalog.SubscriptionRelation, copies: Mapping[tuple[str,
     )
 
 
-def _publisher_positions(subscription: Subscription) -> tuple[LSN | None, Slot | None]:
+@dataclass(frozen=True, slots=True)
+class _AtPublisher:
+    """What the publisher says of a subscription; nothing if it cannot be queried."""
+
+    lsn: LSN | None = None
+    slot: Slot | None = None
+    missing: tuple[str, ...] = ()
+    waits_for: tuple[str, ...] = ()
+
+
+def _at_publisher(subscription: Subscription) -> _AtPublisher:
     try:
         with connect_publisher(subscription.conninfo, subscription.name) as server:
             publisher = Publisher(server)
             slot = publisher.slot(subscription.slot_name) if subscription.slot_name else None
-            return publisher.flushed_lsn(), slot
+            missing = publisher.missing_publications(subscription.streamed_publications)
+            waits_for = standbys_of(server, slot.active_pid) if slot is not None and slot.active_pid else []
+            return _AtPublisher(publisher.flushed_lsn(), slot, tuple(missing), tuple(waits_for))
     except PublisherError:
-        return None, None
+        return _AtPublisher()
 
 
 def _text(lsn: LSN | None) -> str | None:

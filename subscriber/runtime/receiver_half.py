@@ -22,6 +22,7 @@ from subscriber.positions.slot_position import adopt_slot
 from subscriber.publisher.conninfo import ANY_SERVER, ANY_SERVER_HINT, names_any_server
 from subscriber.runtime.attempts import Attempts
 from subscriber.runtime.background import MOMENT_SECONDS, Background
+from subscriber.runtime.publisher_notices import PublisherNotices
 from subscriber.runtime.receiver_handle import ReceiverProcess
 from subscriber.runtime.receiver_process import Assignment
 from subscriber.runtime.spare_receiver import SpareReceiver
@@ -49,6 +50,7 @@ class ReceiverHalf:
         attempts: the attempts to have a receiver that streams.
         process: the receiver; None while none is started.
         adopting: finds out where the slot's changes begin.
+        notices: what the publisher says.
     """
 
     def __init__(self, state: WorkerState, settings: Settings, spare: SpareReceiver, *, messages: bool) -> None:
@@ -59,6 +61,8 @@ class ReceiverHalf:
             f"slot of {state.subscription.name}",
             state.wake,
         )
+        self.notices = PublisherNotices(state)
+        self._looked_at = time.monotonic()
         self._state = state
         self._settings = settings
         self._spare = spare
@@ -73,12 +77,21 @@ class ReceiverHalf:
         """
         return self.process is not None and self.process.streaming
 
+    @property
+    def server(self) -> str | None:
+        """Host, port and version of the server that a receiver streams from; None while none
+        streams.
+        """
+        return None if self.process is None else self.process.server
+
     def watch(self) -> SubscriberError | None:
         """Return the error of a receiver that has ended, and None otherwise. Also record that the
         receiver works again after a failure.
         """
         process = self.process
-        if process is not None and not process.running:
+        if process is not None and process.running:
+            self._kill_if_silent(process)
+        elif process is not None:
             error = process.failure()
             process.stop()
             self.process = None
@@ -127,11 +140,13 @@ class ReceiverHalf:
             ),
             self._spare.take(),
             state.wake,
+            self.notices.hear,
         )
 
     def let_receive(self) -> None:
         """Let a receiver that holds the slot begin to receive, unless a command has changed the
-        subscription since the receiver was started.
+        subscription since the receiver was started. Let a receiver go on that waits until it is
+        recorded that the publisher skips a publication.
 
         If the target cannot be reached, the receiver begins: a command would also need the target,
         and the publisher must not wait.
@@ -140,6 +155,8 @@ class ReceiverHalf:
             SubscriberError: the target refuses the query.
         """
         process = self.process
+        if process is not None and process.skipped is not None and self.notices.record(process.skipped):
+            process.go()
         if process is None or not process.ready:
             return
         target, subscription = self._state.target, self._state.subscription
@@ -162,6 +179,19 @@ class ReceiverHalf:
         process, self.process = self.process, None
         if process is not None:
             process.stop()
+
+    def _kill_if_silent(self, process: ReceiverProcess) -> None:
+        """Kill a receiver that has given no sign of life for ``wal_receiver_timeout``. The next
+        look finds that it has ended.
+        """
+        now, timeout = time.monotonic(), self._settings.wal_receiver_timeout
+        looked_at, self._looked_at = self._looked_at, now
+        if timeout <= 0 or process.killed:
+            return
+        if now - looked_at > timeout / 2:
+            process.heard_at = now  # this process was stopped itself, and has not read what was sent meanwhile
+        elif now - process.heard_at > timeout:
+            process.kill_silent(now - process.heard_at)
 
     def _has_streamed_for_long(self) -> bool:
         """Return whether the receiver has streamed for a while; before that, the last failure may

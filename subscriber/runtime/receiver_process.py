@@ -10,6 +10,9 @@ supervisor.
     supervisor    read the catalog again:    is the subscription still the one that was assigned? ────┤ or confirmed until here
     walreceiver   receive, confirm ◀── "go" ───────────────────────────────────────────────────────────┘
 
+While it runs, the process sends a beat once a second, so that the supervisor notices a process that
+was stopped (SIGSTOP) or does not get any processor time.
+
 The connection string is sent through the pipe, so it is in no command line. The end of stdin is the
 order to stop. It also arrives if the supervisor was killed, so no receiver outlives its supervisor.
 
@@ -23,14 +26,21 @@ and cannot change afterwards:
   (:func:`subscriber.commands.publisher_slots.end_receiver`). The command would miss a receiver that
   is just about to take the slot. Therefore a receiver that holds the slot waits for "go", which the
   supervisor writes after it has read the catalog.
+
+A receiver also waits for "go" after the publisher has said that it skips a publication that does
+not exist. The supervisor writes it when the catalog has the record that rows may be missing
+(:mod:`subscriber.runtime.publisher_notices`). What comes after this notice is neither stored nor
+confirmed before. So the record cannot be lost: after a crash the publisher says it again.
 """
 
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 import os
 import pickle
+import re
 import signal
 import sys
 import threading
@@ -40,12 +50,14 @@ from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any, Final, Literal
 
-from subscriber.errors import BinaryFormNotRead, HistoryDiverged, SlotInUse, SubscriberError
+from subscriber.errors import BinaryFormNotRead, HistoryDiverged, SlotInUse, Stopped, SubscriberError
 from subscriber.journal.control import read_control
 from subscriber.journal.scan import changed_relations
 from subscriber.journal.storage import Storage, open_storage
 from subscriber.journal.writer import open_writer
 from subscriber.lsn import INVALID_LSN, LSN, format_lsn
+from subscriber.protocol.notice import Notice
+from subscriber.publisher.blockers import standbys_of
 from subscriber.publisher.connection import ReplicationConnection
 from subscriber.publisher.conninfo import wants_standby
 from subscriber.publisher.history import (
@@ -60,10 +72,12 @@ from subscriber.publisher.history import (
 )
 from subscriber.publisher.publisher import Publisher, connect_publisher
 from subscriber.publisher.slots import StreamOptions, start_command
+from subscriber.receive.quiet import Quiet
 from subscriber.receive.walreceiver import WalReceiver
 from subscriber.schema.server_features import ServerFeatures
 from subscriber.settings import Settings
 from subscriber.signals import set_by_signals
+from subscriber.waiting import told_by
 from subscriber.without_pandas import use_arrow_without_pandas
 
 Tell = Callable[..., None]
@@ -73,6 +87,10 @@ GO: Final = "go\n"
 _RELEASE_SECONDS: Final = 10.0
 """How long a walsender may take to notice that its connection was closed."""
 _POLL_SECONDS: Final = 0.1
+BEAT_SECONDS: Final = 1.0
+"""The time between two signs of life."""
+_ALIVE_SECONDS: Final = 5.0
+"""How often a receiver that waits for "go" tells the publisher that it is there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,9 +135,10 @@ def receive(
         assignment: what to do.
         settings: timeouts and sizes.
         stop: ends the stream in order.
-        tell: called with events (``ready``, ``streaming``, ``warning``) and their fields.
-        go: an event that is waited for after ``ready``, and then cleared; None if nothing is waited
-            for.
+        tell: called with events (``ready``, ``streaming``, ``warning``, ``notice``) and their
+            fields.
+        go: an event that is waited for after ``ready``, and after a ``notice`` that a publication
+            is skipped, and then cleared; None if nothing is waited for.
 
     Raises:
         SubscriberError: see :class:`~subscriber.receive.walreceiver.WalReceiver`,
@@ -169,6 +188,7 @@ class _Found:
     server: Server
     confirmed: LSN
     is_synchronous: bool
+    is_failover: bool
 
 
 def _check_publisher(assignment: Assignment, stream: ReplicationConnection, server: Server, tell: Tell) -> _Found:
@@ -179,7 +199,12 @@ def _check_publisher(assignment: Assignment, stream: ReplicationConnection, serv
         slot = publisher.check_slot(assignment.slot)
         for missing in publisher.check_publications(assignment.publications):
             tell("warning", message=f'skipped loading publication "{missing}": it does not exist on the publisher')
-        return _Found(server, slot.confirmed_flush_lsn, publisher.may_wait_for_us())
+        return _Found(
+            server,
+            slot.confirmed_flush_lsn,
+            publisher.may_wait_for_us(),
+            publisher.is_failover_slot(assignment.slot),
+        )
 
 
 def _stream(
@@ -220,7 +245,7 @@ def _stream(
                 if stop.is_set():
                     return
             go.clear()
-        tell("streaming", start=format_lsn(journal.durable_lsn))
+        tell("streaming", start=format_lsn(journal.durable_lsn), server=stream.server)
         parallel = assignment.streaming == "parallel" and ServerFeatures(stream.server_version).protocol_version >= 4
         receiver = WalReceiver(
             stream,
@@ -230,7 +255,62 @@ def _stream(
             binary=options.binary,
             may_linger=not found.is_synchronous,
         )
-        receiver.run(stop.is_set)
+        receiver.on_notice = partial(_hear, assignment.publications, stop, tell, go, receiver.stay_alive)
+        ask = partial(_standbys, assignment, stream)
+        with (
+            contextlib.suppress(Stopped),
+            told_by(lambda text: tell("warning", message=text)),
+            Quiet("the walsender", ask) as quiet,
+        ):
+
+            def ends() -> bool:
+                quiet.look(receiver.received)
+                return stop.is_set()
+
+            receiver.run(ends if found.is_failover else stop.is_set)
+
+
+def _standbys(assignment: Assignment, stream: ReplicationConnection) -> list[str]:
+    with connect_publisher(stream.same_server, assignment.subscription) as server:
+        return standbys_of(server, stream.process_id)
+
+
+def _hear(
+    publications: tuple[str, ...],
+    stop: threading.Event,
+    tell: Tell,
+    go: threading.Event | None,
+    stay_alive: Callable[[], None],
+    notice: Notice,
+    received: LSN,
+) -> None:
+    """Tell what the publisher has said. If it skips a publication, wait until that is recorded.
+
+    Raises:
+        Stopped: the receiver is to end, and what comes after the notice must not be stored.
+        PublisherUnavailable: the connection was lost.
+    """
+    skipped = _named(notice.message, publications) if notice.skips_publication else ()
+    lsn = format_lsn(notice.lsn or received)
+    tell("notice", severity=notice.severity, report=notice.report(), skipped=skipped, lsn=lsn)
+    if not skipped or go is None:
+        return
+    told = time.monotonic()
+    while not go.wait(_POLL_SECONDS):
+        if stop.is_set():
+            raise Stopped("stopped before it was recorded that a publication is skipped")
+        if time.monotonic() >= told + _ALIVE_SECONDS:
+            stay_alive()
+            told = time.monotonic()
+    go.clear()
+
+
+def _named(message: str, publications: tuple[str, ...]) -> tuple[str, ...]:
+    """The publications that a message names, in the quotation marks of any language. If none is
+    found, it may be any of them.
+    """
+    named = (name for name in publications if re.search(f'["„“”«»]{re.escape(name)}["„“”«»]', message))
+    return tuple(named) or publications
 
 
 def _confirmed(assignment: Assignment, stream: ReplicationConnection) -> LSN:
@@ -289,7 +369,12 @@ def main() -> int:
                 go.set()
         stop.set()
 
+    def beat() -> None:
+        while not stop.wait(BEAT_SECONDS):
+            _emit("beat")
+
     threading.Thread(target=watch, daemon=True).start()
+    threading.Thread(target=beat, daemon=True).start()
     try:
         receive(assignment, Settings.from_environment(), stop, _emit, go)
     except SubscriberError as error:
@@ -298,10 +383,14 @@ def main() -> int:
     return 0
 
 
+_EMITTING: Final = threading.Lock()
+
+
 def _emit(event: str, **fields: Any) -> None:
     try:
-        sys.stdout.write(json.dumps({"event": event, **fields}) + "\n")
-        sys.stdout.flush()
+        with _EMITTING:
+            sys.stdout.write(json.dumps({"event": event, **fields}) + "\n")
+            sys.stdout.flush()
     except BrokenPipeError:
         # The supervisor was killed, so nobody reads the events any more. The end of stdin stops
         # this process in order.

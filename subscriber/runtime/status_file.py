@@ -164,6 +164,8 @@ def _status(fields: dict[str, Any]) -> SubscriptionStatus:
         **{
             **fields,
             "publications": tuple(fields["publications"]),
+            "missing_publications": tuple(fields["missing_publications"]),
+            "waits_for": tuple(fields["waits_for"]),
             "relations": relations,
             "slot": fields["slot"] and SlotStatus(**fields["slot"]),
             "runner": fields["runner"] and RunnerStatus(**fields["runner"]),

@@ -88,6 +88,10 @@ class RunnerStatus:
         busy_since: since when a batch or a copy was in progress at the last heartbeat; None if
             there was none.
         ended_at: when it ended in order; None while it is alive, and if it was killed.
+        silent_seconds: how old its last heartbeat is, if the run is alive and may hang; None
+            otherwise.
+        may_be_busy: whether no heartbeat is written during a batch or a copy, which may also
+            explain that the last one is old.
     """
 
     alive: bool
@@ -97,6 +101,8 @@ class RunnerStatus:
     heartbeat_at: str
     busy_since: str | None
     ended_at: str | None
+    silent_seconds: float | None = None
+    may_be_busy: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,6 +203,9 @@ class SubscriptionStatus:
         hold: the hold of the apply by a command; None if there is none.
         sequences_behind: the columns and sequences of the target that would give out values again
             that the publisher has used; None if this is not known.
+        missing_publications: the publications that do not exist at the publisher.
+        waits_for: the standbys that the walsender waits for, in words
+            (``synchronized_standby_slots``).
         as_of: when the status was read (ISO 8601), if it is from the status file of a run that
             holds the target; None if it is current.
     """
@@ -233,3 +242,5 @@ class SubscriptionStatus:
     cutover: CutoverStatus | None = None
     worker: catalog.WorkerStatus | None = None
     sequences_behind: tuple[str, ...] | None = None
+    missing_publications: tuple[str, ...] = ()
+    waits_for: tuple[str, ...] = ()

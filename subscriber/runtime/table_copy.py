@@ -137,6 +137,7 @@ class TableCopy:
             values=options.unrepresentable_values,
             show_values=options.log_conflict_values,
             lsn=snapshot.lsn,
+            streamed=self._states.subscription.streamed_publications,
         )
 
     @contextlib.contextmanager

@@ -114,6 +114,7 @@ class SubscriptionWorker:
         busy = [since for since in (self._gate.busy_since, tables.loads_since) if since is not None]
         asking = (
             receiving.adopting,
+            receiving.notices.recording,
             applying.reading,
             self._mark.writing,
             self._failures.resolving,
@@ -146,6 +147,8 @@ class SubscriptionWorker:
             stuck_since=applying.stuck_since,
             waiting_for=tuple(one.name for one in asking if one.is_under_way()),
             gave_up=self._gave_up,
+            notices=receiving.notices.count,
+            server=receiving.server,
         )
 
     @property

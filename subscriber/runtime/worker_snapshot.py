@@ -70,6 +70,9 @@ class WorkerSnapshot:
             target after this time can let the batch succeed.
         waiting_for: the requests to servers that are not answered yet, in words.
         gave_up: whether the worker had given up when it was told to end.
+        server: host, port and version of the server that the receiver streams from; None while none
+            streams.
+        notices: the number of notices and warnings of the publisher since the worker began.
     """
 
     subscription: Subscription
@@ -98,6 +101,8 @@ class WorkerSnapshot:
     stuck_since: float | None = None
     waiting_for: tuple[str, ...] = ()
     gave_up: bool = False
+    notices: int = 0
+    server: str | None = None
 
     @property
     def failure(self) -> SubscriberError | None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import sqlite3
 import subprocess
 import sys
@@ -18,13 +19,18 @@ import sqlalchemy as sa
 
 from subscriber import waiting
 from subscriber.commands import publisher_slots
-from subscriber.publisher.blockers import blockers_of
+from subscriber.journal.positions import journal_positions
+from subscriber.lsn import parse_lsn
+from subscriber.publisher.blockers import blockers_of, standbys_of
 from subscriber.publisher.connection import ReplicationConnection
 from subscriber.publisher.publisher import Publisher, connect_publisher
 from subscriber.publisher.slots import StreamOptions, create_slot, start_command
 from subscriber.publisher.snapshot import exported_snapshot
+from subscriber.receive import quiet
 from subscriber.targets import Target, open_target
 from subscriber.waiting import told_by
+from tests.conformance.test_publisher_notices import heard
+from tests.conformance.test_walreceiver import slot_of
 from tests.conftest import Database
 from tests.crash.harness import COMMAND, wait_until
 from tests.target_databases import applied_to
@@ -307,3 +313,73 @@ def test_create_subscription_prints_a_notice_about_the_session_it_waits_for(publ
     assert said.startswith(
         f'NOTICE:  creating replication slot "{name}" at the publisher waits for process {process} (user '
     )
+
+
+# A standby ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def behind_a_standby(publisher_database) -> Iterator[Database]:
+    """A database with a failover slot, whose walsender waits for the standby of slot sb."""
+    publisher_database.execute("CREATE TABLE t (a int PRIMARY KEY); CREATE PUBLICATION p FOR TABLE t")
+    publisher_database.execute("CREATE PUBLICATION q; SELECT pg_create_physical_replication_slot('sb', true)")
+    publisher_database.execute("ALTER SYSTEM SET synchronized_standby_slots = 'sb'")
+    publisher_database.execute("SELECT pg_reload_conf()")
+    try:
+        yield publisher_database
+    finally:
+        let_go(publisher_database)
+        publisher_database.execute("SELECT pg_drop_replication_slot('sb')")
+
+
+def let_go(database: Database) -> None:
+    database.execute("ALTER SYSTEM RESET synchronized_standby_slots")
+    database.execute("SELECT pg_reload_conf()")
+
+
+@contextlib.contextmanager
+def standby_that_hangs(database: Database) -> Iterator[None]:
+    """Streams from slot sb, and confirms nothing."""
+    ((start,),) = database.execute("SELECT restart_lsn::text FROM pg_replication_slots WHERE slot_name = 'sb'")
+    with ReplicationConnection(database.conninfo, "standby") as connection:
+        connection.start(f"START_REPLICATION SLOT sb PHYSICAL {start}")
+        yield
+
+
+def test_a_walsender_that_waits_for_a_standby_is_told_apart_from_an_idle_one(behind_a_standby, tmp_path, monkeypatch):
+    """The publisher says nothing by itself while the standby is connected and hangs. For a standby
+    that is away it sends a WARNING.
+    """
+    monkeypatch.setattr(quiet, "QUIET_SECONDS", 0.2)
+    database = behind_a_standby
+    with ReplicationConnection(database.conninfo, "test") as connection:
+        start = create_slot(connection, slot_of(database), snapshot="nothing", failover=True).consistent_point
+    standby = contextlib.ExitStack()
+    standby.enter_context(standby_that_hangs(database))
+    with standby, heard(database, tmp_path, start) as receiver:
+        database.execute("INSERT INTO t VALUES (1)")
+        told = wait_until(lambda: [one["message"] for one in receiver.events if one["event"] == "warning"], "a report")
+        assert re.fullmatch(
+            'the walsender waits for the standby of replication slot "sb", which lags behind, [0-9,]+ bytes behind'
+            r" \(synchronized_standby_slots\)",
+            told[0],
+        )
+        assert receiver.notices() == []
+        with connect_publisher(database.conninfo, "test") as server:
+            slot = Publisher(server).slot(slot_of(database))
+            assert slot is not None
+            assert slot.active_pid is not None
+            (awaited,) = standbys_of(server, slot.active_pid)
+        assert 'slot "sb", which lags behind' in awaited
+        standby.close()
+        database.execute("INSERT INTO t VALUES (2)")
+        wait_until(receiver.notices, "the publisher's own warning")
+        assert (
+            'replication slot "sb" specified in parameter "synchronized_standby_slots" does not have active_pid'
+            in (receiver.notices()[0]["report"])
+        )
+        let_go(database)
+        ((end,),) = database.execute("SELECT pg_current_wal_flush_lsn()::text")
+        wait_until(lambda: journal_positions(str(tmp_path))[0] >= parse_lsn(end), "both rows")
+        with connect_publisher(database.conninfo, "test") as server:
+            assert standbys_of(server, slot.active_pid) == []

@@ -239,7 +239,7 @@ class SchemaFollower:
         assert self._following is not None
         lsn = self._following.answers.get(remote, Answer()).lsn
         note = Alteration(self._name(remote), (remote.namespace, remote.name), reason, difference=difference, lsn=lsn)
-        self._following.changes.note(self._connection, remote, note)
+        self._following.changes.note(self._connection, note)
         self.alterations.append(note)
 
     def _add(

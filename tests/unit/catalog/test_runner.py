@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from subscriber.catalog import Runner, is_alive, read_runner, write_runner
+from subscriber.catalog import Runner, is_alive, is_silent, read_runner, write_runner
 from subscriber.catalog.runner import STALE_SECONDS
 
 RUNNER = Runner(
@@ -37,6 +37,15 @@ def test_each_run_replaces_the_one_before(connection):
 def test_the_heartbeat_has_an_age(ago, least, most):
     written = datetime.now(UTC) - ago
     assert least <= replace(RUNNER, heartbeat_at=written.isoformat()).heartbeat_age <= most
+
+
+@pytest.mark.parametrize(
+    ("seconds", "may_be_busy", "silent"),
+    [(50, False, False), (70, False, True), (70, True, False), (310, True, True)],
+)
+def test_a_run_without_a_heartbeat_may_hang_unless_a_batch_explains_that(seconds, may_be_busy, silent):
+    written = datetime.now(UTC) - timedelta(seconds=seconds)
+    assert is_silent(replace(RUNNER, heartbeat_at=written.isoformat()), may_be_busy=may_be_busy) is silent
 
 
 def test_a_run_is_alive_by_its_lock_or_without_a_lock_by_a_recent_heartbeat():

@@ -9,10 +9,17 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from subscriber.catalog import Alteration, SchemaChange, SchemaChanges, copy_again, schema_changes_of
+from subscriber.catalog import (
+    Alteration,
+    SchemaChange,
+    SchemaChanges,
+    copy_again,
+    schema_changes_of,
+    skipped_publication,
+)
 from subscriber.catalog.own_tables import SCHEMA_CHANGE
 from subscriber.catalog.relation_shapes import read_shape
-from subscriber.catalog.schema_changes import forget_schema_changes
+from subscriber.catalog.schema_changes import forget_schema_changes, resolve_differences
 from subscriber.lsn import LSN
 from subscriber.schema.kept_shape import Baseline, KeptShape, columns_of
 from tests.frames import relation
@@ -117,9 +124,9 @@ def test_the_changes_of_another_relation_stay(connection, changes):
 
 
 def test_rows_that_differ_no_longer_differ_when_the_table_is_copied_again(connection, changes):
-    changes.note(connection, T, DIFFERS)
-    changes.note(connection, U, Alteration("public.u", ("public", "u"), "r", difference="d"))
-    changes.note(connection, T, ADDED)
+    changes.note(connection, DIFFERS)
+    changes.note(connection, Alteration("public.u", ("public", "u"), "r", difference="d"))
+    changes.note(connection, ADDED)
     assert [change.differs for change in schema_changes_of(connection, 1)] == [True, True, False]
     changes.copied(connection, T, BASELINE)
     found = schema_changes_of(connection, 1)
@@ -132,9 +139,35 @@ def test_rows_that_differ_no_longer_differ_when_the_table_is_copied_again(connec
     assert read_shape(connection, 1, ("public", "t")) == KeptShape(columns_of(T), BASELINE, T.relation_id)
 
 
+def differing(connection: sa.Connection) -> list[str | None]:
+    return [one.remote_lsn for one in schema_changes_of(connection, 1) if one.differs]
+
+
+@pytest.mark.parametrize(
+    ("lsn", "skipped", "left"),
+    [(0x200, (), []), (0x1FF, (), ["0/200"]), (0x200, ("p",), ["0/200"]), (0x200, ("q",), [])],
+    ids=["after", "before", "still missing", "another one is missing"],
+)
+def test_a_copy_resolves_what_is_from_before_its_snapshot_unless_the_publication_is_missing(
+    connection, changes, lsn, skipped, left
+):
+    """What was written after the snapshot without the publication is missing, too."""
+    note = Alteration("public.t", NAME, skipped_publication("p"), difference="Rows are missing.", lsn=LSN(0x200))
+    changes.note(connection, note)
+    changes.copied(connection, T, None, lsn=LSN(lsn), skipped=skipped)
+    assert differing(connection) == left
+
+
+def test_a_table_that_leaves_the_subscription_no_longer_differs(connection, changes):
+    changes.note(connection, DIFFERS)
+    changes.note(connection, Alteration("public.u", ("public", "u"), "r", difference="d", lsn=LSN(0x300)))
+    resolve_differences(connection, 1, NAME)
+    assert differing(connection) == ["0/300"]
+
+
 def test_the_changes_of_a_dropped_subscription_are_forgotten(connection, changes):
-    changes.note(connection, T, ADDED)
-    SchemaChanges(2, "other").note(connection, T, ADDED)
+    changes.note(connection, ADDED)
+    SchemaChanges(2, "other").note(connection, ADDED)
     forget_schema_changes(connection, 1)
     assert schema_changes_of(connection, 1) == []
     assert len(schema_changes_of(connection, 2)) == 1

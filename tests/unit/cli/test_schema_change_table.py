@@ -43,7 +43,10 @@ def test_a_warning_is_shown_until_the_table_is_copied_again():
         "WARNING:  rows of table public.t (shop) may differ from the publisher's since 0/100 (2026-11-21T10:00:00.000+00:00)"
     )
     assert warning.splitlines()[1] == 'DETAIL:  Column "c" came up. Rows have NULL.'
-    assert warning.splitlines()[2] == "HINT:  To copy the table again: ALTER SUBSCRIPTION shop REFRESH TABLE public.t;"
+    assert warning.splitlines()[2] == (
+        "HINT:  To copy the table again: ALTER SUBSCRIPTION shop REFRESH TABLE public.t; The warning also ends when"
+        " `subscriber verify shop` finds the rows to be equal."
+    )
     assert parts(replace(DIFFERS, resolved_at="2026-11-22T10:00:00.000+00:00")) == []
 
 
@@ -55,7 +58,8 @@ def test_tables_that_differ_for_the_same_reason_have_one_warning():
         " may differ from the publisher's since 0/100 (2026-11-21T10:00:00.000+00:00)"
     )
     named = ", ".join(f"public.t{number}" for number in range(7))
-    assert warning.splitlines()[2] == f"HINT:  To copy the tables again: ALTER SUBSCRIPTION shop REFRESH TABLE {named};"
+    hint = warning.splitlines()[2]
+    assert hint.startswith(f"HINT:  To copy the tables again: ALTER SUBSCRIPTION shop REFRESH TABLE {named};")
 
 
 def test_without_an_alter_table_nothing_is_printed():

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 import pytest
 from click.testing import CliRunner
 
+from subscriber.catalog import WorkerStatus
 from subscriber.cli.status import command
 from subscriber.errors import TargetUnavailable
 from subscriber.runtime.status_file import StatusFile
@@ -151,6 +152,42 @@ RUNNER = RunnerStatus(
 def test_the_page_shows_whether_a_run_is_alive(printed, runner, line):
     """With nobody running it used to say a lag of 0.0 s, and nothing else."""
     assert line in printed(replace(STATUS, runner=runner))
+
+
+@pytest.mark.parametrize(
+    ("may_be_busy", "why"),
+    [(False, "It hangs, or it cannot write to the target."), (True, "It is busy with a long batch or a long copy")],
+)
+def test_a_run_that_holds_its_lock_without_a_heartbeat_is_a_warning(printed, may_be_busy, why):
+    silent = replace(RUNNER, silent_seconds=600.0, may_be_busy=may_be_busy)
+    text = printed(replace(STATUS, runner=silent))
+    assert "WARNING:  `subscriber run` is there, but wrote its last heartbeat 10 minutes ago" in text
+    assert f"DETAIL:  {why}" in text
+    assert "process 4711 on host db1" in text
+    assert "WARNING" not in printed(replace(STATUS, runner=RUNNER))
+
+
+def test_the_servers_that_are_streamed_from_are_named(printed):
+    worker = WorkerStatus(1, "streaming", "noon", server='host "db1", port 5432, PostgreSQL 18.4', notices=3)
+    streaming = replace(STATUS, state="streaming", worker=worker)
+    other = replace(streaming, name="crm", worker=replace(worker, notices=0))
+    assert 'streaming from host "db1", port 5432, PostgreSQL 18.4: shop (3 notices in the log), crm\n' in printed(
+        streaming, other
+    )
+    assert "streaming from" not in printed(replace(streaming, state="not running"))
+
+
+def test_a_publication_that_is_missing_is_a_warning_with_both_ways_on(printed):
+    text = printed(replace(STATUS, missing_publications=("Odd",)))
+    assert 'WARNING:  publication "Odd" of shop does not exist at the publisher' in text
+    assert 'ALTER SUBSCRIPTION shop DROP PUBLICATION "Odd";' in text
+
+
+def test_what_the_walsender_waits_for_is_a_warning(printed):
+    text = printed(replace(STATUS, waits_for=("the standby of replication slot sb",)))
+    assert (
+        "WARNING:  the publisher sends shop nothing: its walsender waits for the standby of replication slot sb" in text
+    )
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import pytest
 from psycopg import OperationalError, pq
 
 from subscriber.errors import PublisherNotReady, PublisherUnavailable
+from subscriber.protocol.notice import Notice, decode_notice
 from subscriber.publisher.connection import NAP_SECONDS, ReplicationConnection
 
 
@@ -49,6 +50,7 @@ def stream(*script: Any, result: Any = None) -> ReplicationConnection:
     made = ReplicationConnection.__new__(ReplicationConnection)
     made._pg = Libpq(*script, result=result)  # type: ignore[assignment]
     made._failure = None
+    made._frames = []
     return made
 
 
@@ -77,6 +79,25 @@ def test_what_came_before_the_end_of_the_stream_is_handed_out_first():
     for _ in range(2):
         with pytest.raises(PublisherUnavailable, match="has ended"):
             connection.read()
+
+
+def test_a_notice_is_returned_at_its_place_among_the_frames():
+    connection = stream()
+    fields = {pq.DiagnosticField.SEVERITY_NONLOCALIZED: b"WARNING", pq.DiagnosticField.MESSAGE_PRIMARY: b"careful"}
+    notice: Any = SimpleNamespace(error_field=fields.get)
+    frames = iter([b"one", b"two", b""])
+
+    def get_copy_data(_asynchronous: int) -> tuple[int, bytes]:
+        frame = next(frames, b"")
+        if frame == b"two":
+            connection._hear(notice)  # libpq calls it when it comes upon the notice
+        return len(frame), frame
+
+    connection._pg.get_copy_data = get_copy_data  # type: ignore[method-assign, assignment]
+    one, said, two = connection.read()
+    assert (one, two) == (b"one", b"two")
+    assert decode_notice(said) == Notice("WARNING", "", "careful")
+    assert connection.read() == []
 
 
 def test_a_dry_buffer_is_filled_once_before_the_caller_waits():

@@ -43,7 +43,7 @@ def published_by(server: ScriptedServer) -> ServerPublications:
 def test_the_attributes_of_a_table_are_read_with_the_values_that_older_rows_have():
     server = server_with(attribute(1, "id"), attribute(3, "price", 1700, missing=("1.5",)))
     assert read_attributes(server.connection, published_by(server), "public", "film") == TableAttributes(
-        (Attribute(1, "id", 23, -1), Attribute(3, "price", 1700, -1, frozenset({"1.5"}))), 2, {}, True
+        (Attribute(1, "id", 23, -1), Attribute(3, "price", 1700, -1, frozenset({"1.5"}))), 2, {}, True, OID
     )
 
 

@@ -18,6 +18,7 @@ from subscriber.lsn import INVALID_LSN, LSN, MAX_LSN
 from subscriber.protocol import messages as m
 from subscriber.protocol.decode import decode
 from subscriber.protocol.encode import encode
+from subscriber.protocol.notice import encode_notice
 from subscriber.receive import walreceiver
 from subscriber.receive.walreceiver import WalReceiver
 from subscriber.settings import Settings
@@ -720,3 +721,23 @@ def test_a_silent_publisher_is_pinged_at_half_of_the_timeout_and_given_up_at_its
         WalReceiver(stream, journal, settings, clock=lambda: now).run(lambda: False)
     assert now == 10.0
     assert [reply.reply_requested for reply in stream.replies] == [False, True]
+
+
+def test_what_comes_after_a_notice_waits_until_it_was_taken(tmp_path):
+    """The position is that of what came before it."""
+    notice = encode_notice({"V": b"WARNING", "M": b"careful"})
+    script: Script = [
+        *[frame(message, 0x180) for message in transaction(0x200, T, insert(1))],
+        notice,
+        *transaction(0x300, T, insert(2)),
+    ]
+    stream = ScriptedStream(script)
+    heard: list[tuple[str, int, list[int]]] = []
+    with journal_at(tmp_path) as journal:
+        receiver = WalReceiver(stream, journal, Settings(str(tmp_path)), may_linger=False)
+        receiver.on_notice = lambda notice, received: heard.append((notice.message, received, keys_in(tmp_path)))
+        receiver.run(lambda: stream.ended)
+    ((message, received, keys),) = heard
+    assert (message, received) == ("careful", 0x180)
+    assert 2 not in keys
+    assert keys_in(tmp_path) == [1, 2]

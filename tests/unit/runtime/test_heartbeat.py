@@ -128,6 +128,11 @@ def test_a_worker_keeps_the_time_since_when_it_streams_and_gets_another_one_when
     assert (stopped.error, stopped.attempts, stopped.next_attempt) == ("ERROR:  the publisher is away", 0, None)
 
 
+def test_a_status_has_the_server_that_is_streamed_from_and_the_number_of_its_notices():
+    status = status_of(snapshot(receives=True, applies=True, server='host "db1", port 5432', notices=3))
+    assert (status.server, status.notices) == ('host "db1", port 5432', 3)
+
+
 def test_a_status_does_not_change_because_the_two_clocks_drift():
     failed = snapshot(receiving=FailedAttempts(AWAY, in_a_row=3, since=NOON - 60, not_before=104.0))
     first = worker_statuses({1: failed}, {}, NOON, 100.0)

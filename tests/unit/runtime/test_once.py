@@ -4,6 +4,7 @@ reason (the issue's first fault).
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -40,7 +41,9 @@ class Half:
     """A receiver, a query or a round of copies that works."""
 
     running = streaming = True
-    ready = False
+    ready = killed = False
+    skipped = server = None
+    heard_at = math.inf
     attempts = Attempts()
     applied = LSN(0)
     copies = ()

@@ -45,8 +45,8 @@ def seen(tmp_path, target, monkeypatch):
         monkeypatch.setattr(read_status, "_RECEIVED_SECONDS", 0.0)
         monkeypatch.setattr(
             read_status,
-            "_publisher_positions",
-            lambda _subscription: (None if publisher is None else LSN(publisher), slot),
+            "_at_publisher",
+            lambda _subscription: read_status._AtPublisher(None if publisher is None else LSN(publisher), slot),
         )
         with target.begin() as connection:
             if catalog.find_subscription(connection, "s") is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from subscriber import catalog
 from subscriber.errors import PublisherUnavailable, TargetUnavailable
 from subscriber.lsn import LSN
 from subscriber.runtime.background import Background
+from subscriber.runtime.publisher_notices import SkippedPublications
 from subscriber.runtime.receiver_half import ReceiverHalf
 from subscriber.runtime.spare_receiver import SpareReceiver
 from subscriber.runtime.worker_state import WorkerState
@@ -23,7 +25,13 @@ class Receiver:
 
     def __init__(self, *, running: bool = True, ready: bool = False, streaming: bool = False) -> None:
         self.running, self.ready, self.streaming = running, ready, streaming
-        self.went = self.stopped = False
+        self.went = self.stopped = self.killed = False
+        self.heard_at = time.monotonic()
+        self.skipped: SkippedPublications | None = None
+        self.server: str | None = None
+
+    def kill_silent(self, silence: float) -> None:
+        self.killed = True
 
     def go(self) -> None:
         self.went = True
@@ -97,6 +105,56 @@ def test_a_restart_ends_the_receiver(half):
     half.restart()
     assert (half.process, receiver.stopped) == (None, True)
     half.restart()
+
+
+# Silence ------------------------------------------------------------------------------------------
+
+
+def test_a_receiver_that_gives_no_sign_of_life_is_killed(half):
+    """SIGSTOP: it neither receives nor ends."""
+    receiver = with_receiver(half, streaming=True)
+    half.watch()
+    assert not receiver.killed
+    receiver.heard_at -= half._settings.wal_receiver_timeout + 1
+    half.watch()
+    assert receiver.killed
+
+
+def test_a_run_that_was_stopped_itself_does_not_take_that_for_the_silence_of_its_receiver(half):
+    """The signs of life wait in the pipe."""
+    receiver = with_receiver(half, streaming=True)
+    half.watch()
+    half._looked_at -= half._settings.wal_receiver_timeout
+    receiver.heard_at -= half._settings.wal_receiver_timeout + 1
+    half.watch()
+    half.watch()
+    assert not receiver.killed
+
+
+def test_without_a_timeout_no_receiver_is_killed(worker_state, tmp_path):
+    half = ReceiverHalf(
+        worker_state(), Settings(str(tmp_path), wal_receiver_timeout=0.0), SpareReceiver(), messages=False
+    )
+    receiver = with_receiver(half, streaming=True)
+    receiver.heard_at -= 1_000_000
+    half.watch()
+    assert not receiver.killed
+
+
+# Skipped publications -----------------------------------------------------------------------------
+
+
+def test_a_receiver_goes_on_when_it_is_recorded_that_a_publication_is_skipped(half):
+    receiver = with_receiver(half, streaming=True)
+    half.let_receive()
+    assert not receiver.went
+    receiver.skipped = SkippedPublications(("p",), LSN(0x100))
+
+    def went() -> bool:
+        half.let_receive()
+        return receiver.went
+
+    wait_until(went)
 
 
 # Letting it receive -------------------------------------------------------------------------------

@@ -55,6 +55,16 @@ def test_a_process_that_was_killed_is_started_again(receiver):
     assert error.message == 'the walreceiver of subscription "s" ended with exit code -9'
 
 
+def test_a_process_that_was_killed_for_its_silence_says_so(receiver):
+    receiver.kill_silent(61.4)
+    assert receiver.killed
+    wait_for_the_end(receiver)
+    error = receiver.failure()
+    assert error.message == 'the walreceiver of subscription "s" gave no sign of life for 61 s, and was killed'
+    assert "SUBSCRIBER_WAL_RECEIVER_TIMEOUT" in str(error.hint)
+    assert error.transient
+
+
 def test_stop_returns_after_the_process_has_ended(receiver):
     receiver.stop()
     assert not receiver.running

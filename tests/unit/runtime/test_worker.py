@@ -44,6 +44,7 @@ class Ended:
     running = False
     streaming = True
     ready = False
+    server = None
     batch_began = 12.5
 
     def __init__(self, error: SubscriberError | None) -> None:
