@@ -69,6 +69,8 @@ class TableVerification:
             writes it.
         repaired: the number of rows that were written or deleted in the target, after which both
             sides are equal.
+        all_rows: whether all rows of both sides were compared: row security hides none, and no
+            other subscription writes to the target's table.
     """
 
     table: str
@@ -84,6 +86,7 @@ class TableVerification:
     notes: tuple[str, ...] = ()
     error: str | None = None
     repaired: int = 0
+    all_rows: bool = True
 
     @property
     def differences(self) -> int:

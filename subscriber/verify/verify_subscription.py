@@ -43,8 +43,8 @@ from subscriber.commands.unknown_tables import read_unknown, refresh_command
 from subscriber.errors import ProgressConflict, SubscriberError, UsageError
 from subscriber.lsn import LSN
 from subscriber.publisher.copy_plan import table_files
-from subscriber.publisher.publisher import connect_publisher
-from subscriber.publisher.snapshot import Snapshot
+from subscriber.publisher.publisher import Publisher, connect_publisher
+from subscriber.publisher.snapshot import Snapshot, snapshot_session
 from subscriber.settings import Settings, default_journal
 from subscriber.targets import Target
 from subscriber.verify.compare_digests import LARGE_BYTES
@@ -378,7 +378,25 @@ class _Verifier:
                 held.check()
             except SubscriberError as error:
                 raise _Unproven(error, found) from None
+            self._resolve(found, held)
         return found
+
+    def _resolve(self, found: Mapping[tuple[str, str], TableVerification], held: Held) -> None:
+        """Record that tables are equal of which it was known that they may differ. A table of which
+        rows were left out may still differ.
+        """
+        subid = self._subscription.subid
+        with self._target.reporting(), self._target.engine.connect() as connection:
+            differing = {(one.schema, one.name) for one in catalog.schema_changes_of(connection, subid) if one.differs}
+        equal = [key for key, one in found.items() if key in differing and one.is_equal and one.all_rows]
+        if not equal or self._options.sample is not None:
+            return
+        conninfo, name = self._subscription.conninfo, self._subscription.name
+        with snapshot_session(conninfo, name, held.snapshot.name) as publisher:
+            skipped = Publisher(publisher).missing_publications(self._subscription.streamed_publications)
+        with self._target.begin() as connection:
+            for table in equal:
+                catalog.resolve_differences(connection, subid, table, lsn=held.snapshot.lsn, skipped=skipped)
 
     def _failed(self, table: _Table, error: SubscriberError) -> TableVerification:
         if error.transient and error.sqlstate == "40001":

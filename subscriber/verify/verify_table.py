@@ -10,13 +10,13 @@ from dataclasses import dataclass, replace
 
 from subscriber.catalog import Subscription, SubscriptionRelation
 from subscriber.errors import ApplyError, PublisherNotReady, SubscriberError
-from subscriber.filters.analyze.typeinfo import quote_identifier
 from subscriber.lsn import LSN, format_lsn
 from subscriber.publication.publishing import Publishing
 from subscriber.publisher.copy_plan import table_files
 from subscriber.publisher.published_tables import ServerPublications
 from subscriber.publisher.snapshot import Snapshot, snapshot_session
 from subscriber.settings import Settings
+from subscriber.sql.keywords import quote_identifier
 from subscriber.targets import Connection, Target
 from subscriber.verify.compare_digests import Digests, TableComparer
 from subscriber.verify.read_both_sides import RunTasks
@@ -158,6 +158,7 @@ def _found(
         digests.publisher.rows,
         digests.target.rows,
         notes=plan.notes,
+        all_rows=plan.hidden_from is None and not plan.shared_with,
     )
     if rows is None:
         return found

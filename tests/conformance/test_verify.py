@@ -11,10 +11,13 @@ from dataclasses import replace
 import pytest
 import sqlalchemy as sa
 
+from subscriber import catalog
+from subscriber.catalog import Alteration
 from subscriber.commands import run_command
 from subscriber.commands.subscription_grammar import parse
 from subscriber.commands.subscription_statements import Query
 from subscriber.errors import ApplyError, PublisherUnavailable, UsageError
+from subscriber.lsn import LSN
 from subscriber.targets import open_target
 from subscriber.verify import compare_digests, read_both_sides, verify_table
 from subscriber.verify import repair_table as repairing
@@ -143,6 +146,30 @@ def test_tables_are_chosen_by_name_and_what_cannot_be_compared_has_an_error(sess
     assert errors["public.part"].startswith("ERROR:  not ready: state d")
     assert len(errors) == 2
     assert not report.is_equal
+
+
+@pytest.mark.parametrize("session", ["sqlite"], indirect=True)
+def test_a_table_that_may_differ_no_longer_does_when_it_is_found_to_be_equal(session):
+    """A sample does not prove that."""
+    subscribe(session)
+    verify(session, repair=True)
+    with session.target.begin() as connection:
+        for table in ("typed", "bag"):
+            reason = catalog.skipped_publication("p")
+            note = Alteration(f"public.{table}", ("public", table), reason, difference="Rows are missing.", lsn=LSN(1))
+            catalog.SchemaChanges(1, "s").note(connection, note)
+
+    def differing() -> list[str]:
+        with session.target.engine.connect() as connection:
+            return [one.name for one in catalog.schema_changes_of(connection, 1) if one.differs]
+
+    session.execute("DELETE FROM typed WHERE id = 3")
+    verify(session, sample=1.0)
+    assert differing() == ["typed", "bag"]
+    verify(session)
+    assert differing() == ["typed"]
+    verify(session, repair=True)
+    assert differing() == []
 
 
 @pytest.mark.parametrize("session", ["sqlite"], indirect=True)
