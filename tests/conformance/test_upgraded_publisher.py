@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from subscriber.errors import JournalGap, PublisherNotReady, SubscriberError
+from subscriber.errors import JournalGap, SlotLost, SubscriberError
 from subscriber.journal.browse import browse
 from subscriber.journal.positions import journal_positions
 from subscriber.journal.storage import journal_url
@@ -167,5 +167,5 @@ def test_the_step_is_refused_if_its_number_the_journal_or_the_slot_does_not_fit(
     # A server with a slot of that name whose position is lower is not the upgraded server.
     session.publisher.execute("SELECT pg_drop_replication_slot('s')")
     error = session.refused(f"ALTER SUBSCRIPTION s SET (system_identifier = '{now}')")
-    assert isinstance(error, PublisherNotReady)
+    assert isinstance(error, SlotLost)
     assert error.message == 'replication slot "s" does not exist'
