@@ -1,7 +1,7 @@
 # `make` lists the targets. Each of them sets up what it needs, once (.venv is the only trace in the tree; bench-peers also leaves build/peers).
 
 .DEFAULT_GOAL := help
-.PHONY: help venv check test soak scenarios demo bench bench-smoke bench-peers docs secrets clean
+.PHONY: help venv check test chaos long scenarios demo bench bench-smoke bench-peers docs secrets clean
 
 BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest
@@ -30,13 +30,15 @@ check: .venv/.installed ## format, lint, types, layers and the fast tests: under
 	$(BIN)/lint-imports
 	$(PYTEST) -q -n 2 tests/unit tests/property -m fast
 
-test: .venv/.installed .venv/.servers ## the tests with real servers and Spark; check has the fast ones, soak those that take minutes
+test: .venv/.installed .venv/.servers ## the tests with real servers and Spark; check has the fast ones, long those that take minutes
 	@$(WITH_JAVA) $(PYTEST) -n 3 --dist loadfile --no-loadscope-reorder -m "not fast and not long" tests --ignore=$(SCENARIOS)
 	@$(WITH_JAVA) $(PYTEST) -n 3 -m "not long" $(SCENARIOS)
 
-soak: .venv/.installed .venv/.servers ## an hour of random faults under load, then the tests that take minutes (SEED=, SOAK_SECONDS=, ARGS="...")
-	@$(WITH_JAVA) SOAK_SECONDS=$${SOAK_SECONDS:-3600} $(PYTEST) -o log_cli=true --log-cli-level=INFO --log-cli-format='%(message)s' tests/soak $(ARGS)
-	@$(WITH_JAVA) $(PYTEST) -n 2 -m long tests
+chaos: .venv/.installed .venv/.servers ## an hour of failovers, kills and other random faults under load (SEED=, CHAOS_SECONDS=, ARGS="...")
+	@$(WITH_JAVA) CHAOS_SECONDS=$${CHAOS_SECONDS:-3600} $(PYTEST) -o log_cli=true --log-cli-level=INFO --log-cli-format='%(message)s' tests/chaos $(ARGS)
+
+long: .venv/.installed .venv/.servers ## the tests that take minutes (ARGS="...")
+	@$(WITH_JAVA) $(PYTEST) -n 2 -m long tests $(ARGS)
 
 scenarios: .venv/.installed .venv/.servers ## the library on PostgreSQL's own subscriber, on 18, 16 and 15, and on four targets of ours
 	@$(WITH_JAVA) $(BIN)/subscriber scenario run scenarios --subscriber native --pg 18 --pg 16 --pg 15 $(ARGS)

@@ -163,18 +163,24 @@ class Pair(PostgreSQL):
         self.standby.close()
         self._join(self.standby)
 
-    def wait_until_ready(self, slot: str) -> None:
-        """Wait until the standby could take the slot over, by the condition of PostgreSQL's
-        manual.
+    def is_ready(self, slot: str) -> bool:
+        """Return whether the standby could take the slot over, by the condition of PostgreSQL's
+        manual. A slot becomes permanent at the standby when the primary's has moved, which needs
+        WAL to decode.
         """
         ready = (
             "SELECT synced AND NOT temporary AND invalidation_reason IS NULL FROM pg_replication_slots"
             f" WHERE slot_name = '{slot}'"
         )
+        if self.standby.execute(ready) == [(True,)]:
+            return True
+        self.primary.execute("SELECT pg_log_standby_snapshot()")
+        return False
+
+    def wait_until_ready(self, slot: str) -> None:
+        """Wait until :meth:`is_ready`."""
         deadline = time.monotonic() + PATIENCE
-        while self.standby.execute(ready) != [(True,)]:
-            # The slot becomes permanent when the primary's has moved, which needs WAL to decode.
-            self.primary.execute("SELECT pg_log_standby_snapshot()")
+        while not self.is_ready(slot):
             assert time.monotonic() < deadline, self.standby.execute("SELECT * FROM pg_replication_slots")
             time.sleep(0.1)
 

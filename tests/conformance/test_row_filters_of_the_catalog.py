@@ -4,7 +4,7 @@ of Python's, nothing that it refuses.
 What the server says of an expression is three things: whether a publication may have it, how
 ``pg_get_expr`` prints it, and what it is for each row, as ``SELECT`` computes it. What we refuse by
 name (0A000) is none of its business. A failure shows the expressions and the seed, which ``SEED``
-repeats; ``FILTER_SECONDS`` is how long the nested ones take in ``make soak``.
+repeats; ``FILTER_SECONDS`` is how long the nested ones take in ``make long``.
 """
 
 from __future__ import annotations

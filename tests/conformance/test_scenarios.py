@@ -39,11 +39,11 @@ ABOUT_TARGETS = (
 """Names, keys, equal rows, values, truncates, streams, prepared transactions, conflicts: where
 databases differ; `make scenarios` runs the whole library."""
 LONG = ("0", "5")
-"""Of SQLite's, those that `make soak` runs and `make test` does not, but for what is about targets.
+"""Of SQLite's, those that `make long` runs and `make test` does not, but for what is about targets.
 """
 ORACLE_STEP = 4
 """Of PostgreSQL's own subscriber, which is the oracle, `make test` runs every fourth file, and
-`make soak` the others.
+`make long` the others.
 """
 OF_POSTGRESQL = ("061", "303", "736", "838")
 """Triggers, partitions, temporal keys and enums are the target's own."""

@@ -5,6 +5,7 @@ module.
 from __future__ import annotations
 
 import contextlib
+import os
 import sqlite3
 import subprocess
 from collections.abc import Iterator
@@ -25,6 +26,7 @@ from tests.crash.harness import (
     catch_up,
     differences,
 )
+from tests.failover import Pair
 
 
 @dataclass
@@ -72,7 +74,7 @@ def own_server() -> Iterator[PostgreSQLServer]:
 
 @contextlib.contextmanager
 def replicating(
-    server: PostgreSQLServer,
+    server: PostgreSQLServer | Pair,
     folder: Path,
     name: str,
     *,
@@ -87,8 +89,8 @@ def replicating(
     server.create_database(name)
     server.execute(PUBLISHER_TABLES, name)
     database = folder / "target.db"
-    with contextlib.closing(sqlite3.connect(database)) as connection:
-        connection.executescript(SQLITE_TABLES)
+    with contextlib.closing(sqlite3.connect(database)) as target:
+        target.executescript(SQLITE_TABLES)
     failpoints = Failpoints(folder / "failpoints")
     runner = Runner(
         f"sqlite:///{database}", folder, {**failpoints.environment(full_disk=full_disk), **(environment or {})}
@@ -127,6 +129,22 @@ def small_file_system(place: Path, size: str) -> Iterator[bool]:
     finally:
         if mounted:
             subprocess.run(["umount", "--lazy", str(place)], check=True)
+
+
+@contextlib.contextmanager
+def filled(folder: Path) -> Iterator[None]:
+    """Fill the file system of ``folder`` to the last byte with a file; space that becomes free
+    later stays free.
+    """
+    filler = folder / "filler"
+    page = bytes(os.statvfs(folder).f_frsize)
+    with filler.open("wb", buffering=0) as file, contextlib.suppress(OSError):
+        while True:
+            file.write(page)
+    try:
+        yield
+    finally:
+        filler.unlink()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

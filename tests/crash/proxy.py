@@ -1,11 +1,13 @@
-"""A TCP proxy between a PostgreSQL client and its server that can change the server's messages."""
+"""A TCP proxy between a PostgreSQL client and its server. It can change the server's messages, and
+go away for a while as a pooler that is restarted.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
@@ -23,6 +25,7 @@ class Proxy:
 
     Attributes:
         transform: applied to every message of the server; None passes them on.
+        port: where it listens.
         conninfo: the same database through the proxy, without TLS (what is encrypted cannot be
             changed).
     """
@@ -32,29 +35,50 @@ class Proxy:
         self.transform: Transform | None = None
         self._server = (str(parameters["host"]), int(parameters["port"] or 5432))
         self._listener = socket.create_server(("127.0.0.1", 0))
-        self._open: list[socket.socket] = [self._listener]
-        self.conninfo = make_conninfo(
-            conninfo, port=self._listener.getsockname()[1], sslmode="disable", gssencmode="disable"
-        )
+        self._clients: set[socket.socket] = set()
+        self.port: int = self._listener.getsockname()[1]
+        self.conninfo = make_conninfo(conninfo, port=self.port, sslmode="disable", gssencmode="disable")
 
     def __enter__(self) -> Proxy:
-        threading.Thread(target=self._accept, daemon=True).start()
+        self._listen()
         return self
 
     def __exit__(self, *_: object) -> None:
-        for each in self._open:
+        self._close()
+
+    @contextlib.contextmanager
+    def away(self) -> Iterator[None]:
+        """Inside the block every connection is closed, and no other is accepted."""
+        self._close()
+        try:
+            yield
+        finally:
+            self._listener = socket.create_server(("127.0.0.1", self.port))
+            self._listen()
+
+    def _listen(self) -> None:
+        threading.Thread(target=self._accept, args=(self._listener,), daemon=True).start()
+
+    def _close(self) -> None:
+        for each in (self._listener, *self._clients):
             with contextlib.suppress(OSError):
                 each.shutdown(socket.SHUT_RDWR)
-            each.close()
+        self._listener.close()
 
-    def _accept(self) -> None:
+    def _accept(self, listener: socket.socket) -> None:
         with contextlib.suppress(OSError):
             while True:
-                client, _ = self._listener.accept()
-                server = socket.create_connection(self._server)
-                self._open += [client, server]
-                for pump in (self._requests, self._answers):
-                    threading.Thread(target=self._pumping, args=(pump, client, server), daemon=True).start()
+                client, _ = listener.accept()
+                self._clients.add(client)
+                threading.Thread(target=self._serve, args=(client,), daemon=True).start()
+
+    def _serve(self, client: socket.socket) -> None:
+        with client, contextlib.suppress(OSError), socket.create_connection(self._server) as server:
+            answers = threading.Thread(target=self._pumping, args=(self._answers, client, server), daemon=True)
+            answers.start()
+            self._pumping(self._requests, client, server)
+            answers.join()
+        self._clients.discard(client)
 
     def _pumping(self, pump: Callable[[socket.socket, socket.socket], None], *ends: socket.socket) -> None:
         """Forward one direction; when it ends, the other direction ends, too."""

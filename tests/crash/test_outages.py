@@ -16,7 +16,7 @@ import threading
 import pytest
 
 from subscriber.lsn import format_lsn, parse_lsn
-from tests.crash.conftest import caught_up_load, replicating, small_file_system
+from tests.crash.conftest import caught_up_load, filled, replicating, small_file_system
 from tests.crash.harness import Locked, barrier, wait_until
 
 NAME = "outages"
@@ -84,22 +84,6 @@ def kept_full(folder):
     finally:
         ending.set()
         thread.join()
-        filler.unlink()
-
-
-@contextlib.contextmanager
-def filled(folder):
-    """Fill the file system of ``folder`` to the last byte with a file; space that becomes free
-    later stays free.
-    """
-    filler = folder / "filler"
-    page = bytes(os.statvfs(folder).f_frsize)
-    with filler.open("wb", buffering=0) as file, contextlib.suppress(OSError):
-        while True:
-            file.write(page)
-    try:
-        yield
-    finally:
         filler.unlink()
 
 

@@ -152,7 +152,7 @@ def test_every_make_target_in_the_documents_exists():
             named = re.match(r"make (\w+)", line)
             assert named is None or named[1] in targets, line
     assert {"demo", "test", "bench"} <= set(re.findall(r"make (\w+)", README))
-    assert {"check", "test", "soak", "bench", "scenarios", "docs"} <= set(
+    assert {"check", "test", "chaos", "long", "bench", "scenarios", "docs"} <= set(
         re.findall(r"^make (\w+)", DEVELOPMENT, re.MULTILINE)
     )
 

@@ -174,7 +174,8 @@ def test_the_image_gets_what_the_dockerfile_copies():
         "venv",
         "check",
         "test",
-        "soak",
+        "chaos",
+        "long",
         "scenarios",
         "demo",
         "bench",
@@ -191,9 +192,13 @@ def test_the_makefile_has_a_documented_target(target):
     assert re.search(rf"^make {target} +\S", listing.stdout, re.MULTILINE)
 
 
-def test_what_make_test_leaves_out_is_run_by_make_soak():
-    recipe = (ROOT / "Makefile").read_text().split("\nsoak:")[1].split("\n\n")[0]
-    assert recipe.splitlines()[-1].endswith("-m long tests")
+def test_what_make_test_leaves_out_is_run_by_make_long_and_every_night():
+    recipe = (ROOT / "Makefile").read_text().split("\nlong:")[1].split("\n\n")[0]
+    assert recipe.splitlines()[-1].endswith("-m long tests $(ARGS)")
+    nightly = yaml.safe_load((ROOT / ".github" / "workflows" / "nightly.yml").read_text())
+    runs = [step["run"] for step in nightly["jobs"]["nightly"]["steps"] if "run" in step]
+    assert runs == ["make --no-print-directory ${{ matrix.target }}"]
+    assert nightly["jobs"]["nightly"]["strategy"]["matrix"]["target"] == ["chaos", "long"]
 
 
 def test_ci_checks_then_tests_and_ends_with_pytests_line():

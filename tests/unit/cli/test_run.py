@@ -46,7 +46,7 @@ def test_a_run_that_hangs_after_a_stop_is_ended_with_a_message():
 
 
 def test_a_run_whose_spark_takes_long_to_start_ends_in_order():
-    """A soak test found it: on a busy machine Spark started slowly, and the run that was stopped
+    """The chaos test found it: on a busy machine Spark started slowly, and the run that was stopped
     reported a failure.
     """
     answer = ended("stop.set(); threading.Event().wait()")

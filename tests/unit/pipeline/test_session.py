@@ -218,7 +218,7 @@ def test_what_fails_while_the_jvm_lives_keeps_its_type(session, tmp_path):
 
 
 def test_an_error_whose_text_the_ended_jvm_would_have_is_told_by_its_class(tmp_path, monkeypatch):
-    """Found by the soak: SIGTERM to everybody while the session was made ended the run with a
+    """Found by the chaos test: SIGTERM to everybody while the session was made ended the run with a
     traceback and 1.
     """
 

@@ -20,7 +20,7 @@ def test_a_receiver_ends_if_its_supervisor_was_killed_before_it_sent_the_assignm
 
 
 def test_a_receiver_whose_supervisor_was_killed_ends_without_a_traceback(tmp_path):
-    """A soak test found it: a receiver that reported its state just then left a traceback in
+    """The chaos test found it: a receiver that reported its state just then left a traceback in
     the log.
     """
     receiver = process()
