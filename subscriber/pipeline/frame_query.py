@@ -44,8 +44,8 @@ class FrameQuery:
         options: the options of :class:`~subscriber.pipeline.frame_source.FrameSource`.
         checkpoint: the folder of Spark's checkpoint, which does not exist yet.
         apply: called with each micro-batch and its number, in a thread of Spark.
-        check: called several times a second while a job is waited for; an error that it raises ends
-            the micro-batch.
+        check: called before the query starts, and several times a second while a job is waited
+            for; an error that it raises ends the start or the micro-batch.
     """
 
     def __init__(
@@ -64,6 +64,7 @@ class FrameQuery:
         self._options = options
         self._checkpoint = checkpoint
         self._apply = apply
+        self._check = check
         executors = ExecutorWatch(session.sparkContext)
 
         def check_all() -> None:
@@ -75,12 +76,14 @@ class FrameQuery:
         self._query: StreamingQuery | None = None
 
     def start(self) -> None:
-        """Start the query.
+        """Start the query, after other queries that are about to start.
 
         Raises:
-            Exception: Spark has ended; py4j and pyspark raise many kinds.
+            Exception: the error of ``check``, or Spark has ended; py4j and pyspark raise many
+                kinds.
         """
         with _starting:
+            self._check()
             self._session.dataSource.register(FrameSource)
             source = self._session.readStream.format(FrameSource.name()).options(**self._options)
             self._query = (

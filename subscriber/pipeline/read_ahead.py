@@ -21,15 +21,22 @@ took a quarter of the time of a large transaction.
 Spark 4.3 keeps the jobs of a SQL execution, with their results, until that execution ends
 (``DAGScheduler.activeQueryToJobs``). In the execution of the micro-batch the whole batch would stay
 in the JVM. The threads of this module belong to no SQL execution, so their results are freed.
+
+A job that is submitted while Spark stops may never return (``DAGScheduler.runJob`` waits for a job
+that its stopped event loop has not seen). *Rejected:* ``ThreadPoolExecutor``. Python waits for its
+threads before the process ends, so a run that was told to end during its warm-up never ended.
 """
 
 from __future__ import annotations
 
+import threading
 import uuid
 from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, wait
 from contextlib import suppress
+from functools import partial
+from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -102,7 +109,8 @@ class ReadAhead:
         self._read_partition = read_partition
         self._check = check
         self._most_jobs = jobs_at_a_time(context.defaultParallelism, partition_bytes)
-        self._threads = ThreadPoolExecutor(self._most_jobs, "reads a micro-batch")
+        self._threads: list[threading.Thread] = []
+        self._waiting: SimpleQueue[tuple[Future[list[bytes]], Callable[[], list[bytes]]] | None] = SimpleQueue()
 
     def rows(self, batch: DataFrame) -> Iterator[pa.RecordBatch]:
         """Return the rows of all partitions in order, each as a record batch. When the generator is
@@ -113,7 +121,7 @@ class ReadAhead:
         pending: deque[Future[list[bytes]]] = deque()
         try:
             for partition in range(rows.getNumPartitions()):
-                pending.append(self._threads.submit(self._read, rows, partition, group))
+                pending.append(self._submit(partial(self._read, rows, partition, group)))
                 if len(pending) > self._most_jobs:
                     yield from self._take_first(pending)
             while pending:
@@ -129,8 +137,28 @@ class ReadAhead:
             yield pa.ipc.read_record_batch(pa.py_buffer(message), self._schema)
 
     def close(self) -> None:
-        """End the threads. No rows may be asked for afterwards."""
-        self._threads.shutdown()
+        """Tell the threads to end. No rows may be asked for afterwards."""
+        for _ in self._threads:
+            self._waiting.put(None)
+
+    def _submit(self, read: Callable[[], list[bytes]]) -> Future[list[bytes]]:
+        future: Future[list[bytes]] = Future()
+        self._waiting.put((future, read))
+        if len(self._threads) < self._most_jobs:
+            self._threads.append(threading.Thread(target=self._work, name="reads a micro-batch", daemon=True))
+            self._threads[-1].start()
+        return future
+
+    def _work(self) -> None:
+        while (waiting := self._waiting.get()) is not None:
+            future, read = waiting
+            if not future.set_running_or_notify_cancel():
+                continue
+            try:
+                future.set_result(read())
+            except BaseException as error:  # result() raises it
+                future.set_exception(error)
+            del waiting, future, read  # the rows are in memory as long as this thread holds them
 
     def _read(self, rows: Any, partition: int, group: str) -> list[bytes]:
         self._context.setJobGroup(group, group, interruptOnCancel=True)

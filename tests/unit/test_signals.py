@@ -39,6 +39,29 @@ def test_a_handler_that_sets_the_event_itself_waits_forever():
         said("signal.signal(signal.SIGTERM, lambda *_: event.set())", 3)
 
 
+def test_a_signal_sets_the_event_while_the_main_thread_is_in_the_code_of_a_library():
+    """A handler runs only when the main thread runs Python's instructions again. A run that waited
+    for a server inside a driver could not be stopped.
+    """
+    code = """
+import os, signal, sqlite3, threading, time
+from subscriber.signals import set_by_signals
+
+event = threading.Event()
+set_by_signals(event, [signal.SIGTERM])
+
+def leave():
+    time.sleep(1)  # the main thread is in SQLite's code by then
+    os.kill(os.getpid(), signal.SIGTERM)
+    os._exit(0 if event.wait(10) else 1)
+
+connection = sqlite3.connect(":memory:")
+threading.Thread(target=leave).start()
+connection.execute("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n")
+"""
+    assert subprocess.run([sys.executable, "-c", code], check=False, timeout=60).returncode == 0
+
+
 def test_every_signal_after_the_first_is_reported_at_once():
     code = """
 import signal, threading

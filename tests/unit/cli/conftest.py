@@ -29,6 +29,7 @@ def signals_before() -> Iterator[None]:
     yield
     for number, handler in before.items():
         signal.signal(number, handler)
+    signal.set_wakeup_fd(-1)
 
 
 @pytest.fixture

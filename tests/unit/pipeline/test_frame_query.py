@@ -4,6 +4,7 @@ is tested with Spark in tests/conformance/test_spark_source.py.
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,6 +13,8 @@ from unittest.mock import MagicMock
 import pytest
 from py4j.protocol import Py4JError
 
+from subscriber.errors import Stopped
+from subscriber.pipeline import frame_query
 from subscriber.pipeline.frame_query import FrameQuery
 from subscriber.pipeline.frame_source import FrameSource
 
@@ -53,6 +56,33 @@ def test_it_reads_the_frames_of_the_journal_with_the_sources_options(session, tm
     assert one.exception() is running(session).exception.return_value
     one.stop()
     running(session).stop.assert_called_once_with()
+
+
+def test_a_query_that_is_stopped_while_others_start_does_not_start(session, tmp_path):
+    """A run with twenty subscriptions that was told to end started twenty queries first, which took
+    longer than the seconds that it has to end in order.
+    """
+    stop, raised = threading.Event(), []
+
+    def check() -> None:
+        if stop.is_set():
+            raise Stopped("stopped")
+
+    one = FrameQuery(session, "apply", {"partitionBytes": 1024}, tmp_path / "checkpoint", lambda *_: None, check)
+
+    def start() -> None:
+        with pytest.raises(Stopped) as stopped:
+            one.start()
+        raised.append(stopped)
+
+    with frame_query._starting:
+        thread = threading.Thread(target=start)
+        thread.start()
+        stop.set()
+    thread.join()
+    assert raised
+    assert not one.active
+    one.stop()
 
 
 def test_frames_that_nobody_has_taken_are_removed_before_the_next_micro_batch(session, tmp_path):

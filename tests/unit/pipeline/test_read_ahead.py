@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
@@ -157,6 +159,29 @@ def test_jobs_are_cancelled_even_if_spark_has_ended(opened):
     spark.may_end.clear()
     next(rows)
     rows.close()
+
+
+def test_a_job_that_never_returns_does_not_keep_the_process():
+    """Spark forgets a job that is submitted while it stops. One in ten runs that were told to end
+    during the warm-up, which begins when the last copy has ended, never ended.
+    """
+    code = """
+import threading
+from tests.unit.pipeline.test_read_ahead import SCHEMA, Spark
+from subscriber.pipeline.read_ahead import ReadAhead
+
+spark, begun = Spark(1), threading.Event()
+
+def read(*_):
+    begun.set()
+    threading.Event().wait()
+
+rows = ReadAhead(spark, SCHEMA, 1, lambda batch: batch, read).rows(spark.batch)
+threading.Thread(target=next, args=(rows,), daemon=True).start()
+begun.wait()
+"""
+    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60)
+    assert (answer.returncode, answer.stderr) == (0, "")
 
 
 @pytest.mark.parametrize(
