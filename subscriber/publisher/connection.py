@@ -25,8 +25,9 @@ from psycopg.errors import OperationalError
 
 from subscriber.errors import PublisherError, PublisherUnavailable
 from subscriber.protocol.notice import encode_notice
-from subscriber.publisher.conninfo import at_host, check_session, replication_conninfo
-from subscriber.publisher.server_errors import connection_refused, server_error
+from subscriber.publisher.conninfo import at_host, replication_conninfo
+from subscriber.publisher.server_errors import server_error
+from subscriber.publisher.sql_connection import connected, next_result
 
 NAP_SECONDS: Final = 0.004
 STOP_SECONDS: Final = 0.2
@@ -51,16 +52,8 @@ class ReplicationConnection:
         self.application_name = application_name
         self._failure: PublisherError | None = None
         self._frames: list[bytes] = []
-        self._pg = pq.PGconn.connect(replication_conninfo(conninfo, application_name).encode())
-        if self._pg.status != pq.ConnStatus.OK:
-            reason, role = _text(self._pg.error_message), _text(self._pg.user)
-            self._pg.finish()
-            raise connection_refused(reason, role)
-        try:
-            check_session(self._reported)
-        except PublisherError:
-            self.close()
-            raise
+        self._connection = connected(replication_conninfo(conninfo, application_name))
+        self._pg = self._connection.pgconn
         self._pg.notice_handler = self._hear
 
     def __enter__(self) -> Self:
@@ -71,7 +64,7 @@ class ReplicationConnection:
 
     def close(self) -> None:
         """Close the connection; the walsender ends with it."""
-        self._pg.finish()
+        self._connection.close()
 
     @property
     def server_version(self) -> int:
@@ -100,10 +93,6 @@ class ReplicationConnection:
     def process_id(self) -> int:
         """The process ID of the server process of this connection."""
         return self._pg.backend_pid
-
-    def _reported(self, name: str) -> str | None:
-        value = self._pg.parameter_status(name.encode())
-        return None if value is None else _text(value)
 
     def execute(self, command: str, stop: threading.Event | None = None) -> list[dict[str, str | None]]:
         """Run a replication command that returns rows (``IDENTIFY_SYSTEM``,
@@ -136,9 +125,9 @@ class ReplicationConnection:
                     self._pg.get_cancel().cancel()
                 select.select([self._pg.socket], [], [], STOP_SECONDS)
                 self._pg.consume_input()
-            last = result = self._pg.get_result()
+            last = result = next_result(self._pg)
             while result is not None:
-                last, result = result, self._pg.get_result()
+                last, result = result, next_result(self._pg)
         except OperationalError as error:
             raise PublisherUnavailable(_lost(_text(self._pg.error_message))) from error
         except KeyboardInterrupt:
@@ -194,7 +183,7 @@ class ReplicationConnection:
                     add(bytes(data))
                     room -= size
                 elif size == _END_OF_COPY:
-                    self._fail(self._pg.get_result())
+                    self._fail(next_result(self._pg))
                 elif has_read_socket:
                     return
                 else:

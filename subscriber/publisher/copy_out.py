@@ -27,7 +27,7 @@ from subscriber.publisher.connection import STOP_SECONDS
 from subscriber.publisher.copy_plan import CopyFormat, CopyQuery, CopyRange, Piece, quoted, rewritten
 from subscriber.publisher.server_errors import UNREADABLE_TEXT, is_unreadable_text, server_error
 from subscriber.publisher.snapshot import snapshot_session
-from subscriber.publisher.sql_connection import Connection
+from subscriber.publisher.sql_connection import Connection, next_result
 
 BLOCK_BYTES: Final = 2 * 1024 * 1024
 """The approximate size of a block of COPY data."""
@@ -177,8 +177,8 @@ class CopyReader:
                 rows.pop()
             if rows:
                 yield CopyBlock(b"".join(rows), len(rows))
-        result = pgconn.get_result()
-        while pgconn.get_result() is not None:
+        result = next_result(pgconn)
+        while next_result(pgconn) is not None:
             pass  # all results must be read, or the following rollback fails
         if result is None or result.status != pq.ExecStatus.COMMAND_OK:
             self._fail(result)

@@ -20,13 +20,13 @@ from psycopg.abc import Query
 from subscriber.errors import RECREATE_SLOT, PublisherNotReady, PublisherUnavailable, SlotInUse, SlotLost
 from subscriber.lsn import INVALID_LSN, LSN, parse_lsn
 from subscriber.publication.definition import Publication
-from subscriber.publisher.conninfo import check_conninfo, check_session, session_conninfo
+from subscriber.publisher.conninfo import session_conninfo
 from subscriber.publisher.logical_decoding import read_decoding_settings
 from subscriber.publisher.publication_definitions import publications_of_sequences, read_publications
 from subscriber.publisher.published_tables import publications_of_other_origins
 from subscriber.publisher.sequences import PublishedSequence, published_sequences
-from subscriber.publisher.server_errors import connection_refused, error_of
-from subscriber.publisher.sql_connection import Connection, features_of
+from subscriber.publisher.server_errors import error_of
+from subscriber.publisher.sql_connection import Connection, connected, features_of
 from subscriber.schema.server_features import OLDEST_VERSION, ServerFeatures
 from subscriber.suggestions import perhaps
 
@@ -69,17 +69,9 @@ def connect_publisher(conninfo: str, application_name: str) -> Iterator[Connecti
             settings that were asked for, or the server refused a statement (with its text and
             SQLSTATE).
     """
-    full = session_conninfo(conninfo, application_name)
-    try:
-        connection = psycopg.connect(full, autocommit=True)
-    except psycopg.Error as error:  # psycopg also raises this for a connect_timeout that is no number
-        # libpq's message, if there is one; psycopg adds other text before it.
-        told = b"" if error.pgconn is None else error.pgconn.error_message
-        reason = told.decode("utf-8", "replace").strip() or str(error)
-        raise connection_refused(reason, check_conninfo(full).get("user") or "") from error
+    connection = connected(session_conninfo(conninfo, application_name))
     try:
         with connection:
-            check_session(connection.info.parameter_status)
             yield connection
     except psycopg.Error as error:
         if connection.broken or error.sqlstate is None:

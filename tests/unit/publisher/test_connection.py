@@ -4,6 +4,8 @@ is a transient error.
 
 from __future__ import annotations
 
+import socket
+import threading
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,6 +15,7 @@ from psycopg import OperationalError, pq
 from subscriber.errors import PublisherNotReady, PublisherUnavailable
 from subscriber.protocol.notice import Notice, decode_notice
 from subscriber.publisher.connection import NAP_SECONDS, ReplicationConnection
+from subscriber.publisher.sql_connection import next_result
 
 
 class Libpq:
@@ -35,6 +38,9 @@ class Libpq:
         self.consumed += 1
         if self.script and isinstance(self.script[0], OperationalError):
             raise self.script.pop(0)
+
+    def is_busy(self) -> int:
+        return 0
 
     def get_result(self) -> Any:
         return self.result
@@ -160,3 +166,41 @@ def test_while_little_arrives_a_commit_is_taken_at_once(monkeypatch):
     monkeypatch.setattr("select.select", lambda *arguments: waits.append(arguments[-1]))
     stream().wait(1.0, more=False)
     assert waits == [1.0]
+
+
+def test_other_threads_run_while_a_server_does_not_answer():
+    """psycopg's PGconn.connect keeps the lock of the interpreter: all subscriptions of a run stood
+    still, and the run could not be ended. Here the other thread is the server's.
+    """
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def refuse() -> None:
+            client, _ = listener.accept()
+            client.close()
+
+        server = threading.Thread(target=refuse)
+        server.start()
+        port = listener.getsockname()[1]
+        with pytest.raises(PublisherUnavailable, match="closed the connection unexpectedly"):
+            ReplicationConnection(f"host=127.0.0.1 port={port} connect_timeout=5", "s")
+        server.join()
+
+
+def test_a_result_is_taken_only_when_the_server_has_sent_it():
+    """psycopg's PGconn.get_result keeps the lock of the interpreter while it waits."""
+    client, server = socket.socketpair()
+
+    class Busy(Libpq):
+        def is_busy(self) -> int:
+            return 0 if self.consumed else 1
+
+        def get_result(self) -> Any:
+            assert self.consumed
+            return super().get_result()
+
+    with client, server:
+        server.send(b"Z")
+        result: Any = object()
+        pgconn: Any = Busy(result=result)
+        pgconn.socket = client.fileno()
+        assert next_result(pgconn) is result
