@@ -10,7 +10,7 @@ import shlex
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from operator import attrgetter
 from pathlib import Path
@@ -36,6 +36,10 @@ Programs that kill a process that does not end usually wait longer (systemd wait
 do not.
 """
 _POLL_SECONDS: Final = 1.0
+_SAY_SECONDS: Final = 2.0
+_NOT_ENDED: Final = (
+    "some workers have not ended within %.0f s: the process ends now, and the target rolls back its open transactions"
+)
 
 
 @click.command("run")
@@ -171,13 +175,9 @@ def ending_in_time(stop: threading.Event, working: threading.Event, *, once: boo
                 return
         if ended.wait(END_SECONDS):
             return
-        in_order = not working.is_set()
-        if not in_order:
-            logger.error(
-                "some workers have not ended within %.0f s: the process ends now, and the target rolls back its open transactions",
-                END_SECONDS,
-            )
-        _leave(0 if in_order and _interrupted(once=once) else 1)
+        if working.is_set():
+            _leave(1, partial(logger.error, _NOT_ENDED, END_SECONDS))
+        _leave(1 if once else 0, partial(_interrupted, once=once))
 
     threading.Thread(target=watch, name="end in time", daemon=True).start()
     try:
@@ -188,9 +188,22 @@ def ending_in_time(stop: threading.Event, working: threading.Event, *, once: boo
         ended.set()
 
 
-def _leave(code: int) -> None:
-    """End the process at once. Its child processes notice the end of their pipes."""
-    logging.shutdown()
+def _leave(code: int, say: Callable[[], object] = lambda: None) -> None:
+    """End the process at once. Its child processes notice the end of their pipes.
+
+    Args:
+        code: the exit code.
+        say: logs why. Where nobody reads standard error, this waits forever, and the process does
+            not wait for it.
+    """
+
+    def finish() -> None:
+        say()
+        logging.shutdown()
+
+    saying = threading.Thread(target=finish, name="last words", daemon=True)
+    saying.start()
+    saying.join(_SAY_SECONDS)
     os._exit(code)
 
 

@@ -53,6 +53,24 @@ def test_a_run_whose_spark_takes_long_to_start_ends_in_order():
     assert (answer.returncode, answer.stderr) == (0, "")
 
 
+def test_a_run_whose_standard_error_nobody_reads_ends_all_the_same():
+    full = """
+import os
+os.set_blocking(2, False)
+try:
+    while True:
+        os.write(2, b"x" * 4096)
+except BlockingIOError:
+    os.set_blocking(2, True)
+"""
+    code = HANGS.format(block="working.set(); stop.set(); threading.Event().wait()", before=full, options="")
+    with subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE) as process:
+        try:
+            assert process.wait(30) == 1
+        finally:
+            process.kill()
+
+
 def test_a_second_interrupt_ends_the_process_without_pythons_finalization():
     """Python's finalization aborts the process while threads are in a driver's code."""
     answer = ended("raise KeyboardInterrupt", before="import atexit; atexit.register(print, 'end of Python')")
