@@ -47,6 +47,8 @@ NAME = "chaos"
 ROLE = "replicator"
 COMMAND_ATTEMPTS = 30
 WAIT_SECONDS = 120.0
+COPY_SECONDS = 300.0
+"""Seconds to wait for all tables to be copied, on a busy machine."""
 
 
 class Access:
@@ -147,7 +149,8 @@ class Chaos:
         with self.load.paused():
             runner = self.replication.runner
             catch_up(self.replication.conninfo, self.replication.database, runner, self.subid())
-            wait_until(lambda: self.restarted() and self.ready(), f"tables to be ready\n{runner.said()[-3000:]}")
+            ready = f"tables to be ready\n{runner.said()[-3000:]}"
+            wait_until(lambda: self.restarted() and self.ready(), ready, COPY_SECONDS)
             found = differences(self.replication.conninfo, runner.target, self.compared)
             assert not found, "\n".join(map(str, found))
         self.note(f"equal, after {self.load.transactions} transactions")
@@ -229,6 +232,13 @@ class Chaos:
         """Wait until the standby could take over what was not written just now."""
         yield from self.until(lambda: self.pair.is_ready(NAME), "the standby to have the slot")
         self.pair.wait_until_caught_up()
+
+    def reports(self, text: str) -> bool:
+        """Whether ``status`` shows that the worker tries again because of an error with this
+        text.
+        """
+        worker = self.replication.runner.status()[self.name]["worker"]
+        return worker is not None and text in (worker["error"] or "")
 
     def in_target(self, statement: str) -> list[tuple]:
         """Run a statement in the target as another user."""

@@ -5,9 +5,12 @@
 from __future__ import annotations
 
 import contextlib
+from typing import Final
 
 from tests.chaos.chaos import NAME, Chaos, Steps, fault
 from tests.crash.harness import TABLES
+
+_REFUSED: Final = "password authentication failed"
 
 # Servers ------------------------------------------------------------------------------------------
 
@@ -81,9 +84,9 @@ def pooler_restarted(chaos: Chaos) -> Steps:
     chaos.note("the proxies are back")
 
 
-@fault("publisher")
+@fault("publisher", "target")
 def password_rotated(chaos: Chaos) -> Steps:
-    """In either order; a new connection is needed before the second step."""
+    """In either order; a new connection is needed before the second step, and fails."""
     steps = {"role": chaos.access.set_password, "passfile": chaos.access.write_passfile}
     order = chaos.random.sample(list(steps), 2)
     password = chaos.access.next_password()
@@ -92,7 +95,7 @@ def password_rotated(chaos: Chaos) -> Steps:
         steps[place](password)
         if place == order[0]:
             chaos.end_walsenders()
-            yield chaos.random.uniform(0, 5)
+            yield from chaos.until(lambda: chaos.reports(_REFUSED), f"status to report: {_REFUSED}")
 
 
 # Publications -------------------------------------------------------------------------------------
