@@ -1,8 +1,8 @@
 """Connections to the publisher through psycopg that let other threads run while they wait.
 
-``PGconn.connect`` and ``PGconn.get_result`` of psycopg's libpq layer keep the lock of the interpreter
-while they wait for the server. A server that does not answer would stop every thread of the
-process: all subscriptions of a run, and the thread that ends it.
+``PGconn.connect`` and ``PGconn.get_result`` of psycopg's libpq layer keep the lock of the
+interpreter while they wait for the server. A server that does not answer would stop every thread of
+the process: all subscriptions of a run, and the thread that ends it.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """A long run under load with one random fault after the other: nothing is lost, nothing is applied
 twice, nothing is left behind.
 
-``make chaos`` runs it for an hour, ``make test`` for two minutes; CHAOS_SECONDS says how long. ``SEED``
-repeats the order of the faults of one that failed. See :mod:`tests.chaos.chaos` for how it works, and
-:mod:`tests.chaos.faults` and :mod:`tests.chaos.publisher_faults` for what happens.
+``make chaos`` runs it for an hour, ``make test`` for two minutes; CHAOS_SECONDS says how long.
+``SEED`` repeats the order of the faults of one that failed. See :mod:`tests.chaos.chaos` for how it
+works, and :mod:`tests.chaos.faults` and :mod:`tests.chaos.publisher_faults` for what happens.
 """
 
 from __future__ import annotations

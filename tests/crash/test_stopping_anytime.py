@@ -86,7 +86,7 @@ class Stopping:
 
     Attributes:
         url: the kind of target.
-        template: an empty target with the tables.
+        template: a folder with a target whose tables are empty.
         databases: the databases that are subscribed to.
         create: the rest of CREATE SUBSCRIPTION.
         tables: the number of tables.
@@ -105,8 +105,8 @@ class Stopping:
         chosen = random.Random(seed)
         for number in range(STOPS):
             folder = self.template.parent / str(number)
+            shutil.copytree(self.template, folder)
             runner = Runner(f"{self.url}:///{folder / 'target'}", folder)
-            shutil.copy(self.template, folder / "target")
             try:
                 self.stop_once(runner, moment, chosen)
             finally:
@@ -119,7 +119,8 @@ class Stopping:
         time.sleep(moment(runner, self.tables, chosen))
         code = runner.terminate(everybody=chosen.random() < 0.2)
         said = runner.said()
-        # On a busy machine it ends in time, but not always in order; at first it handles no signals.
+        # On a busy machine it ends in time, but not always in order. At first it handles no
+        # signals.
         late = code == 1 and "some workers have not ended within" in said
         assert late or code in {0, -signal.SIGTERM}, said[-3000:]
         assert "Traceback" not in said
@@ -137,7 +138,8 @@ def stopping(request, publisher, tmp_path) -> Stopping:
 
 def empty_target(url: str, folder: Path, tables: list[str]) -> Path:
     template = folder / "template"
-    with open_target(f"{url}:///{template}") as target, target.begin() as connection:
+    template.mkdir()
+    with open_target(f"{url}:///{template / 'target'}") as target, target.begin() as connection:
         for table in tables:
             connection.exec_driver_sql(f"CREATE TABLE {table} (id int PRIMARY KEY, v text)")
     return template
