@@ -31,8 +31,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from psycopg.conninfo import make_conninfo
-
 from subscriber.failpoints import FAILPOINTS
 from tests.crash.conftest import Replication
 from tests.crash.harness import TABLES, Load, catch_up, differences, wait_until
@@ -60,6 +58,7 @@ class Access:
         passfile: where the subscription finds the password.
 
     Attributes:
+        parameters: those of the subscription's connection string that differ from the load's.
         conninfo: the connection string of the subscription.
     """
 
@@ -75,10 +74,14 @@ class Access:
             rules = server.data_directory / "pg_hba.conf"
             rules.write_text(f"host all {ROLE} 127.0.0.1/32 scram-sha-256\n{rules.read_text()}")
             server.reload({})
-        ports = ",".join(str(proxy.port) for proxy in proxies)
-        self.conninfo = make_conninfo(
-            pair.conninfo(NAME), user=ROLE, passfile=str(passfile), port=ports, sslmode="disable", gssencmode="disable"
-        )
+        self.parameters = {
+            "port": ",".join(str(proxy.port) for proxy in proxies),
+            "user": ROLE,
+            "passfile": str(passfile),
+            "sslmode": "disable",
+            "gssencmode": "disable",
+        }
+        self.conninfo = pair.conninfo(NAME, **self.parameters)
 
     def next_password(self) -> str:
         """A password that was not used before."""

@@ -46,7 +46,7 @@ def chaos(tmp_path):
                 pair,
                 tmp_path,
                 NAME,
-                connection=access.conninfo,
+                parameters=access.parameters,
                 create=f"PUBLICATION {PUBLICATIONS} WITH (copy_data = false, failover = true)",
                 environment=environment,
             ) as replication,
