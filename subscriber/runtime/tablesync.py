@@ -131,6 +131,7 @@ class TableSync:
         self.on_end: Callable[[], None] = _nothing
         self._interruption = Interruption(target)
         self._stop = self._interruption.stop
+        self._has_spark_ended = pipeline.has_ended
         self._thread: threading.Thread | None = None
         self._ended = threading.Event()
         self._failed_tables: dict[tuple[str, str], FailedAttempts] = {}
@@ -221,13 +222,15 @@ class TableSync:
         except SubscriberError as error:
             self._round_failed(error)
         except Exception as error:  # otherwise a new thread would fail in the same way ten times a second
-            self._round_failed(
-                PipelineError(
-                    "the table synchronization failed",
-                    detail=type(error).__name__,
-                    hint="This is a fault of the program; it is tried again.",
-                )
+            failure = PipelineError(
+                "the table synchronization failed",
+                detail=type(error).__name__,
+                hint="This is a fault of the program; it is tried again.",
             )
+            if self._has_spark_ended():
+                self._note_failed_round(failure)  # the run is about to end, and says why
+            else:
+                self._round_failed(failure)
         finally:
             with contextlib.suppress(SubscriberError):
                 self._kept.keep(None)
@@ -236,6 +239,9 @@ class TableSync:
 
     def _round_failed(self, error: SubscriberError) -> None:
         self._on_error(error, None)
+        self._note_failed_round(error)
+
+    def _note_failed_round(self, error: SubscriberError) -> None:
         self.attempts.note_failure(error, self._settings.wal_retrieve_retry_interval)
 
     def _sync(self, wanted: Sequence[SubscriptionRelation]) -> None:

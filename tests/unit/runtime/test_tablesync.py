@@ -129,6 +129,23 @@ def test_an_unexpected_error_is_logged_and_the_round_is_tried_again_later(scene)
     assert not scene.sync.running
 
 
+def test_the_end_of_spark_is_no_fault_of_the_table_synchronization(scene):
+    """The chaos test found it: Spark's Java process was killed during a copy, and the log had a
+    fault of the program.
+    """
+
+    def fail(_table):
+        raise ConnectionRefusedError
+
+    scene.copy = fail
+    scene.sync._has_spark_ended = lambda: True
+    scene.table("a")
+    scene.round()
+    assert scene.errors == []
+    scene.sync.tick(scene.relations())
+    assert not scene.sync.running
+
+
 def test_a_table_that_cannot_be_read_fails_alone(scene):
     """D10"""
     scene.table("a")
