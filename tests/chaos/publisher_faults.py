@@ -113,7 +113,9 @@ def publication_dropped(chaos: Chaos) -> Steps:
     # An UPDATE or DELETE finds no row that was lost, an INSERT one whose DELETE was lost.
     chaos.conflicts |= {"update_missing", "delete_missing"}
     yield chaos.random.uniform(1, 6)
-    chaos.note(f"publication {name} is created again")
+    status = chaos.replication.runner.status()[chaos.name]
+    assert status["missing_publications"] == [name]
+    chaos.note(f"publication {name}, which status reports as missing, is created again")
     chaos.pair.execute(f"CREATE PUBLICATION {name} FOR TABLE {', '.join(tables)}{only}", NAME)
     yield chaos.random.uniform(0, 2)
     yield from chaos.alter(f"REFRESH TABLE {', '.join(tables)}")
