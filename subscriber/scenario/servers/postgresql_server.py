@@ -264,6 +264,12 @@ class PostgreSQLServer(PostgreSQL):
         self.stop()
         self.start()
 
+    def reload(self, settings: Mapping[str, str]) -> None:
+        """Change settings that need no restart, and let the running server read them."""
+        self.settings.update(settings)
+        self._write_settings()
+        self.execute("SELECT pg_reload_conf()")
+
     def close(self) -> None:
         """Stop the server and remove its data directory."""
         self.stop()
