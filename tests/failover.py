@@ -81,6 +81,10 @@ class Node(PostgreSQLServer):
         os.kill(int((self.data_directory / "postmaster.pid").read_text().split()[0]), signal.SIGKILL)
         self._prepared().wait(PATIENCE)
 
+    def log(self) -> str:
+        """What the server has logged since it was created."""
+        return self._prepared().log.read_text(errors="replace")
+
     def _initialise(self, processes: GuardedProcesses) -> None:
         if self.source is None:
             super()._initialise(processes)
@@ -158,25 +162,45 @@ class Pair(PostgreSQL):
             "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE NOT synced AND NOT active"
         )
 
-    def rejoin(self) -> None:
-        """Give the old primary a new copy of the primary's data, and start it as a standby."""
+    def rejoin(self, *, synchronize: bool = True) -> None:
+        """Give the old primary a new copy of the primary's data, and start it as a standby, which
+        synchronizes the slots or does not.
+        """
         self.standby.close()
+        self.standby.settings["sync_replication_slots"] = "on" if synchronize else "off"
         self._join(self.standby)
 
-    def wait_until_ready(self, slot: str) -> None:
-        """Wait until the standby could take the slot over, by the condition of PostgreSQL's
-        manual.
+    def is_ready(self, slot: str) -> bool:
+        """Return whether the standby could take the slot over, by the condition of PostgreSQL's
+        manual. A slot becomes permanent at the standby when the primary's has moved, which needs
+        WAL to decode.
         """
         ready = (
             "SELECT synced AND NOT temporary AND invalidation_reason IS NULL FROM pg_replication_slots"
             f" WHERE slot_name = '{slot}'"
         )
+        if self.standby.execute(ready) == [(True,)]:
+            return True
+        self.primary.execute("SELECT pg_log_standby_snapshot()")
+        return False
+
+    def wait_until_ready(self, slot: str, *, confirm_in: str | None = None) -> None:
+        """Wait until :meth:`is_ready`.
+
+        A slot that nobody receives from stays behind. ``confirm_in`` is its database if this
+        method is to confirm everything, as a receiver does.
+        """
         deadline = time.monotonic() + PATIENCE
-        while self.standby.execute(ready) != [(True,)]:
-            # The slot becomes permanent when the primary's has moved, which needs WAL to decode.
-            self.primary.execute("SELECT pg_log_standby_snapshot()")
+        while not self.is_ready(slot):
+            if confirm_in is not None:
+                self.confirm(slot, confirm_in)
             assert time.monotonic() < deadline, self.standby.execute("SELECT * FROM pg_replication_slots")
             time.sleep(0.1)
+
+    def confirm(self, slot: str, dbname: str) -> None:
+        """Confirm everything that the primary has written, as a receiver does."""
+        self.primary.execute("SELECT pg_log_standby_snapshot()")
+        self.primary.execute(f"SELECT pg_replication_slot_advance('{slot}', pg_current_wal_flush_lsn())", dbname)
 
     def wait_until_caught_up(self) -> None:
         """Wait until the standby has replayed everything that the primary has written by now."""

@@ -25,6 +25,7 @@ from tests.crash.harness import (
     catch_up,
     differences,
 )
+from tests.failover import Pair
 
 
 @dataclass
@@ -72,7 +73,7 @@ def own_server() -> Iterator[PostgreSQLServer]:
 
 @contextlib.contextmanager
 def replicating(
-    server: PostgreSQLServer,
+    server: PostgreSQLServer | Pair,
     folder: Path,
     name: str,
     *,
