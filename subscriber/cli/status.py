@@ -20,6 +20,7 @@ from subscriber.runtime.read_status import subscription_statuses
 from subscriber.runtime.status_file import read_status_file
 from subscriber.runtime.subscription_status import (
     CutoverStatus,
+    FailoverStatus,
     HoldStatus,
     RelationStatus,
     RunnerStatus,
@@ -47,8 +48,9 @@ def command(target: str, as_json: bool) -> None:
     For each subscription prints its state, the received and the applied LSN, the lag, the states of
     its tables, and the numbers of conflicts and errors; then its slot at the publisher, the tables
     that are not ready with the progress of their copies, a command that holds the apply, tables
-    that were altered, warnings, since when it retries or has stopped, sequences of the target that
-    do not follow those of the publisher, and the last error.
+    that were altered, whether standbys are ready for a failover, warnings, since when it retries or
+    has stopped, sequences of the target that do not follow those of the publisher, and the last
+    error.
 
     The lag in seconds is the age of the oldest commit that was received and is not applied; it is 0
     if everything at the publisher is applied. "?" is a value that cannot be read from this machine:
@@ -93,6 +95,8 @@ def command(target: str, as_json: bool) -> None:
     for status in statuses:
         if status.cutover is not None:
             click.echo(f"\n{_cutover_line(status.name, status.cutover)}")
+        if status.failover is not None:
+            click.echo(f"\n{_failover_line(status.name, status.failover)}")
         for warning in _warnings(status):
             click.echo(f"\n{warning}")
         if status.worker is not None and status.state in ("retrying", "stopped"):
@@ -179,6 +183,18 @@ def _sequences_line(subscription: str, behind: Sequence[str]) -> str:
 
     message, hint = behind_in_words(subscription, behind)
     return f"NOTICE:  {message}\nHINT:  {hint}"
+
+
+def _failover_line(name: str, failover: FailoverStatus) -> str:
+    """Whether a standby could take the slot over."""
+    if failover.problems:
+        return (
+            f"WARNING:  {name} is not ready for a failover: {'; '.join(failover.problems)}\n"
+            f"HINT:  `subscriber check --subscription {shlex.quote(name)}` says what puts it right."
+        )
+    if failover.ready is None:
+        return f"it is not known whether {name} is ready for a failover: CONNECTION names no standby that answers"
+    return f"{name} is ready for a failover to {', '.join(failover.standbys)}"
 
 
 def _hold_line(subscription: str, hold: HoldStatus) -> str:

@@ -29,6 +29,7 @@ from subscriber.commands.create_subscription import check_named_once
 from subscriber.errors import PublisherError, SubscriberError
 from subscriber.filters.check import check_filter, columns_of
 from subscriber.migration import check_publisher, check_tables, check_target
+from subscriber.migration.check_failover import check_failover
 from subscriber.migration.estimate_copy import estimate_copy
 from subscriber.migration.findings import Finding, finding_of_error, finding_of_notice
 from subscriber.migration.scan_values import scan_values
@@ -37,6 +38,7 @@ from subscriber.publication.coverage import uncovered
 from subscriber.publisher.blockers import transactions_in_progress
 from subscriber.publisher.catalog_tables import read_publisher_tables
 from subscriber.publisher.connection import ReplicationConnection
+from subscriber.publisher.conninfo import ANY_SERVER, ANY_SERVER_HINT, names_any_server
 from subscriber.publisher.privileges import unreadable_tables
 from subscriber.publisher.publisher import Publisher, connect_publisher
 from subscriber.publisher.replica_identity import tables_without_identity
@@ -101,11 +103,23 @@ def check_migration(
         if facts.version < OLDEST_VERSION:
             return
         yield from _connection(migration, facts)
+        yield from check_failover(
+            migration.conninfo,
+            migration.options,
+            facts,
+            subscription=migration.subscription,
+            application_name=_NAME,
+            has_slot=has_slot,
+        )
         yield from _tables(target, publisher, migration, facts, settings, scan=scan)
 
 
 def _connection(migration: Migration, facts: ServerFacts) -> Iterator[Finding]:
     yield from check_publisher.check_role(facts)
+    if names_any_server(migration.conninfo):
+        yield Finding(
+            severity="WARN", area="publisher", object="CONNECTION", message=ANY_SERVER, remedy=ANY_SERVER_HINT
+        )
     if facts.may_replicate:
         try:
             with ReplicationConnection(migration.conninfo, _NAME):

@@ -22,6 +22,7 @@ from subscriber.commands.refresh_sequences import behind_in_words, sequences_beh
 from subscriber.commands.subscription_statements import CreateSubscription
 from subscriber.errors import SubscriberError
 from subscriber.migration import check_publisher, check_tables, check_target
+from subscriber.migration.check_failover import check_failover
 from subscriber.migration.findings import Finding
 from subscriber.publisher.publisher import connect_publisher
 from subscriber.publisher.server_facts import read_server_facts
@@ -75,6 +76,15 @@ def _findings(target: Target, command: CreateSubscription, settings: Settings) -
         sizes = read_table_facts(publisher, [PublishedTable(one.schema, one.name) for one in relations])
         unreplicated = unreplicated_objects(publisher)
     yield from check_publisher.check_server(facts, has_slot=command.options.create_slot)
+    # A new slot needs some seconds to be at the standbys.
+    yield from check_failover(
+        command.conninfo,
+        command.options,
+        facts,
+        subscription=command.name,
+        application_name=_NAME,
+        has_slot=False,
+    )
     if command.options.copy_data:
         yield from check_tables.check_row_security(sizes, facts.role)
     yield from check_tables.list_unreplicated(unreplicated)

@@ -35,6 +35,7 @@ _REPORTED: Final = ("DateStyle", "IntervalStyle", "TimeZone", "client_encoding")
 """Those of the settings that a server reports to its client (ParameterStatus)."""
 
 _CONNECT_TIMEOUT_SECONDS: Final = "10"
+_DEFAULT_PORT: Final = "5432"
 
 
 def session_conninfo(conninfo: str, application_name: str) -> str:
@@ -139,6 +140,29 @@ def check_conninfo(conninfo: str) -> dict[str, Any]:
 def at_host(conninfo: str, host: str, address: str, port: str) -> str:
     """The connection string with one host in place of all that it names."""
     return make_conninfo(conninfo, host=host, hostaddr="" if host.startswith("/") else address, port=port)
+
+
+def hosts_of(conninfo: str) -> dict[str, str]:
+    """A connection string for each host that the user's names, by ``host:port``.
+
+    libpq tries the hosts one after the other. The strings of single hosts say nothing of the state
+    that a server must have (``target_session_attrs``).
+
+    >>> list(hosts_of("host=a,b port=5432 user=u target_session_attrs=primary"))
+    ['a:5432', 'b:5432']
+
+    Raises:
+        UsageError: see :func:`check_conninfo`.
+    """
+    given = check_conninfo(conninfo)
+    hosts, addresses, ports = (str(given.pop(name, None) or "").split(",") for name in ("host", "hostaddr", "port"))
+    for name in ("target_session_attrs", "load_balance_hosts"):
+        given.pop(name, None)
+    rest, found = make_conninfo("", **given), {}
+    for number in range(max(len(hosts), len(addresses))):
+        host, address, port = (words[number if len(words) > 1 else 0] for words in (hosts, addresses, ports))
+        found[f"{host or address or 'localhost'}:{port or _DEFAULT_PORT}"] = at_host(rest, host, address, port)
+    return found
 
 
 def names_any_server(conninfo: str) -> bool:

@@ -21,6 +21,7 @@ from subscriber.errors import RECREATE_SLOT, PublisherNotReady, PublisherUnavail
 from subscriber.lsn import INVALID_LSN, LSN, parse_lsn
 from subscriber.publication.definition import Publication
 from subscriber.publisher.conninfo import session_conninfo
+from subscriber.publisher.history import UNKNOWN_TIMELINE, Server
 from subscriber.publisher.logical_decoding import read_decoding_settings
 from subscriber.publisher.publication_definitions import publications_of_sequences, read_publications
 from subscriber.publisher.published_tables import publications_of_other_origins
@@ -300,6 +301,19 @@ class Publisher:
                 " ELSE pg_current_wal_flush_lsn() END::text"
             )[0]
         )
+
+    def server(self) -> Server:
+        """The state of the server's WAL, without the timelines before the current one. The timeline
+        of a standby is unknown.
+
+        Raises:
+            psycopg.Error: a query failed.
+        """
+        is_standby = self.is_standby()
+        timeline = UNKNOWN_TIMELINE
+        if not is_standby:
+            timeline = int(self._one("SELECT left(pg_walfile_name(pg_current_wal_lsn()), 8)")[0], 16)
+        return Server(self.system_identifier(), timeline, self.flushed_lsn(), is_standby)
 
     def is_standby(self) -> bool:
         """Whether the server is in recovery.

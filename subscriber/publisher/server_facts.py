@@ -35,6 +35,8 @@ class ServerFacts:
         role: the connection's role.
         may_replicate: whether the role has REPLICATION, is a superuser, or has the privileges of
             rds_replication, by which Amazon RDS grants replication.
+        database: the connection's database.
+        is_managed_by_patroni: whether Patroni is connected to the server.
     """
 
     version: int
@@ -50,6 +52,8 @@ class ServerFacts:
     recovery_conflicts: int | None
     role: str
     may_replicate: bool
+    database: str
+    is_managed_by_patroni: bool
 
 
 _FACTS: Final[LiteralString] = (
@@ -64,7 +68,8 @@ _FACTS: Final[LiteralString] = (
     "   FROM pg_stat_database_conflicts WHERE datname = current_database()) END,"
     " current_user::text, (SELECT rolsuper OR rolreplication FROM pg_roles WHERE rolname = current_user)"
     "  OR EXISTS (SELECT FROM pg_roles WHERE rolname = 'rds_replication'"
-    "   AND pg_has_role(current_user, oid, 'USAGE'))"
+    "   AND pg_has_role(current_user, oid, 'USAGE')),"
+    " EXISTS (SELECT FROM pg_stat_activity WHERE application_name LIKE 'Patroni%')"
 )
 
 
@@ -88,6 +93,7 @@ def read_server_facts(connection: Connection) -> ServerFacts:
         conflicts,
         role,
         may,
+        patroni,
     ) = row
     return ServerFacts(
         version=features_of(connection).version,
@@ -103,4 +109,6 @@ def read_server_facts(connection: Connection) -> ServerFacts:
         recovery_conflicts=conflicts,
         role=role,
         may_replicate=may,
+        database=connection.info.dbname,
+        is_managed_by_patroni=patroni,
     )

@@ -5,7 +5,7 @@ can be reached.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Self
 
@@ -13,15 +13,19 @@ from subscriber import catalog
 from subscriber.catalog import Subscription
 from subscriber.catalog.cutovers import ASKED, Cutover, read_cutover
 from subscriber.errors import PublisherError, SubscriberError
+from subscriber.journal.control import read_control
 from subscriber.journal.positions import journal_positions
 from subscriber.journal.storage import journal_url, open_storage
 from subscriber.lsn import INVALID_LSN, LSN, format_lsn
 from subscriber.publisher.blockers import standbys_of
+from subscriber.publisher.conninfo import wants_standby
+from subscriber.publisher.history import UNKNOWN_TIMELINE, check_is_primary, check_system
 from subscriber.publisher.publisher import Publisher, Slot, connect_publisher
 from subscriber.runtime.copy_progress import CopyStatus, read_copies
 from subscriber.runtime.subscription_status import (
     CopyFigures,
     CutoverStatus,
+    FailoverStatus,
     HoldStatus,
     RelationStatus,
     RunnerStatus,
@@ -64,10 +68,12 @@ def subscription_statuses(
         holds = catalog.read_holds(connection)
         workers = catalog.read_worker_statuses(connection)
         stored = [_Stored.read(connection, subscription) for subscription in catalog.list_subscriptions(connection)]
+    failovers = _failovers([one.subscription for one in stored if one.subscription.options.failover])
     statuses = [
         replace(
             _status(one, settings, identifier, runner),
             hold=_hold(holds.get(one.subscription.subid)),
+            failover=failovers.get(one.subscription.subid),
             worker=workers.get(one.subscription.subid),
             state=_state(one.subscription, runner, workers.get(one.subscription.subid)),
         )
@@ -154,7 +160,7 @@ def _status(
     subscription, applied, statistics = stored.subscription, stored.applied, stored.statistics
     # The publisher is read first: if nothing is behind, the journal then has at least the same
     # position.
-    there = _at_publisher(subscription)
+    there = _at_publisher(subscription, settings)
     publisher_lsn, slot = there.lsn, there.slot
     asked_for = publisher_lsn
     received, last_entry = _journal_positions(subscription, settings)
@@ -166,7 +172,7 @@ def _status(
     known = max(received or INVALID_LSN, applied)
     if publisher_lsn is not None and known > publisher_lsn:
         # the publisher may have advanced meanwhile
-        there = _at_publisher(subscription)
+        there = _at_publisher(subscription, settings)
         publisher_lsn, slot = there.lsn, there.slot
     return SubscriptionStatus(
         name=subscription.name,
@@ -213,6 +219,29 @@ def _sequences_behind(target: Target, subscription: Subscription) -> tuple[str, 
         return tuple(sequences_behind(target, subscription))
     except SubscriberError:
         return None
+
+
+def _failovers(subscriptions: Sequence[Subscription]) -> dict[int, FailoverStatus]:
+    """Return whether standbys could take the slots over, by subscription. All servers are asked at
+    the same time: one that is away costs two seconds.
+    """
+    if not subscriptions:
+        return {}
+    # Few targets need these.
+    from concurrent.futures import ThreadPoolExecutor
+
+    from subscriber.publisher.failover_readiness import judge_readiness
+    from subscriber.publisher.failover_servers import read_failover_servers
+
+    def ask(subscription: Subscription) -> FailoverStatus:
+        servers = read_failover_servers(subscription.conninfo, subscription.name, subscription.slot_name)
+        found = judge_readiness(subscription.name, subscription.slot_name, servers)
+        problems = tuple(f"{problem.place}: {problem.message}" for problem in found.problems)
+        return FailoverStatus(found.ready, found.standbys, problems)
+
+    with ThreadPoolExecutor(max_workers=len(subscriptions)) as threads:
+        answers = list(threads.map(ask, subscriptions))
+    return {one.subid: answer for one, answer in zip(subscriptions, answers, strict=True)}
 
 
 def _cutover(found: Cutover | None) -> CutoverStatus | None:
@@ -358,16 +387,35 @@ class _AtPublisher:
     waits_for: tuple[str, ...] = ()
 
 
-def _at_publisher(subscription: Subscription) -> _AtPublisher:
+def _at_publisher(subscription: Subscription, settings: Settings) -> _AtPublisher:
+    """Ask the publisher. A server that a receiver would not stream from, such as a former primary,
+    counts as one that does not answer: what it says of the slot and of its WAL proves nothing.
+    """
     try:
-        with connect_publisher(subscription.conninfo, subscription.name) as server:
-            publisher = Publisher(server)
+        with connect_publisher(subscription.conninfo, subscription.name) as connection:
+            publisher = Publisher(connection)
+            server = publisher.server()
+            check_system(server.system_identifier, subscription.system_identifier)
+            received_on = _timeline(subscription, settings)
+            check_is_primary(server, received_on, wants_standby=wants_standby(subscription.conninfo))
             slot = publisher.slot(subscription.slot_name) if subscription.slot_name else None
             missing = publisher.missing_publications(subscription.streamed_publications)
-            waits_for = standbys_of(server, slot.active_pid) if slot is not None and slot.active_pid else []
+            waits_for = standbys_of(connection, slot.active_pid) if slot is not None and slot.active_pid else []
             return _AtPublisher(publisher.flushed_lsn(), slot, tuple(missing), tuple(waits_for))
     except PublisherError:
         return _AtPublisher()
+
+
+def _timeline(subscription: Subscription, settings: Settings) -> int:
+    """Return the timeline that changes were received on; unknown where the journal is not here."""
+    if subscription.system_identifier is None or subscription.slot_name is None:
+        return UNKNOWN_TIMELINE
+    url = journal_url(settings.journal, subscription.system_identifier, subscription.slot_name)
+    try:
+        control = read_control(open_storage(url))
+    except SubscriberError:
+        return UNKNOWN_TIMELINE
+    return UNKNOWN_TIMELINE if control is None else control.timeline
 
 
 def _text(lsn: LSN | None) -> str | None:

@@ -33,6 +33,7 @@ from subscriber.errors import SubscriberError
 from subscriber.runtime.subscription_status import (
     CopyFigures,
     CutoverStatus,
+    FailoverStatus,
     HoldStatus,
     RelationStatus,
     RunnerStatus,
@@ -170,6 +171,12 @@ def _status(fields: dict[str, Any]) -> SubscriptionStatus:
             "slot": fields["slot"] and SlotStatus(**fields["slot"]),
             "runner": fields["runner"] and RunnerStatus(**fields["runner"]),
             "cutover": fields["cutover"] and CutoverStatus(**fields["cutover"]),
+            "failover": fields["failover"]
+            and FailoverStatus(
+                fields["failover"]["ready"],
+                tuple(fields["failover"]["standbys"]),
+                tuple(fields["failover"]["problems"]),
+            ),
             "hold": fields["hold"] and HoldStatus(**fields["hold"]),
             "worker": fields["worker"] and WorkerStatus(**fields["worker"]),
             "schema_changes": changes,

@@ -134,6 +134,22 @@ class CutoverStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class FailoverStatus:
+    """Whether a standby of the publisher could take the slot over
+    (:mod:`subscriber.publisher.failover_readiness`).
+
+    Attributes:
+        ready: whether each standby that CONNECTION names could; None if none has answered.
+        standbys: the host and port of each standby that has answered.
+        problems: what stands against it: the host and port, and a sentence.
+    """
+
+    ready: bool | None
+    standbys: tuple[str, ...]
+    problems: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class HoldStatus:
     """A hold of the apply by a command.
 
@@ -208,6 +224,8 @@ class SubscriptionStatus:
             (``synchronized_standby_slots``).
         as_of: when the status was read (ISO 8601), if it is from the status file of a run that
             holds the target; None if it is current.
+        failover: whether a standby could take the slot over; None if the subscription does not have
+            ``failover = true``.
     """
 
     name: str
@@ -244,3 +262,4 @@ class SubscriptionStatus:
     sequences_behind: tuple[str, ...] | None = None
     missing_publications: tuple[str, ...] = ()
     waits_for: tuple[str, ...] = ()
+    failover: FailoverStatus | None = None

@@ -222,6 +222,16 @@ class Runner:
         return self.log.read_text(errors="replace") if self.log.exists() else ""
 
 
+def log_grows_by(runner: Runner, text: str) -> Callable[[], None]:
+    """Return a function that waits until the run has logged ``text`` once more than now."""
+    before = runner.said().count(text)
+
+    def wait() -> None:
+        wait_until(lambda: runner.said().count(text) > before, f"the log to say: {text}\n{runner.said()[-3000:]}")
+
+    return wait
+
+
 @dataclass
 class Failpoints:
     """Every failpoint; one fires only while its file does not exist
@@ -377,6 +387,11 @@ class Load:
         """Pause the load inside the block, with no open transaction."""
         with self._may_write:
             yield
+
+    def wait_for_transactions(self, count: int) -> None:
+        """Wait until so many further transactions have committed."""
+        wanted = self.transactions + count
+        wait_until(lambda: self.transactions >= wanted, f"{count} transactions of the load")
 
     @property
     def next_order(self) -> int:

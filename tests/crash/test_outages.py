@@ -17,7 +17,7 @@ import pytest
 
 from subscriber.lsn import format_lsn, parse_lsn
 from tests.crash.conftest import caught_up_load, filled, replicating, small_file_system
-from tests.crash.harness import Locked, barrier, wait_until
+from tests.crash.harness import Locked, barrier, log_grows_by, wait_until
 
 NAME = "outages"
 
@@ -51,12 +51,6 @@ def supervisor(replication, load):
 def confirmed(server):
     ((text,),) = server.execute(f"SELECT confirmed_flush_lsn FROM pg_replication_slots WHERE slot_name = '{NAME}'")
     return parse_lsn(text)
-
-
-def log_grows_by(runner, text):
-    """Return a function that waits until the run has logged ``text`` once more than now."""
-    before = runner.said().count(text)
-    return lambda: wait_until(lambda: runner.said().count(text) > before, f"the log to say: {text}")
 
 
 @contextlib.contextmanager

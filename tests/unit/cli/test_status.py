@@ -15,6 +15,7 @@ from subscriber.errors import TargetUnavailable
 from subscriber.runtime.status_file import StatusFile
 from subscriber.runtime.subscription_status import (
     CopyFigures,
+    FailoverStatus,
     HoldStatus,
     RelationStatus,
     RunnerStatus,
@@ -328,3 +329,25 @@ def test_the_status_of_a_wrong_target_creates_no_file(run, tmp_path):
     code, out, _ = run("status", "--target", f"sqlite:///{tmp_path / 'wrong.db'}")
     assert (code, out.partition(". ")[0]) == (0, f"There is no file {tmp_path / 'wrong.db'}")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("failover", "line"),
+    [
+        (FailoverStatus(True, ("b:5432", "c:5432"), ()), "shop is ready for a failover to b:5432, c:5432\n"),
+        (
+            FailoverStatus(False, ("b:5432",), ("b:5432: hot_standby_feedback is off", "c:5432: away")),
+            (
+                "WARNING:  shop is not ready for a failover: b:5432: hot_standby_feedback is off; c:5432: away\n"
+                "HINT:  `subscriber check --subscription shop` says what puts it right.\n"
+            ),
+        ),
+        (
+            FailoverStatus(None, (), ()),
+            "it is not known whether shop is ready for a failover: CONNECTION names no standby that answers\n",
+        ),
+    ],
+)
+def test_a_subscription_with_failover_has_a_line_that_says_whether_standbys_are_ready(printed, failover, line):
+    assert f"\n{line}" in printed(replace(STATUS, failover=failover))
+    assert "failover" not in printed(STATUS)

@@ -31,6 +31,8 @@ READY = ServerFacts(
     recovery_conflicts=None,
     role="r",
     may_replicate=True,
+    database="shop",
+    is_managed_by_patroni=False,
 )
 STANDBY = replace(READY, decoding=replace(DECODING, is_standby=True), hot_standby_feedback=True, recovery_conflicts=0)
 

@@ -8,7 +8,13 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict
 
 from subscriber.errors import PublisherNotReady, PublisherUnavailable, UsageError
-from subscriber.publisher.conninfo import check_conninfo, check_session, replication_conninfo, session_conninfo
+from subscriber.publisher.conninfo import (
+    check_conninfo,
+    check_session,
+    hosts_of,
+    replication_conninfo,
+    session_conninfo,
+)
 
 REPORTED = {"DateStyle": "ISO, DMY", "IntervalStyle": "postgres", "TimeZone": "UTC", "client_encoding": "UTF8"}
 
@@ -172,3 +178,20 @@ def test_a_session_with_other_settings_is_refused(name, value, monkeypatch):
         check_session((REPORTED | {name: value}).get)
     assert "pooler" in str(caught.value.hint)
     assert "ignore_startup_parameters" in str(caught.value.hint)
+
+
+@pytest.mark.parametrize(
+    ("conninfo", "places"),
+    [
+        ("host=a,b port=1,2 dbname=d", {"a:1": "1", "b:2": "2"}),
+        ("host=a,b port=1", {"a:1": "1", "b:1": "1"}),
+        ("host=a,b", {"a:5432": None, "b:5432": None}),
+        ("postgresql://u@a:1,b:2/d?target_session_attrs=primary", {"a:1": "1", "b:2": "2"}),
+        ("hostaddr=127.0.0.1,127.0.0.2 port=,7", {"127.0.0.1:5432": None, "127.0.0.2:7": "7"}),
+        ("dbname=d", {"localhost:5432": None}),
+    ],
+)
+def test_each_host_of_a_connection_string_gets_one_of_its_own(conninfo, places):
+    found = hosts_of(conninfo)
+    assert {place: conninfo_to_dict(one).get("port") or None for place, one in found.items()} == places
+    assert not any("target_session_attrs" in one or "," in one for one in found.values())

@@ -46,7 +46,7 @@ def seen(tmp_path, target, monkeypatch):
         monkeypatch.setattr(
             read_status,
             "_at_publisher",
-            lambda _subscription: read_status._AtPublisher(None if publisher is None else LSN(publisher), slot),
+            lambda *_: read_status._AtPublisher(None if publisher is None else LSN(publisher), slot),
         )
         with target.begin() as connection:
             if catalog.find_subscription(connection, "s") is not None:

@@ -16,6 +16,7 @@ from subscriber.runtime import status_file
 from subscriber.runtime.status_file import StatusFile, keeping_status_file, read_status_file
 from subscriber.runtime.subscription_status import (
     CopyFigures,
+    FailoverStatus,
     HoldStatus,
     RelationStatus,
     RunnerStatus,
@@ -73,6 +74,7 @@ STATUS = SubscriptionStatus(
         busy_since=None,
         ended_at=None,
     ),
+    failover=FailoverStatus(False, ("b:5432",), ("b:5432: hot_standby_feedback is off",)),
     hold=HoldStatus("h", 2, "2026-11-21T10:00:00.000+00:00", "held", "0/100"),
     schema_changes=(
         SchemaChange("2026-11-21T10:00:00.000+00:00", "public.t", "0/100", None, "Why.", "How.", None, "public", "t"),
