@@ -32,6 +32,7 @@ _VARYING = (
     r"(?:xid|transaction|process|insert_exists) \d+",
     r"\d+ apply",
     r"on host [^,)]+",
+    r"host \"[^\"]*\", port \d+, PostgreSQL [\d.]+",
     r"local\[[^]]*\]",
     "…",
 )

@@ -164,7 +164,10 @@ def naming_server(server: Server) -> Iterator[None]:
         raise error.replace(detail=detail, hint=hint) from None
 
 
-_OTHER_SERVER_HINT: Final = "If that is not the primary, only correct CONNECTION: name all hosts, with target_session_attrs=primary. If it is the primary:"
+_OTHER_SERVER_HINT: Final = (
+    "If that server is not the primary, correct CONNECTION: name all hosts, with target_session_attrs=primary; nothing is lost then."
+    " If it is the primary:"
+)
 
 
 def check_is_primary(server: Server, received_on: int, *, wants_standby: bool = False) -> None:
@@ -193,7 +196,8 @@ def check_is_primary(server: Server, received_on: int, *, wants_standby: bool = 
             f"the server is on timeline {server.timeline}, but changes were received on timeline {received_on}",
             sqlstate="55000",
             detail=f"{server} It was the primary before another server was promoted, and lacks what was written since.",
-            hint=f"{PRIMARY_HINT} The slot on the server that is the primary now is not affected.",
+            hint="Stop it, or make it a standby of the present primary. If only its name is wrong, correct CONNECTION: name all hosts,"
+            " with target_session_attrs=primary. The slot on the present primary is not affected, and the next attempt follows.",
         )
 
 

@@ -13,7 +13,7 @@ import psycopg
 import pytest
 
 from subscriber.cli import main
-from subscriber.errors import PublisherNotReady
+from subscriber.errors import PublisherNotReady, SlotLost
 from subscriber.lsn import INVALID_LSN
 from subscriber.publisher.connection import ReplicationConnection
 from subscriber.publisher.publisher import Publisher, connect_publisher
@@ -123,7 +123,7 @@ VALUES = {
         {},
         [
             'subscription "s" could not connect to the publisher: connection to server on socket "/nowhere/',
-            "host, port",
+            "host and port",
         ],
     ),
     "option": (["sql", "-c", create("dbname=x", options="copy_dat = false")], {}, ['parameter: "copy_dat"']),
@@ -306,7 +306,7 @@ def test_a_slot_that_was_invalidated_is_refused(database, locked_server):
         wait_until(lost, "the slot to be lost")
         with (
             connect_publisher(database.conninfo, "test") as server,
-            pytest.raises(PublisherNotReady, match='can no longer access replication slot "late"') as refused,
+            pytest.raises(SlotLost, match='can no longer access replication slot "late"') as refused,
         ):
             Publisher(server).check_slot("late")
         assert 'invalidated due to "wal_removed"' in str(refused.value.detail)

@@ -8,7 +8,14 @@ from contextlib import contextmanager
 import psycopg
 import pytest
 
-from subscriber.errors import NotSupportedError, PublisherError, PublisherNotReady, PublisherUnavailable, SlotInUse
+from subscriber.errors import (
+    NotSupportedError,
+    PublisherError,
+    PublisherNotReady,
+    PublisherUnavailable,
+    SlotInUse,
+    SlotLost,
+)
 from subscriber.lsn import INVALID_LSN
 from subscriber.migration import check_publisher
 from subscriber.protocol.envelope import XLogData, decode_envelope
@@ -111,7 +118,7 @@ def test_a_slot_that_is_ready_says_where_it_stands(database):
 
 def test_a_missing_slot_is_refused(database):
     error = refusal(database.conninfo, "gone")
-    assert isinstance(error, PublisherNotReady)
+    assert isinstance(error, SlotLost)
     assert (error.message, error.sqlstate) == ('replication slot "gone" does not exist', "42704")
     assert "RECREATE SLOT" in str(error.hint)
 
@@ -529,7 +536,7 @@ def test_a_slot_that_lost_its_wal_is_refused_with_the_reason(private):
             private.execute("SELECT pg_switch_wal()")
             private.execute("CHECKPOINT")
         error = refusal(private.conninfo(), "starved")
-        assert isinstance(error, PublisherNotReady)
+        assert isinstance(error, SlotLost)
         assert error.message == 'can no longer access replication slot "starved"'
         assert error.detail == 'This replication slot has been invalidated due to "wal_removed".'
         assert not error.transient

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -92,7 +93,7 @@ def test_a_publisher_that_was_restored_to_an_older_state_is_refused_with_the_tab
     assert isinstance(error, HistoryDiverged)
     assert "the publisher's WAL ends at" in error.message
     assert error.detail is not None
-    assert error.detail.endswith("the journal has changes of: public.t.")
+    assert "the journal has changes of: public.t. The server that answered is " in error.detail
     assert "public.other" not in error.detail
     # Nothing was received from the other history, and nothing confirmed.
     assert journal_positions(str(journal))[0] == received
@@ -119,7 +120,7 @@ def test_a_standby_that_was_behind_and_was_promoted_is_refused_by_its_timeline(s
     assert isinstance(error, HistoryDiverged)
     assert "were received on timeline 1, but the publisher, now on timeline 2, left that timeline at" in error.message
     assert error.detail is not None
-    assert error.detail.endswith("the journal has changes of: public.t.")
+    assert "the journal has changes of: public.t. The server that answered is " in error.detail
 
 
 def test_a_standby_that_had_everything_and_was_promoted_goes_on(server, published, tmp_path):
@@ -156,6 +157,10 @@ def test_a_standby_that_is_behind_is_waited_for(server, published, tmp_path):
         receiver.wait_received()
     restore(server, copy, standby=True)
     error = refusal(published, journal)
+    assert isinstance(error, PublisherUnavailable)
+    assert "is a standby, but changes were received from a primary, on timeline 1" in error.message
+    wanted = replace(published, conninfo=f"{published.conninfo} target_session_attrs=standby")
+    error = refusal(wanted, journal)
     assert isinstance(error, PublisherUnavailable)
     assert "the standby has replayed WAL up to" in error.message
 

@@ -79,8 +79,9 @@ class Subscriptions:
         )
         self.server.execute("SELECT pg_reload_conf()")
 
-    def is_in(self, name: str, state: str) -> bool:
-        return bool(self.runner.status()[name]["state"] == state)
+    def is_in(self, name: str, state: str, reason: str = "") -> bool:
+        status = self.runner.status()[name]
+        return bool(status["state"] == state and reason in (status["worker"]["error"] or ""))
 
     def publish(self, statement: str) -> None:
         self.server.execute(statement, DATABASE)
@@ -139,9 +140,8 @@ def test_what_is_put_right_goes_on_and_what_is_lost_stops_one_subscription(subsc
 
     for name, (reason, way_out) in SAYS.items():
         state = "stopped" if name == "lost" else "retrying"
-        wait_until(partial(subscriptions.is_in, name, state), f"{name} to be {state}")
+        wait_until(partial(subscriptions.is_in, name, state, reason), f"{name} to be {state}: {reason}")
         worker = runner.status()[name]["worker"]
-        assert reason in worker["error"]
         assert way_out in worker["error"]
         assert (worker["attempts"] > 0) == (worker["next_attempt"] is not None) == (name != "lost")
     subscriptions.wait_for(["healthy"], [1, 2])

@@ -102,7 +102,7 @@ def test_an_old_primary_that_comes_back_is_refused_without_a_word_of_lost_change
     ) as caught:
         check_is_primary(PRIMARY, 2)
     assert not caught.value.stops
-    assert "The slot on the server that is the primary now is not affected." in str(caught.value.hint)
+    assert "The slot on the present primary is not affected" in str(caught.value.hint)
     assert "DROP" not in caught.value.report()
 
 
