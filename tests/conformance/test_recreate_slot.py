@@ -182,7 +182,11 @@ def test_a_slot_that_lost_its_wal_is_recreated(system):
     answer = system.runner.once()
     assert answer.returncode == 1
     assert "RECREATE SLOT" in answer.stderr
-    (warning,) = [line for line in system.runner.call("status").stdout.splitlines() if "is lost" in line]
+    (warning,) = [
+        line
+        for line in system.runner.call("status").stdout.splitlines()
+        if line.startswith("WARNING:") and "is lost" in line
+    ]
     assert "wal_removed" in warning
     said = system.recreate()
     assert 'dropped replication slot "s" on publisher' in said
