@@ -72,6 +72,16 @@ def own_server() -> Iterator[PostgreSQLServer]:
         yield server
 
 
+@pytest.fixture
+def supervisor(replication: Replication, load: Load) -> Iterator[subprocess.Popen[bytes]]:
+    """The supervisor's process, for modules that have these two fixtures; it must survive the test."""
+    process = replication.runner.process
+    assert process is not None
+    yield process
+    assert replication.runner.process is process
+    assert process.poll() is None
+
+
 @contextlib.contextmanager
 def replicating(
     server: PostgreSQLServer | Pair,

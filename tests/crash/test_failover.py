@@ -39,15 +39,6 @@ def load(pair, replication):
         yield load
 
 
-@pytest.fixture
-def supervisor(replication, load):
-    """The supervisor must survive the test, because nothing is lost."""
-    process = replication.runner.process
-    yield process
-    assert replication.runner.process is process
-    assert process.poll() is None
-
-
 def connect_to(pair, replication, *servers, **parameters):
     """Name the servers in CONNECTION in this order."""
     ports = ",".join(str(server.port) for server in servers)

@@ -39,15 +39,6 @@ def load(replication):
         yield load
 
 
-@pytest.fixture
-def supervisor(replication, load):
-    """The supervisor's process ID; the supervisor must survive the test."""
-    process = replication.runner.process
-    yield process
-    assert replication.runner.process is process
-    assert process.poll() is None
-
-
 def confirmed(server):
     ((text,),) = server.execute(f"SELECT confirmed_flush_lsn FROM pg_replication_slots WHERE slot_name = '{NAME}'")
     return parse_lsn(text)

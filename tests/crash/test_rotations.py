@@ -110,15 +110,6 @@ def load(replication):
 
 
 @pytest.fixture
-def supervisor(replication, load):
-    """The supervisor's process; it must survive the test."""
-    process = replication.runner.process
-    yield process
-    assert replication.runner.process is process
-    assert process.poll() is None
-
-
-@pytest.fixture
 def refused(sides, replication, load, supervisor):
     """Cuts the connection, and waits until another one has failed and the load has written; ends
     after the other half of the rotation, when everything has arrived.
