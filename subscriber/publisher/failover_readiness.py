@@ -201,5 +201,5 @@ def _of_slot(standby: FailoverServer, primary: FailoverServer, slot: str) -> Ite
             standby.place,
             f'replication slot "{slot}" is invalidated: {found.lost}',
             "A promotion of this standby would lose the slot.",
-            "The standby makes it anew within 30 s. If it does not, the server's log says why.",
+            "The standby creates it again within 30 s. If it does not, the server's log says why.",
         )

@@ -207,7 +207,7 @@ def _ancestors(connection: ReplicationCommands, timeline: int) -> tuple[Timeline
     except PublisherUnavailable as error:
         if error.sqlstate[:2] != "58":
             raise
-        # The file is missing (58P01), and a retry would not change that.
+        # The file is missing (58P01): somebody must restore it.
         raise PublisherNotReady(
             f"the publisher does not have the history file of its timeline {timeline}",
             detail=error.message,
