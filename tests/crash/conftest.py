@@ -74,7 +74,7 @@ def own_server() -> Iterator[PostgreSQLServer]:
 
 @pytest.fixture
 def supervisor(replication: Replication, load: Load) -> Iterator[subprocess.Popen[bytes]]:
-    """The supervisor's process, for modules that have these two fixtures; it must survive the test."""
+    """The supervisor's process. It must survive the test; the module has the two fixtures."""
     process = replication.runner.process
     assert process is not None
     yield process
