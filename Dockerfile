@@ -2,14 +2,16 @@
 # have the same version everywhere. It is Bookworm because that Debian has Java 17.
 FROM python:3.11-slim-bookworm
 
+# Row filters order text by ICU's collations if the publisher has the same version: libicu72 is that of
+# PostgreSQL's packages and images for Bookworm.
 RUN apt-get update \
-    && apt-get install -y --no-install-recommends openjdk-17-jre-headless procps \
+    && apt-get install -y --no-install-recommends libicu72 openjdk-17-jre-headless procps \
     && rm -rf /var/lib/apt/lists/*
 
 WORKDIR /opt/subscriber
 COPY pyproject.toml README.md LICENSE ./
 COPY subscriber ./subscriber
-RUN pip install --no-cache-dir ".[mysql,duckdb]"
+RUN pip install --no-cache-dir ".[mysql,duckdb,http]"
 
 # spark-class is a script of the pyspark wheel. Without SPARK_HOME it looks for Spark beside itself.
 ENV SPARK_HOME=/usr/local/lib/python3.11/site-packages/pyspark

@@ -38,12 +38,18 @@ chaos: .venv/.installed .venv/.servers ## an hour of failovers, kills and other 
 	@$(WITH_JAVA) CHAOS_SECONDS=$${CHAOS_SECONDS:-3600} $(PYTEST) -o log_cli=true --log-cli-level=INFO --log-cli-format='%(message)s' tests/chaos $(ARGS)
 
 long: .venv/.installed .venv/.servers ## the tests that take minutes (ARGS="...")
+	@$(WITH_JAVA) HYPOTHESIS_EXAMPLES=500 $(PYTEST) -n 2 -m "not long" tests/property $(ARGS)
 	@$(WITH_JAVA) $(PYTEST) -n 2 -m long tests $(ARGS)
 
+# PostgreSQL 19 comes from the folder of programs that SUBSCRIBER_TEST_POSTGRESQL_19 names; without it, its publications are emulated on 18.
+WITH_19 = $(if $(SUBSCRIBER_TEST_POSTGRESQL_19),--pg 19)
+
 scenarios: .venv/.installed .venv/.servers ## the library on PostgreSQL's own subscriber, on 18, 16 and 15, and on four targets of ours
-	@$(WITH_JAVA) $(BIN)/subscriber scenario run scenarios --subscriber native --pg 18 --pg 16 --pg 15 $(ARGS)
-	@$(WITH_JAVA) $(BIN)/subscriber scenario run scenarios $(TARGETS:%=--subscriber %) $(ARGS)
+	@$(WITH_JAVA) $(BIN)/subscriber scenario run scenarios --subscriber native $(WITH_19) --pg 18 --pg 16 --pg 15 $(ARGS)
+	@$(WITH_JAVA) $(BIN)/subscriber scenario run scenarios $(TARGETS:%=--subscriber %) --pg 18 $(WITH_19) $(ARGS)
 	@$(WITH_JAVA) $(BIN)/subscriber scenario run scenarios/[123]*.psql --publications emulated --pg 18 --pg 16 --pg 15 $(ARGS)
+	@$(WITH_JAVA) SUBSCRIBER_POSTGRESQL_VERSION=19 $(BIN)/subscriber scenario run scenarios/94[1-7]*.psql scenarios/953*.psql $(TARGETS:%=--subscriber %) --publications emulated $(ARGS)
+	@$(WITH_JAVA) SUBSCRIBER_POSTGRESQL_VERSION=19 $(BIN)/subscriber scenario run scenarios/949*.psql scenarios/95[0-24-9]*.psql $(TARGETS:%=--subscriber %) $(ARGS)
 
 demo: .venv/.installed ## a real PostgreSQL replicates into SQLite through Spark, on this machine
 	@$(WITH_JAVA) $(BIN)/subscriber demo
@@ -65,8 +71,9 @@ bench-peers: .venv/.installed ## a tenth of the size beside Debezium's engine an
 	@touch $@
 
 docs: .venv/.docs ## the pages that are made from the code, and the site of all pages in site/
-	$(BIN)/python -m subscriber.filters.row_filters_page > docs/row-filters.md
-	$(BIN)/python -m subscriber.targets.types_page > docs/types.md
+	$(BIN)/python -m tools.row_filters_page > docs/row-filters.md
+	$(BIN)/python -m tools.types_page > docs/types.md
+	$(BIN)/python -m tools.metrics_page > docs/metrics.md
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 # Whoever runs it all in Docker needs no virtual environment for this.

@@ -7,6 +7,7 @@
     measure         alternates the subscribers over one backlog, and compares the content
     subscribers     PostgreSQL's own subscription, and this program in a process for each target
     process_watch   processor time by part, and memory
+    migration       the commands of a migration with 50, 500 and 5,000 tables
     results         figures, ratios, comparison with committed results
     page, picture   results ──▶ the documents
     peers           Debezium's engine and dlt as subscribers; peer_process runs in their environment

@@ -16,7 +16,7 @@ from benchmarks.page import rates, usage
 from benchmarks.peers import PEERS
 from benchmarks.results import Json, circumstances, describe, fallen, growth
 from benchmarks.workloads import BY_NAME, LARGER, SMOKE
-from subscriber.scenario.servers.fresh_targets import TARGET_KINDS
+from subscriber.testing.servers.open_servers import TARGET_KINDS
 
 
 def main() -> int:

@@ -17,12 +17,12 @@ import numpy as np
 import pyarrow as pa
 
 from subscriber.apply.exact import ExactApplier
-from subscriber.catalog import CATALOG, OriginProgress
-from subscriber.lsn import LSN
-from subscriber.protocol.changes import ChangeGroup, Frame
-from subscriber.protocol.controls import Control, Controls
-from subscriber.protocol.encode import encode
-from subscriber.protocol.messages import Begin, Commit, Relation, RelationColumn
+from subscriber.base.lsn import LSN
+from subscriber.catalog.own_tables import CATALOG
+from subscriber.catalog.progress import OriginProgress
+from subscriber.postgres.protocol.changes import ChangeGroup, Control, Controls, Frame
+from subscriber.postgres.protocol.encode_message import encode
+from subscriber.postgres.protocol.messages import Begin, Commit, Relation, RelationColumn
 from subscriber.targets import Target, open_target
 
 ROWS = 1_000_000

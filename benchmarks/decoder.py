@@ -14,8 +14,8 @@ import time
 
 import numpy as np
 
-from subscriber.protocol.tuples import Bytes, Positions, column_bytes, split_tuples
-from subscriber.types import family_of
+from subscriber.postgres.protocol.message_batch import Bytes, Positions, column_bytes, split_tuples
+from subscriber.postgres.types.registry import family_of
 
 BATCH_ROWS = 16_384
 ROWS = 1_000_000

@@ -32,12 +32,13 @@ from benchmarks.peers import PEERS, Peer
 from benchmarks.process_watch import ProcessWatch, Usage, process_with
 from benchmarks.subscribers import Native, Remote, Subscriber
 from benchmarks.workloads import MARKER, MARKER_TABLE, Workload
-from subscriber.scenario.servers.fresh_targets import TargetServers, fresh_target
-from subscriber.scenario.servers.open_servers import (
+from subscriber.testing.servers.open_servers import (
     MariaDB,
     MariaDBServer,
     PostgreSQL,
     PostgreSQLServer,
+    TargetServers,
+    fresh_target,
     open_mariadb,
     open_postgresql,
 )

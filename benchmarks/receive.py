@@ -14,12 +14,13 @@ from typing import NamedTuple
 from benchmarks.measure import SERVER_SETTINGS
 from benchmarks.subscribers import wait
 from benchmarks.workloads import BY_NAME, Workload
-from subscriber.journal.local_storage import LocalStorage
-from subscriber.journal.segment import journal_entries
-from subscriber.publisher.publisher import Publisher, connect_publisher
-from subscriber.runtime.receiver_process import Assignment, receive
-from subscriber.scenario.servers.open_servers import open_postgresql
-from subscriber.settings import Settings
+from subscriber.base.settings import Settings
+from subscriber.publisher.client import PublisherClient
+from subscriber.publisher.connection import connect_publisher
+from subscriber.stream.journal.segment import journal_entries
+from subscriber.stream.journal.storage import LocalStorage
+from subscriber.testing.servers.open_servers import open_postgresql
+from subscriber.worker.receiver_process import Assignment, receive
 
 _LIMIT = 300.0
 
@@ -45,8 +46,8 @@ def fill_journal(workload: Workload, folder: str) -> Received:
             publisher.execute(statement)
         publisher.execute("SELECT pg_create_logical_replication_slot('receive', 'pgoutput')")
         with connect_publisher(publisher.conninfo(), "bench") as server:
-            slot = Publisher(server).check_slot("receive")
-            system = Publisher(server).system_identifier()
+            slot = PublisherClient(server).check_slot("receive")
+            system = PublisherClient(server).system_identifier()
         publisher.execute(workload.backlog(1))
         assignment = Assignment(
             subscription="receive",

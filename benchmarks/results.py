@@ -28,8 +28,8 @@ from typing import Any, Final
 
 from benchmarks.measure import NATIVE, Outcome, Sample
 from benchmarks.workloads import Workload
-from subscriber.pipeline.java import find_java
-from subscriber.scenario.servers.installations import find_mariadb, find_postgresql
+from subscriber.spark.session import find_java
+from subscriber.testing.servers.processes import find_mariadb, find_postgresql
 
 FALLEN: Final = 2 / 3
 """A ratio below this part of an earlier ratio has fallen: by more than a third."""

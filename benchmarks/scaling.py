@@ -16,14 +16,15 @@ from typing import TYPE_CHECKING, Final
 
 from benchmarks.receive import fill_journal
 from benchmarks.workloads import BY_NAME
-from subscriber.journal.positions import journal_positions
-from subscriber.lsn import format_lsn
-from subscriber.pipeline.frame_source import FrameStreamReader
-from subscriber.pipeline.session import spark_session
-from subscriber.publication.definition import Publication, TableEntry
-from subscriber.publication.publishing import Publishing
-from subscriber.schema.publisher_tables import PublisherColumn, PublisherTable, PublisherTables
-from subscriber.settings import Settings
+from subscriber.base.settings import Settings
+from subscriber.postgres.publication.definition import Publication, TableEntry
+from subscriber.postgres.publication.publishing import Publishing
+from subscriber.postgres.schema.publisher_tables import PublisherColumn, PublisherTable, PublisherTables
+from subscriber.spark.journal_frames import JournalFrames, JournalRange
+from subscriber.spark.session import spark_session
+from subscriber.stream.journal.positions import journal_positions
+from subscriber.stream.journal.reader import JournalReader
+from subscriber.stream.journal.storage import open_storage
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -52,19 +53,12 @@ def measure(size: float = 1.0) -> dict[str, float]:
 
 def _seconds(spark: SparkContext, journal: str, publishing: Publishing) -> float:
     settings = Settings(journal)
-    reader = FrameStreamReader(
-        url=journal,
-        starting_lsn=None,
-        max_bytes=settings.max_batch_bytes,
-        partition_bytes=settings.segment_bytes,
-        as_text=False,
-        publishing=publishing,
-    )
+    frames = JournalFrames(journal, settings.segment_bytes, publishing=publishing)
     began = time.monotonic()
-    end = {"lsn": format_lsn(journal_positions(journal)[1])}
-    partitions = reader.partitions(reader.initialOffset(), end)
-    tasks = spark.parallelize(partitions, len(partitions))
-    assert tasks.map(lambda partition: sum(batch.nbytes for batch in reader.read(partition))).sum() > 0
+    begin, end = JournalReader(open_storage(journal)).control().begin, journal_positions(journal)[1]
+    tasks = [frames.task(partition, None) for partition in frames.partitions(JournalRange(begin, end, 0))]
+    rows = spark.parallelize(tasks, len(tasks))
+    assert rows.map(lambda task: sum(len(frame) for frame in task(()))).sum() > 0
     return time.monotonic() - began
 
 

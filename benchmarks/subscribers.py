@@ -32,16 +32,15 @@ import psycopg
 
 from benchmarks.process_watch import descendants
 from benchmarks.workloads import MARKER_TABLE
-from subscriber import catalog
-from subscriber.commands import run_command
-from subscriber.commands.subscription_grammar import parse
-from subscriber.commands.subscription_statements import Query
-from subscriber.pipeline.on_spark import spark_pipeline
-from subscriber.pipeline.session import starting_spark
-from subscriber.runtime.supervisor import Supervisor
-from subscriber.scenario.servers.open_servers import PostgreSQL
-from subscriber.settings import Settings
+from subscriber.base.settings import Settings
+from subscriber.catalog.own_tables import ensure_catalog
+from subscriber.commands.dispatch import run_command
+from subscriber.commands.subscription_grammar import Query, parse
+from subscriber.spark.session import starting_spark
+from subscriber.spark.spark_functions import functions_on
 from subscriber.targets import Target, open_target
+from subscriber.testing.servers.open_servers import PostgreSQL
+from subscriber.worker.supervisor import Supervisor
 
 Row = tuple[Any, ...]
 
@@ -187,12 +186,16 @@ class Ours:
 
     def unsubscribe(self) -> None:
         """See :meth:`Subscriber.unsubscribe`."""
-        self._run("DROP SUBSCRIPTION bench")
+        self.drop()
         # A write transaction of a PostgreSQL target has an empty search path.
         schema = "public." if self._target.capabilities.postgresql_text else ""
         with self._target.begin() as connection:
             for name in ("t", MARKER_TABLE):
                 connection.exec_driver_sql(f"DROP TABLE {schema}{name}")
+
+    def drop(self) -> None:
+        """Drop the disabled subscription."""
+        self._run("DROP SUBSCRIPTION bench")
 
     def enable(self) -> float:
         """See :meth:`Subscriber.enable`."""
@@ -235,9 +238,9 @@ def ours(url: str, folder: Path) -> Iterator[Ours]:
     settings = Settings.from_environment({**os.environ, "SUBSCRIBER_JOURNAL": str(folder / "journal")})
     stop = threading.Event()
     with open_target(url) as target, target.running(), starting_spark("local[*]", folder / "spark.log") as spark:
-        catalog.ensure_catalog(target.engine)
+        ensure_catalog(target.engine)
         spark.session()  # the run is warm
-        supervisor = Supervisor(target, spark_pipeline(spark), settings, once=False)
+        supervisor = Supervisor(target, functions_on(spark), settings, once=False)
         thread = threading.Thread(target=supervisor.run, args=(stop,), daemon=True)
         thread.start()
         try:

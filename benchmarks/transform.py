@@ -16,13 +16,13 @@ import time
 import numpy as np
 import pyarrow as pa
 
-from subscriber.protocol.encode import encode
-from subscriber.protocol.messages import IDENTITY_FLAG, Relation, RelationColumn, TextValue, Update
-from subscriber.publication.definition import Publication, TableEntry
-from subscriber.publication.publishing import Compiled, Publishing
-from subscriber.schema.publisher_tables import PublisherColumn, PublisherTable, PublisherTables
-from subscriber.stages.decode_frames import FrameDecoder
-from subscriber.stages.publish import publish
+from subscriber.postgres.protocol.encode_message import encode
+from subscriber.postgres.protocol.messages import IDENTITY_FLAG, Relation, RelationColumn, TextValue, Update
+from subscriber.postgres.publication.definition import Publication, TableEntry
+from subscriber.postgres.publication.publishing import Compiled, Publishing
+from subscriber.postgres.schema.publisher_tables import PublisherColumn, PublisherTable, PublisherTables
+from subscriber.stream.decode.decode_frames import FrameDecoder
+from subscriber.stream.decode.publish import publish
 
 BATCH_ROWS = 16_384
 BATCHES = 31

@@ -19,9 +19,14 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from subscriber.scenario.servers.fresh_targets import TARGET_KINDS, TargetServers, fresh_target
-from subscriber.scenario.servers.open_servers import open_mariadb, open_postgresql
 from subscriber.targets import open_target
+from subscriber.testing.servers.open_servers import (
+    TARGET_KINDS,
+    TargetServers,
+    fresh_target,
+    open_mariadb,
+    open_postgresql,
+)
 
 _TABLE: Final = (
     "CREATE TABLE t (k bigint PRIMARY KEY, a int, b numeric(12,2), c timestamptz, d text);"

@@ -23,19 +23,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from subscriber.lazy_names import lazy_names
+from subscriber.base.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from subscriber.apply.logical_messages import ReceivedMessage
-    from subscriber.pipeline.source import PgoutputSource
-    from subscriber.stages.emulate import emulate
+    from subscriber.apply.message_listener import ReceivedMessage
+    from subscriber.spark.source import PgoutputSource
+    from subscriber.testing.emulate import emulate
 else:
     __getattr__ = lazy_names(
         __name__,
         {
-            "apply.logical_messages": ("ReceivedMessage",),
-            "pipeline.source": ("PgoutputSource",),
-            "stages.emulate": ("emulate",),
+            "apply.message_listener": ("ReceivedMessage",),
+            "spark.source": ("PgoutputSource",),
+            "testing.emulate": ("emulate",),
         },
     )
 

@@ -27,7 +27,7 @@ from typing import Any, Final
 import psycopg
 import sqlalchemy as sa
 
-from subscriber.schema.relation_names import RelationNames
+from subscriber.postgres.schema.relation_names import RelationNames
 from subscriber.targets import Target, TargetTable
 
 DATA: Final = Path(__file__).parent / "data"
@@ -41,9 +41,11 @@ _REFUSED: Final = (
 )
 
 
-def load_model(name: str) -> str:
-    """The SQL that creates the database of a model, with its data and its publication."""
-    return (DATA / f"{name}.sql").read_text()
+def load_model(name: str, tables: int = 500) -> str:
+    """The SQL that creates the database of a model, with its data and its publication; ``tables``
+    is the number of tables of the model "large".
+    """
+    return f"SET large.tables = '{tables}'; {(DATA / f'{name}.sql').read_text()}"
 
 
 # Before the switch --------------------------------------------------------------------------------
@@ -298,7 +300,7 @@ def _insert(
     target: Target, connection: sa.Connection, row: NewRow, given: dict[str, Any], names: RelationNames | None
 ) -> Inserted:
     schema, _, table = row.table.partition(".")
-    place = (schema, table) if names is None else names.local(schema, table)
+    place = (schema, table) if names is None else names.in_target(schema, table)
     found = target.shapes.reflect(connection, *place)
     assert found is not None, row.table
     clause = _clause(found, given)

@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from subscriber.apply.applier import ApplyResult
-from subscriber.apply.conflicts.conflict import Conflict
-from subscriber.apply.conflicts.failure import with_failure
-from subscriber.errors import ColumnsToAdd, ConflictError, SubscriberError
-from subscriber.lsn import LSN
-from subscriber.protocol import messages as m
-from subscriber.protocol.changes import Frame
+from subscriber.apply.conflicts.conflict import Conflict, with_failure
+from subscriber.base.errors import ColumnsToAdd, ConflictError, SubscriberError
+from subscriber.base.lsn import LSN
+from subscriber.postgres.protocol import messages as m
+from subscriber.postgres.protocol.changes import Frame
 from tests.frames import frame
 
 
@@ -45,6 +44,7 @@ class ModelApplier:
 
     target: Any = None
     origin = "pg_1"
+    version = 18
     interruption: Any = None
     two_phase = False
 
@@ -87,8 +87,8 @@ class ModelApplier:
         list(frames)
         return self._examined
 
-    def has_not_asked(self, needed: ColumnsToAdd) -> bool:
-        return not self.asked
+    def knows_defaults_of(self, needed: ColumnsToAdd) -> bool:
+        return bool(self.asked)
 
     def ask_publisher(self, needed: ColumnsToAdd) -> None:
         self.asked += 1

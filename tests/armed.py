@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
-from subscriber import failpoints
+from subscriber.base import failpoints
 
 
 @contextlib.contextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from subscriber.runtime.receiver_process import Assignment
+from subscriber.worker.receiver_process import Assignment
 from tests.subscriptions import NOWHERE
 
 

@@ -21,7 +21,7 @@ from typing import Any, Final
 
 import psycopg
 
-from subscriber.filters.functions import FUNCTIONS
+from subscriber.postgres.expressions.functions import FUNCTIONS
 
 ROWS: Final = 24
 
@@ -81,6 +81,11 @@ EDGES: Final[dict[str, tuple[str, ...]]] = {
     "macaddr8": ("00:00:00:00:00:00:00:00", "ff:ff:ff:ff:ff:ff:ff:ff", "08:00:2b:ff:fe:01:02:03", "08:00:2b:01:02:03:04:05"),
     "json": ("null", "1", "-1.50", "true", '"a"', '""', "[]", "{}", '[1, "a", null]', '{"a": {"b": [1, 2]}, "c": null}', '{"a": 1, "a": 2}', '"\\u0000"', '"\\ud800"', '{"a": "\\u0000"}', '{"\\u0000": 1}', "[[1,2],[3]]"),
     "jsonb": ("null", "1", "-1.50", "true", '"a"', '""', "[]", "{}", '[1, "a", null]', '{"a": {"b": [1, 2]}, "c": null}', '{"a": 1, "b": 2}', "[[1,2],[3]]", "1e400", '["a", "b"]'),
+    "int4range": ("empty", "[1,5)", "(,3]", "[3,)", "(,)", "[7,7]", "[5,9)", "[-2147483648,2147483647)"),
+    "int4multirange": ("{}", "{[1,5)}", "{(,0),[3,7)}", "{[1,2),[3,4),[8,)}", "{(,)}", "{[5,7),[9,9]}", "{(,2147483647)}"),
+    "numrange": ("empty", "[1,5)", "[1.0,5.00]", "(1.5,)", "(,2.50]", "(,)", "(2.5,3)", "[NaN,NaN]"),
+    "nummultirange": ("{}", "{[1,5)}", "{[1.0,5.00]}", "{(,0],(2.5,3),(4,)}", "{[0.00,0],[1,2.50)}", "{[Infinity,NaN]}"),
+    "datemultirange": ("{}", "{(,2000-01-01),[2024-02-29,infinity]}", "{[1999-12-31,2000-01-01)}", "{[-infinity,)}"),
 }  # fmt: skip
 """Values of each type, as the type's input function reads them."""
 _ARRAY_SHAPES: Final = (
@@ -104,6 +109,7 @@ ELEMENTS: Final = (
     "interval",
     "bytea",
     "name",
+    "int4range",
 )
 """Element types of the arrays that are tested; arrays of other types use the same functions."""
 ODD_LITERALS: Final = (
@@ -132,6 +138,7 @@ SELECT oid::int8, proname || '(' || coalesce((SELECT string_agg(typname, ',' ORD
 """
 _POLYMORPHIC: Final = {"anyelement", "anynonarray", "anycompatible", "anycompatiblenonarray", '"any"'}
 _ARRAYS: Final = {"anyarray", "anycompatiblearray"}
+_RANGES: Final = {"anyrange": "int4range", "anymultirange": "int4multirange"}
 _FOR_ANY: Final = _POLYMORPHIC | _ARRAYS | {
     "anyenum", "anyrange", "anymultirange", "anycompatiblerange", "anycompatiblemultirange", "cstring",
 }  # fmt: skip
@@ -305,7 +312,7 @@ class Writer:
         constants without a type.
         """
         element = self._random.choice(ELEMENTS)
-        types = [_instance(name, element) for name in entry.arguments]
+        types = _instances(entry.arguments, element)
         given = types[:1] if entry.kind == "cast" else types
         if all(self._sample.columns(name) for name in given):
             yield self._written(entry, types, [self._column(name) for name in given])
@@ -374,7 +381,7 @@ class Writer:
 
     def _call(self, entry: Entry, result: str, depth: int) -> str:
         element = result.removesuffix("[]") if entry.result in _POLYMORPHIC | _ARRAYS else self._random.choice(ELEMENTS)
-        types = [_instance(name, element) for name in entry.arguments]
+        types = _instances(entry.arguments, element)
         given = types[:1] if entry.kind == "cast" else types
         return self._written(entry, types, [self._expression(name, depth) for name in given])
 
@@ -393,8 +400,9 @@ class Writer:
         return f"({template})"
 
 
-def _instance(name: str, element: str) -> str:
-    """A concrete type for a pseudo-type of the catalogs."""
-    if name in _POLYMORPHIC:
-        return element
-    return f"{element}[]" if name in _ARRAYS else name
+def _instances(names: Sequence[str], element: str) -> list[str]:
+    """Concrete types for the pseudo-types of the catalogs."""
+    if _RANGES.keys() & set(names):
+        element = "integer"
+    kinds = {**dict.fromkeys(_POLYMORPHIC, element), **dict.fromkeys(_ARRAYS, f"{element}[]"), **_RANGES}
+    return [kinds.get(name, name) for name in names]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from subscriber.protocol import messages as m
+from subscriber.postgres.protocol import messages as m
 from tests.frames import relation, values
 
 T = relation("public.t", {"a": "int4", "b": "text", "c": "text"}, ["a"])

@@ -54,7 +54,7 @@ def run_command(
 
 def _main(arguments: tuple[str, ...], environment: dict[str, str], out: Path, err: Path) -> None:
     """The work of the console script, in a process that was forked from the fork server."""
-    from subscriber import failpoints
+    from subscriber.base import failpoints
     from subscriber.cli import main
 
     for path, standard in ((out, 1), (err, 2)):

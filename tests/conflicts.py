@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from subscriber.apply.conflicts.conflict import ChangePlace
-from subscriber.lsn import LSN
+from subscriber.base.lsn import LSN
 from tests.frames import relation
 
 T = relation("public.t", {"a": "int4", "b": "text", "c": "int4"}, ["a"])

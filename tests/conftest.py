@@ -1,6 +1,4 @@
-"""Servers and settings that all tests share. A server starts when the first test asks for it, and
-is used by the whole session. If there is no server, the test is skipped with the reason. In CI
-(``CI=true``) it fails instead, because a pipeline that tests nothing must not pass.
+"""Servers and settings that all tests share.
 
 A server starts when the first test asks for it and serves the whole session. Where none can be had,
 the test is skipped with the reason, and fails in CI (``CI=true``): a pipeline that tests nothing
@@ -19,14 +17,17 @@ from typing import Any, TypeVar
 import hypothesis
 import pytest
 
-from subscriber.errors import UsageError
-from subscriber.scenario.servers.open_servers import MariaDB, PostgreSQL, open_mariadb, open_postgresql
+from subscriber.base.errors import UsageError
+from subscriber.testing.servers.open_servers import MariaDB, PostgreSQL, open_mariadb, open_postgresql
 from tests.spark import start_fast
 
 IN_CI = os.environ.get("CI", "").lower() == "true"
 
-hypothesis.settings.register_profile("default", max_examples=100, deadline=None)
-hypothesis.settings.register_profile("ci", max_examples=100, deadline=None, derandomize=True)
+EXAMPLES = int(os.environ.get("HYPOTHESIS_EXAMPLES") or 50)
+"""Examples of a test that does not say how many; `make long` tries ten times as many."""
+
+hypothesis.settings.register_profile("default", max_examples=EXAMPLES, deadline=None)
+hypothesis.settings.register_profile("ci", max_examples=EXAMPLES, deadline=None, derandomize=True)
 hypothesis.settings.load_profile("ci" if IN_CI else "default")
 
 _FAST_FOLDERS = (Path(__file__).parent / "unit", Path(__file__).parent / "property")

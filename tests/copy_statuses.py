@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from subscriber.runtime.copy_progress import CopyStatus
+from subscriber.worker.copy_progress import CopyStatus
 
 COPY = CopyStatus(
     schema="public",

@@ -36,9 +36,8 @@ from typing import Final
 import psycopg
 from psycopg.conninfo import make_conninfo
 
-from subscriber.scenario.servers.installations import find_postgresql
-from subscriber.scenario.servers.open_servers import PostgreSQL, PostgreSQLServer
-from subscriber.scenario.servers.processes import GuardedProcesses
+from subscriber.testing.servers.open_servers import PostgreSQL, PostgreSQLServer
+from subscriber.testing.servers.processes import GuardedProcesses, find_postgresql
 from tests.conftest import server_or_skip
 
 PATIENCE: Final = 60.0

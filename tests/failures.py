@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from subscriber.apply.conflicts.conflict import Conflict
-from subscriber.apply.conflicts.failure import ApplyFailure
-from subscriber.errors import SubscriberError
+from subscriber.apply.conflicts.conflict import ApplyFailure, Conflict
+from subscriber.base.errors import SubscriberError
 
 
 def applied_before(error: SubscriberError) -> int | None:

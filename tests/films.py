@@ -7,10 +7,10 @@ from typing import Final
 
 import pytest
 
-from subscriber.errors import SubscriberError
-from subscriber.filters.analyze import tree
-from subscriber.filters.check import analyze_filter, check_filter, filter_text
-from subscriber.schema.publisher_tables import PublisherColumn, PublisherTable, PublisherTables
+from subscriber.base.errors import SubscriberError
+from subscriber.postgres.expressions.analyze import tree
+from subscriber.postgres.expressions.check_filter import analyze_filter, check_filter, filter_text
+from subscriber.postgres.schema.publisher_tables import PublisherColumn, PublisherTable, PublisherTables
 
 BOOL, INT8, INT4, TEXT, BOX, INT4S, TEXTS, VARCHAR, DATE, NUMERIC = 16, 20, 23, 25, 603, 1007, 1009, 1043, 1082, 1700
 MOOD: Final = 16500

@@ -6,7 +6,7 @@ row. Tests compare the subscriber's answers with those of a running server, and 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from random import Random
@@ -16,17 +16,17 @@ from unittest.mock import patch
 import psycopg
 import pyarrow as pa
 
-from subscriber.errors import SubscriberError
-from subscriber.filters.analyze import coerce, tree
-from subscriber.filters.analyze.constants import check_constant
-from subscriber.filters.check import analyze_filter, check_filter, filter_text
-from subscriber.filters.evaluate.operations import operation
-from subscriber.filters.evaluate.row_values import Rows, listed
-from subscriber.filters.evaluate.simplify import simplify
+from subscriber.base.errors import SubscriberError
+from subscriber.postgres.expressions.analyze import tree, typeinfo
+from subscriber.postgres.expressions.analyze.typeinfo import checked_constant
+from subscriber.postgres.expressions.check_filter import analyze_filter, check_filter, filter_text
+from subscriber.postgres.expressions.evaluate.operations import operation
+from subscriber.postgres.expressions.evaluate.row_values import FrameRows, listed
+from subscriber.postgres.expressions.evaluate.simplify import simplify
+from subscriber.postgres.schema.publisher_tables import PublisherTable, PublisherTables
+from subscriber.postgres.types.registry import form_of
 from subscriber.publisher.catalog_tables import read_publisher_tables
-from subscriber.schema.publisher_tables import PublisherTable, PublisherTables
-from subscriber.types import form_of
-from tests.catalog_filters import ROWS, Sample, Writer, entries
+from tests.catalog_filters import Sample, Writer, entries
 
 REFUSED: Final = "ERROR 0A000"
 NOT_NULL: Final = "not null"
@@ -69,16 +69,16 @@ SELECT ARRAY(SELECT textsend(said) FROM unnest(pg_temp.examined(one)) WITH ORDIN
 
 
 @contextmanager
-def _unread_constants() -> Iterator[list[tree.Constant]]:
+def _unread_constants() -> Iterator[list[tree.Const]]:
     """Collect the constants whose type the subscriber does not read, as the analysis meets them."""
-    unread: list[tree.Constant] = []
+    unread: list[tree.Const] = []
 
-    def check(node: tree.Constant) -> None:
+    def check(node: tree.Const, major: int) -> tree.Const:
         if form_of(node.type_oid) is None:
             unread.append(node)
-        check_constant(node)
+        return checked_constant(node, major)
 
-    with patch.object(coerce, "check_constant", check):
+    with patch.object(typeinfo, "checked_constant", check):
         yield unread
 
 
@@ -105,7 +105,7 @@ class OurAnswers:
         columns: the table's values, as text, by the names of the columns.
         rows: how many rows the columns have.
         compared: how many values were compared by :meth:`differences_from`.
-        refused: how many filters and values the subscriber refused by name (0A000).
+        refused: how many filters and values the subscriber alone refused by name (0A000).
     """
 
     table: PublisherTable
@@ -121,7 +121,7 @@ class OurAnswers:
         """
         ours = self.answer(text)
         if ours.canonical == REFUSED:
-            self.refused += 1
+            self.refused += theirs.canonical != REFUSED
         elif ours.canonical != theirs.canonical:
             yield f"{text}\n  server: {theirs.canonical}\n  ours:   {ours.canonical}"
         else:
@@ -130,7 +130,7 @@ class OurAnswers:
                 # Whether a pattern from a column is a basic regular expression of POSIX depends on
                 # its value.
                 if our == REFUSED:
-                    self.refused += 1
+                    self.refused += their != REFUSED
                     continue
                 if their != our and not (our == NOT_NULL and their is not None):
                     yield f"{text}\n  row {row}, server: {their}\n  row {row}, ours:   {our}"
@@ -178,9 +178,9 @@ class OurAnswers:
     def _shown(self, node: tree.Expression, columns: Mapping[str, pa.Array], count: int) -> list[str | None]:
         form = form_of(node.type_oid)
         try:
-            version = self.tables.server_version
-            computed = operation(simplify(node, version), version)
-            values = listed(computed.evaluate(Rows(dict(columns), count)), count)
+            version, collations = self.tables.server_version, self.tables.collations
+            computed = operation(simplify(node, version, collations), version, collations)
+            values = listed(computed.evaluate(FrameRows(dict(columns), count)), count)
             return [None if value is None else NOT_NULL if form is None else form.to_text(value) for value in values]
         except SubscriberError as error:
             raise _OneRaises(f"ERROR {error.sqlstate}") from None
@@ -197,18 +197,24 @@ class _OneRaises(Exception):
 
 
 class Both:
-    """A server and the subscriber, which are asked for the value of the same expression."""
+    """A server and the subscriber, which are asked for the values of the same expressions over one
+    table.
 
-    def __init__(self, connection: psycopg.Connection[Any], random: Random) -> None:
+    Args:
+        connection: a session of the server.
+        ddl: makes the table ``sample`` and fills it. Its column ``i`` numbers the rows.
+        columns: the other columns.
+    """
+
+    def __init__(self, connection: psycopg.Connection[Any], ddl: str, columns: Iterable[str]) -> None:
         self._connection = connection
         connection.execute("SET TimeZone = 'UTC'; SET datestyle = 'ISO'; SET intervalstyle = 'postgres'")
         connection.execute("SET statement_timeout = '3s'")
-        self.sample = sample = Sample(random)
-        connection.execute(sample.ddl.encode())
+        connection.execute(ddl.encode())
         connection.execute("CREATE PUBLICATION p")
         connection.execute(_EXAMINED)
         tables = read_publisher_tables(connection)
-        columns = {
+        texts = {
             column: pa.array(
                 [
                     text
@@ -218,11 +224,10 @@ class Both:
                 ],
                 pa.string(),
             )
-            for column in sample.types
+            for column in columns
         }
-        self.ours = OurAnswers(tables.tables["public", "sample"], tables, columns, ROWS)
-        self.entries = entries(connection)
-        self.writer = Writer(random, sample, self.entries)
+        rows = len(next(iter(texts.values())))
+        self.ours = OurAnswers(tables.tables["public", "sample"], tables, texts, rows)
 
     def differences(self, expressions: Sequence[str]) -> Iterator[str]:
         """The differences between the two answers."""
@@ -242,3 +247,15 @@ class Both:
         # Some texts of "char" are not valid in the database's encoding.
         said = [[None if one is None else one.decode(errors="surrogateescape") for one in found] for (found,) in rows]
         return [(text, Answer(one[0] or "", tuple(one[1:]))) for text, one in zip(texts, said, strict=True)]
+
+
+class OfCatalog(Both):
+    """Both, with a table of the edge values of every type, and the entries of the server's
+    catalogs.
+    """
+
+    def __init__(self, connection: psycopg.Connection[Any], random: Random) -> None:
+        self.sample = Sample(random)
+        super().__init__(connection, self.sample.ddl, self.sample.types)
+        self.entries = entries(connection)
+        self.writer = Writer(random, self.sample, self.entries)

@@ -12,15 +12,15 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from subscriber.errors import SubscriberError
-from subscriber.filters.analyze import tree
-from subscriber.filters.check import analyze_filter
-from subscriber.filters.evaluate.operations import operation
-from subscriber.filters.evaluate.row_values import Rows, listed, required_form
-from subscriber.filters.evaluate.simplify import simplify
-from subscriber.filters.functions import FUNCTIONS
-from subscriber.filters.functions.function_table import Implementation
-from subscriber.schema.publisher_tables import PublisherTable
+from subscriber.base.errors import SubscriberError
+from subscriber.postgres.expressions.analyze import tree
+from subscriber.postgres.expressions.check_filter import analyze_filter
+from subscriber.postgres.expressions.evaluate.operations import operation
+from subscriber.postgres.expressions.evaluate.row_values import FrameRows, listed, required_form
+from subscriber.postgres.expressions.evaluate.simplify import simplify
+from subscriber.postgres.expressions.functions import FUNCTIONS
+from subscriber.postgres.expressions.functions.function_table import Implementation
+from subscriber.postgres.schema.publisher_tables import PublisherTable
 from tests.publications import table, tables
 
 TABLE: Final = table("public.t", {"a": "int4", "b": "text"}, key=["a"])
@@ -67,7 +67,7 @@ def analyzed(expression: str, version: int = 180000, of: PublisherTable = TABLE)
 def _outcome(node: tree.Expression, columns: Mapping[str, pa.Array], version: int) -> Outcome:
     try:
         computed = operation(simplify(node, version), version)
-        (found,) = listed(computed.evaluate(Rows(columns, 1)), 1)
+        (found,) = listed(computed.evaluate(FrameRows(columns, 1)), 1)
     except SubscriberError as error:
         return error.sqlstate, error.message
     return None if found is None else required_form(node.type_oid).to_text(found)
@@ -75,12 +75,12 @@ def _outcome(node: tree.Expression, columns: Mapping[str, pa.Array], version: in
 
 def _with_columns(node: tree.Expression, columns: dict[str, pa.Array]) -> tree.Expression:
     """The same expression with a column in place of every constant."""
-    if isinstance(node, tree.Constant):
+    if isinstance(node, tree.Const):
         name = f"constant {len(columns)}"
         form = required_form(node.type_oid)
         printed = None if node.text is None else form.to_text(form.from_text(node.text, node.type_modifier))
         columns[name] = pa.array([printed], pa.string())
-        return tree.Column(node.type_oid, node.collation, name)
+        return tree.Var(node.type_oid, node.collation, name)
     changed: dict[str, Any] = {}
     for field in fields(node):
         below = getattr(node, field.name)

@@ -9,12 +9,11 @@ from typing import Literal
 import numpy as np
 import pyarrow as pa
 
-from subscriber.lsn import LSN
-from subscriber.protocol import messages as m
-from subscriber.protocol.changes import ChangeGroup, Frame
-from subscriber.protocol.controls import Control, Controls
-from subscriber.protocol.encode import encode
-from subscriber.types import family_of
+from subscriber.base.lsn import LSN
+from subscriber.postgres.protocol import messages as m
+from subscriber.postgres.protocol.changes import ChangeGroup, Control, Controls, Frame
+from subscriber.postgres.protocol.encode_message import encode
+from subscriber.postgres.types.registry import family_of
 
 OIDS = {
     "bool": 16, "bytea": 17, "int8": 20, "int2": 21, "int4": 23, "text": 25, "json": 114, "float4": 700, "float8": 701,

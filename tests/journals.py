@@ -8,18 +8,17 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from subscriber.journal.builder import SegmentBuilder
-from subscriber.journal.local_storage import LocalStorage
-from subscriber.journal.message_rows import read_finish, read_rows
-from subscriber.journal.reader import JournalReader, Reading
-from subscriber.journal.retention import Consumer, Purpose, write_consumer
-from subscriber.journal.segment import journal_entries
-from subscriber.journal.storage import Storage
-from subscriber.journal.writer import JournalWriter, open_writer
-from subscriber.lsn import INVALID_LSN, LSN, MAX_LSN
-from subscriber.protocol import messages as m
-from subscriber.protocol.decode import decode
-from subscriber.protocol.encode import encode
+from subscriber.base.lsn import INVALID_LSN, LSN, MAX_LSN
+from subscriber.postgres.protocol import messages as m
+from subscriber.postgres.protocol.decode_message import decode
+from subscriber.postgres.protocol.encode_message import encode
+from subscriber.stream.journal.builder import SegmentBuilder
+from subscriber.stream.journal.message_rows import read_finish, read_rows
+from subscriber.stream.journal.reader import JournalReader, SegmentRange
+from subscriber.stream.journal.retention import Consumer, Purpose, write_consumer
+from subscriber.stream.journal.segment import journal_entries
+from subscriber.stream.journal.storage import LocalStorage, Storage
+from subscriber.stream.journal.writer import JournalWriter, open_writer
 from tests.frames import relation, transaction, values
 from tests.streams import SLOT, SYSTEM, frame
 
@@ -118,12 +117,12 @@ def segment_files(folder: Path) -> list[Path]:
 def rows_of(storage: Storage | Path, start: int = INVALID_LSN, end: int = MAX_LSN) -> list[dict[str, object]]:
     """Every row that a reader of (``start``, ``end``] returns, in order."""
     reader = JournalReader(LocalStorage(storage) if isinstance(storage, Path) else storage)
-    readings = reader.plan(LSN(start), LSN(end))
-    return [row for reading in readings for batch in read(reader, reading) for row in batch.to_pylist()]
+    ranges = reader.plan(LSN(start), LSN(end))
+    return [row for planned in ranges for batch in read(reader, planned) for row in batch.to_pylist()]
 
 
-def read(reader: JournalReader, reading: Reading) -> Iterator[pa.RecordBatch]:
-    yield from read_rows(reader.storage, reading, read_finish(reader.storage, reading))
+def read(reader: JournalReader, planned: SegmentRange) -> Iterator[pa.RecordBatch]:
+    yield from read_rows(reader.storage, planned, read_finish(reader.storage, planned))
 
 
 def keys_of(storage: Storage | Path, start: int = INVALID_LSN, end: int = MAX_LSN) -> list[int]:

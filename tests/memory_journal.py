@@ -1,17 +1,20 @@
-"""A journal in memory with what the receiver needs (:mod:`subscriber.receive.contracts`)."""
+"""A journal in memory with what the receiver uses of a journal's writer and builder."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from subscriber.lsn import INVALID_LSN, LSN
-from subscriber.protocol import messages as m
-from subscriber.protocol.decode import decode
-from subscriber.protocol.envelope import XLOGDATA_HEADER_SIZE
+from subscriber.base.lsn import INVALID_LSN, LSN
+from subscriber.postgres.protocol import messages as m
+from subscriber.postgres.protocol.decode_message import decode
+from subscriber.postgres.protocol.envelope import XLOGDATA_HEADER_SIZE
+from subscriber.stream.journal.builder import SegmentBuilder
+from subscriber.stream.journal.writer import JournalWriter
+from subscriber.stream.receive.spool import StreamedTransaction
 
 
-class MemoryBuilder:
+class MemoryBuilder(SegmentBuilder):
     """An entry that is not published yet.
 
     Attributes:
@@ -49,7 +52,7 @@ class MemoryBuilder:
         del self.frames[self._written + count :]
         return rest
 
-    def spill(self) -> None:
+    def spill(self, finish: bytes | None = None) -> None:
         self._written = len(self.frames)
 
     def truncate(self, position: int) -> None:
@@ -63,6 +66,12 @@ class MemoryBuilder:
         self.truncate(0)
 
 
+def frames_of(transaction: StreamedTransaction) -> list[bytes]:
+    """The messages of a streamed transaction in a :class:`MemoryBuilder`."""
+    assert isinstance(transaction.builder, MemoryBuilder)
+    return transaction.builder.frames
+
+
 @dataclass(frozen=True)
 class MemoryEntry:
     """A published entry."""
@@ -74,7 +83,7 @@ class MemoryEntry:
     finish: m.Message
 
 
-class MemoryJournal:
+class MemoryJournal(JournalWriter):
     """A journal that remembers what was published. It ignores an entry that it already has.
 
     Args:
@@ -97,7 +106,8 @@ class MemoryJournal:
     def builder(self, relations: Mapping[int, m.Relation], *, in_stream: bool) -> MemoryBuilder:
         return MemoryBuilder(relations)
 
-    def publish(self, builder: MemoryBuilder, end: LSN, *, kind: str, xid: int, finish: bytes) -> None:
+    def publish(self, builder: SegmentBuilder, end: LSN, *, kind: str, xid: int, finish: bytes) -> None:
+        assert isinstance(builder, MemoryBuilder)
         if end > self.end:
             self.entries.append(MemoryEntry(end, kind, xid, builder.messages, decode(finish)))
             self.end = end

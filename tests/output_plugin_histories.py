@@ -1,5 +1,5 @@
-"""Random histories of a :class:`~subscriber.output_plugin.Publisher`: interleaved sessions,
-savepoints, prepared transactions, DDL.
+"""Random histories of a :class:`~subscriber.postgres.logical_decoding.MemoryDatabase`: interleaved
+sessions, savepoints, prepared transactions, DDL.
 
 A history is a list of steps that hypothesis draws. A step that PostgreSQL would refuse, or at which
 it would wait for another session, does nothing. So every list of steps is a history, and
@@ -8,7 +8,6 @@ hypothesis can leave out any of them.
 
 from __future__ import annotations
 
-import contextlib
 from collections import Counter
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
@@ -16,11 +15,11 @@ from typing import Any, Final
 
 from hypothesis import strategies as st
 
-from subscriber.errors import UsageError
-from subscriber.output_plugin import Column, Publisher, Session, Toasted
-from subscriber.publication.definition import Operation, Publication, TableEntry
+from subscriber.base.errors import UsageError
+from subscriber.postgres.logical_decoding import Column, MemoryDatabase, Session, Toasted
+from subscriber.postgres.publication.definition import Operation, Publication, TableEntry
+from subscriber.postgres.types.byte_strings import byteaout
 from subscriber.targets import Target
-from subscriber.types import byteaout
 
 SESSIONS: Final = 3
 TEXTS: Final = (None, "", "show", "hidden", "007")
@@ -157,7 +156,7 @@ class History:
     def __init__(self, published: str = "everything") -> None:
         self.published = published
         self.publications = PUBLICATIONS[published]
-        self.publisher = Publisher()
+        self.publisher = MemoryDatabase()
         self.sessions = [self.publisher.session() for _ in range(SESSIONS)]
         self.messages: list[tuple[bool, str, str]] = []
         self._levels: list[list[Level]] = [[] for _ in range(SESSIONS)]
@@ -214,8 +213,10 @@ class History:
         if what in CONTROLS:
             self._control(what, number, key)
         elif self._may(what, number, key, other):
-            with contextlib.suppress(UsageError):  # the key exists, or there is no such table now
+            try:
                 self._statement(what, number, key, other)
+            except UsageError:  # the key exists, or there is no such table now: the transaction is aborted
+                self._control("rollback", number, 0)
 
     def finish(self) -> None:
         """End everything that is open: by turns with COMMIT and ROLLBACK."""
@@ -251,13 +252,9 @@ class History:
                 session.origin_xact(0x100 * key)
             case "prepare" if levels:
                 gid = f"gid {self._number()}"
-                has_number = session.xid != 0
                 session.prepare(gid)
-                if has_number:
-                    self._prepared[gid] = list(levels)
-                    self._rename(who, gid)
-                else:
-                    self._ended(who, levels)
+                self._prepared[gid] = list(levels)
+                self._rename(who, gid)
                 levels.clear()
             case "commit prepared" | "rollback prepared" if self._prepared:
                 gid = list(self._prepared)[key % len(self._prepared)]

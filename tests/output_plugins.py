@@ -5,20 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from subscriber.output_plugin import wal_records as wal
-from subscriber.output_plugin.callback_registry import CALLBACKS
-from subscriber.output_plugin.context import LogicalDecodingContext, Slot
-from subscriber.output_plugin.decoding import LogicalDecoding
-from subscriber.output_plugin.heap_tuples import Datum, HeapTuple, heap_tuple
-from subscriber.output_plugin.historic_catalog import CatalogChange, HistoricCatalog, Relation
-from subscriber.output_plugin.reorder_settings import ReorderSettings
-from subscriber.output_plugin.reorder_txn import Action, ReorderBufferTXN
-from subscriber.output_plugin.writers import CollectingWriter
+from subscriber.postgres.logical_decoding import wal_records as wal
+from subscriber.postgres.logical_decoding.context import CALLBACKS, LogicalDecodingContext, ReplicationSlot
+from subscriber.postgres.logical_decoding.decoding import LogicalDecoding
+from subscriber.postgres.logical_decoding.heap_tuples import Datum, HeapTuple, heap_tuple
+from subscriber.postgres.logical_decoding.historic_catalog import CatalogChange, HistoricCatalog, RelationData
+from subscriber.postgres.logical_decoding.reorder_txn import Action, ReorderBufferTXN, ReorderSettings
+from subscriber.postgres.logical_decoding.sql_functions import CollectingWriter
 from tests.publications import table
 
-T = Relation(table("public.t", {"a": "int4"}, key=["a"]))
-U = Relation(table("public.u", {"a": "int4"}, key=["a"], oid=16385))
-WIDER = Relation(table("public.t", {"a": "int4", "b": "text"}, key=["a"]))
+T = RelationData(table("public.t", {"a": "int4"}, key=["a"]))
+U = RelationData(table("public.u", {"a": "int4"}, key=["a"], oid=16385))
+WIDER = RelationData(table("public.t", {"a": "int4", "b": "text"}, key=["a"]))
 CATALOG = HistoricCatalog().apply(CatalogChange(relations=(T, U)))
 _R = TypeVar("_R", bound=wal.WalRecord)
 
@@ -41,34 +39,34 @@ class Wal:
         return record
 
     def begin(self, xid: int) -> None:
-        self.add(wal.Begin, 0, xid=xid)
+        self.add(wal.BeginRecord, 0, xid=xid)
 
     def sub(self, top_xid: int, xid: int) -> None:
-        self.add(wal.SubtransactionStart, 0, top_xid=top_xid, xid=xid)
+        self.add(wal.SubtransactionStartRecord, 0, top_xid=top_xid, xid=xid)
 
-    def insert(self, xid: int, text: str, relation: Relation = T, **fields: Any) -> wal.Insert:
-        return self.add(wal.Insert, xid=xid, relation_oid=relation.oid, new=row(text), **fields)
+    def insert(self, xid: int, text: str, relation: RelationData = T, **fields: Any) -> wal.InsertRecord:
+        return self.add(wal.InsertRecord, xid=xid, relation_oid=relation.oid, new=row(text), **fields)
 
-    def commit(self, xid: int, **fields: Any) -> wal.Commit:
-        return self.add(wal.Commit, xid=xid, timestamp=1000, **fields)
+    def commit(self, xid: int, **fields: Any) -> wal.CommitRecord:
+        return self.add(wal.CommitRecord, xid=xid, timestamp=1000, **fields)
 
-    def abort(self, xid: int, *subxids: int) -> wal.Abort:
-        return self.add(wal.Abort, xid=xid, timestamp=2000, subxids=subxids)
+    def abort(self, xid: int, *subxids: int) -> wal.AbortRecord:
+        return self.add(wal.AbortRecord, xid=xid, timestamp=2000, subxids=subxids)
 
-    def abort_sub(self, xid: int, *subxids: int) -> wal.SubtransactionAbort:
-        return self.add(wal.SubtransactionAbort, xid=xid, timestamp=2000, subxids=subxids)
+    def abort_sub(self, xid: int, *subxids: int) -> wal.SubtransactionAbortRecord:
+        return self.add(wal.SubtransactionAbortRecord, xid=xid, timestamp=2000, subxids=subxids)
 
-    def prepare(self, xid: int, gid: str = "g", **fields: Any) -> wal.Prepare:
-        return self.add(wal.Prepare, xid=xid, gid=gid, timestamp=3000, **fields)
+    def prepare(self, xid: int, gid: str = "g", **fields: Any) -> wal.PrepareRecord:
+        return self.add(wal.PrepareRecord, xid=xid, gid=gid, timestamp=3000, **fields)
 
-    def commit_prepared(self, xid: int, gid: str = "g", **fields: Any) -> wal.CommitPrepared:
-        return self.add(wal.CommitPrepared, xid=xid, gid=gid, timestamp=4000, **fields)
+    def commit_prepared(self, xid: int, gid: str = "g", **fields: Any) -> wal.CommitPreparedRecord:
+        return self.add(wal.CommitPreparedRecord, xid=xid, gid=gid, timestamp=4000, **fields)
 
-    def rollback_prepared(self, xid: int, gid: str = "g", **fields: Any) -> wal.RollbackPrepared:
-        return self.add(wal.RollbackPrepared, xid=xid, gid=gid, timestamp=5000, **fields)
+    def rollback_prepared(self, xid: int, gid: str = "g", **fields: Any) -> wal.RollbackPreparedRecord:
+        return self.add(wal.RollbackPreparedRecord, xid=xid, gid=gid, timestamp=5000, **fields)
 
     def schema_change(self, xid: int, change: CatalogChange) -> None:
-        self.add(wal.SchemaChange, xid=xid, change=change)
+        self.add(wal.SchemaChangeRecord, xid=xid, change=change)
 
 
 class Recorder:
@@ -93,7 +91,7 @@ def _words(argument: Any) -> str:
     match argument:
         case ReorderBufferTXN():
             return str(argument.xid)
-        case Relation():
+        case RelationData():
             return argument.name
         case tuple():
             return ",".join(_words(one) for one in argument)
@@ -130,7 +128,7 @@ def decode(
     plugin: object,
     wal_: Wal,
     *,
-    slot: Slot | None = None,
+    slot: ReplicationSlot | None = None,
     catalog: HistoricCatalog = CATALOG,
     options: Any = (),
     start_lsn: int = 0,
@@ -140,7 +138,7 @@ def decode(
     writer = CollectingWriter()
     decoding = LogicalDecoding(
         plugin,
-        slot or Slot("s", "recording"),
+        slot or ReplicationSlot("s", "recording"),
         writer,
         options,
         start_lsn,

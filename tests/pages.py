@@ -25,7 +25,7 @@ from tests.crash.harness import Runner, wait_until
 
 _LSN = r"[0-9A-F]+/[0-9A-F]+"
 _VARYING = (
-    r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d[.,]\d{3}(?:\+00:00)?",
+    r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d[.,]\d{3}(?:\+00:00| UTC \[\d+\])?",
     _LSN,
     r"\d[\d.,]* B, (?:\d[\d.,]* s|\?)",
     r"\d[\d.,]* (?:bytes|[kM]?B|s)\b",

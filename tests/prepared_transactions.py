@@ -10,10 +10,11 @@ import sqlalchemy as sa
 
 from subscriber.catalog.own_tables import PREPARED_TRANSACTION
 from subscriber.targets import Target
+from subscriber.targets.base.transactions import Prepared
 
 
-class ModelPrepared:
-    """The role :class:`~subscriber.targets.roles.prepared.Prepared`, with GIDs in memory.
+class ModelPrepared(Prepared):
+    """The role :class:`~subscriber.targets.base.transactions.Prepared`, with GIDs in memory.
 
     No SQLite transaction outlives its connection. So the changes are visible from PREPARE on, and a
     rollback leaves them. Only the catalog's column ``committed`` changes as in a database that can

@@ -8,9 +8,15 @@ from typing import Any
 
 import pyarrow as pa
 
-from subscriber.protocol.messages import Relation, RelationColumn
-from subscriber.publication.definition import TableEntry
-from subscriber.schema.publisher_tables import Generated, Identity, PublisherColumn, PublisherTable, PublisherTables
+from subscriber.postgres.protocol.messages import Relation, RelationColumn
+from subscriber.postgres.publication.definition import TableEntry
+from subscriber.postgres.schema.publisher_tables import (
+    Generated,
+    Identity,
+    PublisherColumn,
+    PublisherTable,
+    PublisherTables,
+)
 from tests.frames import OIDS
 
 IDENTITIES = {"default": "d", "nothing": "n", "full": "f", "index": "i"}

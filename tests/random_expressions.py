@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import Final, Literal, TypeAlias
 
-from subscriber.filters.analyze import tree
+from subscriber.postgres.expressions.analyze import tree
 
 Written: TypeAlias = tuple[str, tree.Expression]
 """An expression: its SQL and its tree."""
@@ -104,10 +104,10 @@ class Expressions:
         collation = _collation(type_oid)
         if chance < 0.6:
             name = self._random.choice(_COLUMNS[type_oid])
-            return name, tree.Column(type_oid, collation, name)
+            return name, tree.Var(type_oid, collation, name)
         text = None if chance < 0.65 else self._random.choice(_CONSTANTS[type_oid])
         written = "NULL" if text is None else f"'{text}'"
-        return f"{written}::{_NAMES[type_oid]}", tree.Constant(type_oid, collation, text)
+        return f"{written}::{_NAMES[type_oid]}", tree.Const(type_oid, collation, text)
 
     def _several(self, type_oid: int, depth: int, least: int = 2) -> tuple[list[str], tuple[tree.Expression, ...]]:
         made = [self.make(type_oid, depth) for _ in range(self._random.randint(least, 3))]
@@ -134,12 +134,12 @@ class Expressions:
     def _and_or(self, _: int, depth: int) -> Written:
         texts, arguments = self._several(BOOL, depth)
         if self._random.random() < 0.5:
-            return f"({' AND '.join(texts)})", tree.Boolean(BOOL, 0, "and", arguments)
-        return f"({' OR '.join(texts)})", tree.Boolean(BOOL, 0, "or", arguments)
+            return f"({' AND '.join(texts)})", tree.BoolExpr(BOOL, 0, "and", arguments)
+        return f"({' OR '.join(texts)})", tree.BoolExpr(BOOL, 0, "or", arguments)
 
     def _not(self, _: int, depth: int) -> Written:
         text, argument = self.make(BOOL, depth)
-        return f"(NOT {text})", tree.Boolean(BOOL, 0, "not", (argument,))
+        return f"(NOT {text})", tree.BoolExpr(BOOL, 0, "not", (argument,))
 
     def _null_test(self, _: int, depth: int) -> Written:
         text, argument = self.make(self._random.choice(_COMPARED), depth)
@@ -149,8 +149,8 @@ class Expressions:
     def _row_test(self, _: int, depth: int) -> Written:
         made = [self.make(self._random.choice(_COMPARED), depth - 1) for _ in range(self._random.randint(1, 3))]
         if self._random.random() < 0.2:
-            made.append(("ROW(NULL::int4)", tree.RowConstructor(RECORD, 0, (tree.Constant(INT4, 0, None),))))
-        row = tree.RowConstructor(RECORD, 0, tuple(node for _, node in made))
+            made.append(("ROW(NULL::int4)", tree.RowExpr(RECORD, 0, (tree.Const(INT4, 0, None),))))
+        row = tree.RowExpr(RECORD, 0, tuple(node for _, node in made))
         is_null = self._random.random() < 0.5
         return (
             f"(ROW({', '.join(sql for sql, _ in made)}) IS {'' if is_null else 'NOT '}NULL)",
@@ -166,7 +166,7 @@ class Expressions:
     def _distinct(self, _: int, depth: int) -> Written:
         type_oid = self._random.choice(_COMPARED)
         left, right, arguments = self._pair(type_oid, depth)
-        node = tree.Distinct(BOOL, 0, _comparison(type_oid, "="), arguments, "=", _collation(type_oid))
+        node = tree.DistinctExpr(BOOL, 0, _comparison(type_oid, "="), arguments, "=", _collation(type_oid))
         return f"({left} IS DISTINCT FROM {right})", node
 
     def _any_all(self, _: int, depth: int) -> Written:
@@ -177,7 +177,7 @@ class Expressions:
         arguments = (value, array)
         return (
             f"({text} {operator} {'ANY' if use_or else 'ALL'} ({sql}))",
-            tree.ArrayComparison(
+            tree.ScalarArrayOpExpr(
                 BOOL, 0, _comparison(type_oid, operator), arguments, operator, collation, use_or=use_or
             ),
         )
@@ -188,23 +188,21 @@ class Expressions:
         )
         if self._random.random() < 0.2:
             texts, elements = texts * 3, elements * 3
-        array = tree.ArrayConstructor(_ARRAYS[type_oid], _collation(type_oid), elements)
+        array = tree.ArrayExpr(_ARRAYS[type_oid], _collation(type_oid), elements)
         return f"ARRAY[{', '.join(texts)}]::{_NAMES[type_oid]}[]", array
 
     def _array(self, type_oid: int, _: int) -> Written:
         oid, collation = _ARRAYS[type_oid], _collation(type_oid)
         if self._random.random() < 0.5:
             name = _ARRAY_COLUMNS[type_oid]
-            return name, tree.Column(oid, collation, name)
+            return name, tree.Var(oid, collation, name)
         text = self._random.choice([None, *_ARRAY_CONSTANTS[type_oid]])
         written = "NULL" if text is None else f"'{text}'"
-        return f"{written}::{_NAMES[type_oid]}[]", tree.Constant(oid, collation, text)
+        return f"{written}::{_NAMES[type_oid]}[]", tree.Const(oid, collation, text)
 
     def _arrays(self, type_oid: int, depth: int) -> Written:
         made = [self._array(type_oid, depth) for _ in range(self._random.randint(1, 2))]
-        array = tree.ArrayConstructor(
-            _ARRAYS[type_oid], _collation(type_oid), tuple(node for _, node in made), nested=True
-        )
+        array = tree.ArrayExpr(_ARRAYS[type_oid], _collation(type_oid), tuple(node for _, node in made), nested=True)
         return f"ARRAY[{', '.join(sql for sql, _ in made)}]", array
 
     def _row_comparison(self, _: int, depth: int) -> Written:
@@ -212,7 +210,7 @@ class Expressions:
         lefts = [self.make(type_oid, depth - 1) for type_oid in types]
         rights = [self.make(type_oid, depth - 1) for type_oid in types]
         operator: Literal["<", "<=", ">", ">="] = self._random.choice(("<", "<=", ">", ">="))
-        node = tree.RowComparison(
+        node = tree.RowCompareExpr(
             BOOL,
             0,
             operator,
@@ -235,7 +233,7 @@ class Expressions:
         made = []
         for _ in range(self._random.randint(1, 2)):
             sql, value = self.make(compared, depth)
-            test = self._call("=", compared, (tree.CaseOperand(compared, _collation(compared)), value))
+            test = self._call("=", compared, (tree.CaseTestExpr(compared, _collation(compared)), value))
             made.append(((sql, test), self.make(type_oid, depth)))
         return self._cases(type_oid, depth, f"CASE {text}", operand, made)
 
@@ -250,26 +248,26 @@ class Expressions:
         whens = " ".join(f"WHEN {condition} THEN {result}" for (condition, _), (result, _) in made)
         nodes = tuple((condition, result) for (_, condition), (_, result) in made)
         if self._random.random() < 0.3:
-            default = tree.Constant(type_oid, _collation(type_oid), None)
-            return f"({begin} {whens} END)", tree.Case(type_oid, _collation(type_oid), operand, nodes, default)
+            default = tree.Const(type_oid, _collation(type_oid), None)
+            return f"({begin} {whens} END)", tree.CaseExpr(type_oid, _collation(type_oid), operand, nodes, default)
         text, otherwise = self.make(type_oid, depth)
-        return f"({begin} {whens} ELSE {text} END)", tree.Case(
+        return f"({begin} {whens} ELSE {text} END)", tree.CaseExpr(
             type_oid, _collation(type_oid), operand, nodes, otherwise
         )
 
     def _coalesce(self, type_oid: int, depth: int) -> Written:
         texts, arguments = self._several(type_oid, depth)
-        return f"COALESCE({', '.join(texts)})", tree.Coalesce(type_oid, _collation(type_oid), arguments)
+        return f"COALESCE({', '.join(texts)})", tree.CoalesceExpr(type_oid, _collation(type_oid), arguments)
 
     def _min_max(self, type_oid: int, depth: int) -> Written:
         greatest = self._random.random() < 0.5
         texts, arguments = self._several(type_oid, depth)
         collation = _collation(type_oid)
-        node = tree.MinMax(type_oid, collation, greatest, arguments, _comparison(type_oid, "<"), collation)
+        node = tree.MinMaxExpr(type_oid, collation, greatest, arguments, _comparison(type_oid, "<"), collation)
         return f"{'GREATEST' if greatest else 'LEAST'}({', '.join(texts)})", node
 
     def _null_if(self, type_oid: int, depth: int) -> Written:
         left, right, arguments = self._pair(type_oid, depth)
         collation = _collation(type_oid)
-        node = tree.NullIf(type_oid, collation, _comparison(type_oid, "="), arguments, "=", collation)
+        node = tree.NullIfExpr(type_oid, collation, _comparison(type_oid, "="), arguments, "=", collation)
         return f"NULLIF({left}, {right})", node

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from typing import Any
 
-from subscriber.scenario.expected_failures import Expected, judge
-from subscriber.scenario.report.page import report_page
-from subscriber.scenario.run_session import Result
-from subscriber.scenario.stage import Setup
+from subscriber.testing.library import Expected, judge
+from subscriber.testing.run_session import Result
+from subscriber.testing.session_page import report_page
+from subscriber.testing.stage import Setup
 
 NATIVE, SQLITE = Setup("native", 18), Setup("sqlite", 18)
 LISTED = {("101_filter", "sqlite", "server"): Expected("filters are not there yet", 4)}

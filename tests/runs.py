@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from subscriber.apply.walk import Run, steps
-from subscriber.protocol.changes import Frame
+from subscriber.apply.frame_order import ChangeRun, steps
+from subscriber.postgres.protocol.changes import Frame
 
 
-def runs(made: Frame) -> list[Run]:
+def runs(made: Frame) -> list[ChangeRun]:
     """The runs of a frame, in the publisher's order."""
-    return [step for step in steps(made) if isinstance(step, Run)]
+    return [step for step in steps(made) if isinstance(step, ChangeRun)]

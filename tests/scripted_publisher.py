@@ -13,8 +13,10 @@ from dataclasses import dataclass, field
 
 import psycopg
 
-from subscriber.publication.definition import OPERATIONS, Publication
-from tests.scripted_server import Answer, Asked, Row, ScriptedServer
+from subscriber.postgres.publication.definition import OPERATIONS, Publication
+from tests import catalog_rows
+from tests.catalog_rows import COLUMNS, INDEXES, KEYS, PARENTS, TABLES
+from tests.scripted_server import POSITIONS, Answer, Asked, Row, ScriptedServer
 from tests.streams import SYSTEM
 
 
@@ -61,7 +63,6 @@ class ScriptedPublisher(ScriptedServer):
         slots: the replication slots by name.
         sequences: the sequences of schema public by name.
         other_origins: the publications with tables that the publisher itself subscribes to.
-        all_sequences: the publications that are FOR ALL SEQUENCES (PostgreSQL 19).
         system_identifier: the system identifier of the cluster.
         flushed: the end of the durable WAL.
         wal_level: the setting.
@@ -74,46 +75,45 @@ class ScriptedPublisher(ScriptedServer):
         self.slots: dict[str, PublishedSlot] = {}
         self.sequences: dict[str, PublishedCounter] = {}
         self.other_origins: Sequence[str] = ()
-        self.all_sequences: Sequence[str] = ()
         self.system_identifier = SYSTEM
         self.flushed = "0/500"
         self.wal_level = "logical"
         self.answers: dict[str, Answer] = {
+            **POSITIONS,
             "SELECT 'type' ||": [],
             "current_database()::text, current_user": [
                 {"server_encoding": "UTF8", "current_database": "shop", "current_user": "ann",
-                 "current_schemas": ["pg_catalog", "public"], "current_schema": "public", "schemas": ["public"]}
+                 "current_schemas": ["pg_catalog", "public"], "current_schema": "public", "schemas": ["public"],
+                 "has_known_hashes": True}
             ],
-            "c.relispartition, c.relnatts": lambda _: [
-                {"oid": table.oid, "nspname": "public", "relname": name, "relkind": "r", "relpersistence": "p",
-                 "relreplident": "d", "relispartition": False, "relnatts": len(table.columns)}
-                for name, table in self._sorted()
+            COLUMNS: lambda asked: [
+                catalog_rows.column(table.oid, place, column, nullable=place > 1)
+                for table in self._chosen(asked) for place, column in enumerate(table.columns, start=1)
             ],
-            "format_type(a.atttypid, a.atttypmod), a.attcollation": lambda _: [
-                {"attrelid": table.oid, "attname": column, "attnum": place, "atttypid": 23, "atttypmod": -1,
-                 "format_type": "integer", "attcollation": 0, "attgenerated": "", "adbin": None}
-                for table in self.tables.values() for place, column in enumerate(table.columns, start=1)
+            INDEXES: lambda asked: [
+                catalog_rows.index(table.oid, "key", table.columns[0], primary=True)
+                for table in self._chosen(asked) if table.has_key
             ],
-            "i.indisvalid AND i.indisunique": lambda _: [
-                {"indrelid": table.oid, "columns": [table.columns[0]]}
-                for table in self.tables.values() if table.has_key
-            ],
-            "FROM pg_inherits": [],
             "SELECT current_setting('server_encoding')": [{"server_encoding": "UTF8"}],
             "FROM pg_collation WHERE": [],
+            "FROM pg_collation c WHERE": [],
             "FROM pg_database": [{"is_c": False}],
             "pubname::text FROM pg_publication ORDER BY": lambda _: [{"pubname": name} for name in self.publications],
             "pubname::text, puballtables": lambda _: [
                 {"oid": oid, "pubname": one.name, "puballtables": one.all_tables,
                  "published": [operation in one.publish for operation in OPERATIONS], "pubviaroot": one.via_root,
-                 "pubgencols": "n"}
+                 "pubgencols": "n", "puballsequences": one.all_sequences}
                 for oid, one in enumerate(self.publications.values())
             ],
-            "WHERE puballsequences": lambda _: [{"pubname": name} for name in self.all_sequences],
             "FROM pg_publication_rel": lambda _: [
                 {"prpubid": oid, "nspname": entry.schema, "relname": entry.name, "prqual": entry.where,
                  "listed": entry.columns is not None, "columns": list(entry.columns or ()), "prexcept": False}
                 for oid, one in enumerate(self.publications.values()) for entry in one.tables
+            ],
+            "FROM pg_publication_sequences": lambda asked: [
+                {"schemaname": "public", "sequencename": name}
+                for name in sorted(self.sequences)
+                if any(one.all_sequences for one in self.publications.values() if one.name in asked.parameters[0])
             ],
             "FROM pg_publication_namespace": lambda _: [
                 {"pnpubid": oid, "nspname": schema}
@@ -132,7 +132,7 @@ class ScriptedPublisher(ScriptedServer):
                 for name, table in self._sorted()
             ],
             "bool_or(updates)": lambda _: [
-                {"nspname": "public", "relname": name, "updates": True, "deletes": True, "index": None}
+                {"oid": table.oid, "nspname": "public", "relname": name, "updates": True, "deletes": True}
                 for name, table in self._sorted() if not table.has_key
             ],
             "pg_subscription_rel": lambda _: [{"pubname": name} for name in self.other_origins],
@@ -143,31 +143,17 @@ class ScriptedPublisher(ScriptedServer):
                  "whole": table.may_read, "closed": [] if table.may_read else list(table.columns)}
                 for name, table in self._sorted()
             ],
-            "c.relreplident = 'f' OR COALESCE": lambda _: [
-                {"nspname": "public", "relname": name, "oid": table.oid, "relreplident": "d", "attname": column,
-                 "atttypid": 23, "atttypmod": -1, "generated": False, "key": place == 0 and table.has_key}
-                for name, table in self._sorted() for place, column in enumerate(table.columns)
-            ],
+            KEYS: lambda asked: [catalog_rows.key(one.oid, *one.columns[:1]) for one in self._chosen(asked) if one.has_key],
+            PARENTS: [],
             "SELECT c.oid::int8, c.relnatts": [{"oid": 16384, "relnatts": 1}],
-            "a.attnum::int4": [],
+            "attmissingval": [],
             "pg_relation_filenode": [],
             "SELECT EXISTS": [{"exists": False}],
-            "c.relkind = 'p' FROM pg_class c": self._shape,
-            "a.attidentity::text": lambda asked: [
-                {"attrelid": table.oid, "attname": column, "atttypid": 23, "format_type": "integer",
-                 "nullable": place > 0, "attidentity": "", "serial": False, "generated": False, "adbin": None}
-                for table in self._chosen(asked) for place, column in enumerate(table.columns)
-            ],
-            "i.indisreplident AND": lambda asked: [
-                {"indrelid": table.oid, "relname": "key", "indisprimary": True, "identity": False,
-                 "deferrable": False, "nulls_distinct": True, "conditional": False, "columns": [table.columns[0]]}
-                for table in self._chosen(asked) if table.has_key
-            ],
+            TABLES: self._tables,
             "FROM pg_constraint k": [],
-            "pg_get_indexdef(i.indexrelid) FROM pg_index i JOIN pg_class x ON x.oid = i.indexrelid WHERE": [],
             "FROM pg_sequence": [],
             "JOIN pg_sequence": self._sequences,
-            "last_value, is_called FROM": self._positions,
+            "last_value, is_called, ": self._positions,
             "SELECT c.oid::int8, n.nspname::text, c.relname::text FROM unnest": lambda _: [],
             "%(oids)s": [],
         }  # fmt: skip
@@ -185,23 +171,18 @@ class ScriptedPublisher(ScriptedServer):
         (oids,) = asked.parameters
         return [table for table in self.tables.values() if table.oid in oids]
 
-    def _shape(self, asked: Asked) -> list[Row]:
-        named = re.search(r"c\.relname = '(\w+)'", asked.sql)
-        assert named is not None
-        table = self.tables.get(named[1])
-        if table is None:
-            return []
-        return [{"oid": table.oid, "nspname": "public", "relname": named[1], "partitioned": False}]
+    def _tables(self, asked: Asked) -> list[Row]:
+        names = self.tables if asked.parameters is None else asked.parameters[1]
+        return [catalog_rows.relation(self.tables[name].oid, name) for name in names if name in self.tables]
 
     def slot_rows(self, asked: Asked) -> list[Row]:
-        """The row of pg_replication_slots that is asked for."""
-        slot = self.slots.get(asked.parameters[0])
-        if slot is None:
-            return []
+        """The rows of pg_replication_slots that are asked for."""
         return [
-            {"plugin": slot.plugin, "database": slot.database, "active_pid": slot.pid,
+            {"slot_name": name, "plugin": slot.plugin, "database": slot.database, "active_pid": slot.pid,
              "confirmed_flush_lsn": slot.confirmed, "two_phase": False, "lost": slot.lost, "restart_lsn": "0/400",
-             "wal_status": "reserved", "safe_wal_size": None}
+             "wal_status": "reserved", "safe_wal_size": None, "failover": False, "synced": False,
+             "inactive_since": None, "spill_bytes": 0}
+            for name, slot in self.slots.items() if name in asked.parameters[0]
         ]  # fmt: skip
 
     def _drop_slot(self, asked: Asked) -> list[Row]:
@@ -215,17 +196,19 @@ class ScriptedPublisher(ScriptedServer):
         return [
             {"nspname": "public", "relname": name, "seqincrement": one.increment, "in_schema": True,
              "may_read": one.may_read, "current_user": "ann", "used": one.used,
-             "columns": [list(column) for column in one.columns]}
+             "columns": [list(column) for column in one.columns], "format_type": "bigint", "seqstart": 1,
+             "seqmin": 1, "seqmax": 2**63 - 1, "seqcycle": False}
             for name, one in sorted(self.sequences.items())
         ]  # fmt: skip
 
     def _positions(self, asked: Asked) -> list[Row]:
-        names = re.findall(r'"public"\."(\w+)"', asked.sql)
+        names = re.findall(r'FROM "public"\."(\w+)"', asked.sql)
         return [
             {
                 "number": number,
                 "last_value": self.sequences[name].last_value,
                 "is_called": self.sequences[name].is_called,
+                "page_lsn": None,
             }
             for number, name in enumerate(names)
         ]

@@ -21,7 +21,7 @@ from typing import Any, Final, cast
 import psycopg
 from psycopg import sql
 
-from subscriber.publisher.sql_connection import Connection
+from subscriber.publisher.connection import Connection
 
 Row = Mapping[str, object]
 """A row by the names of its columns, in the order of the query's columns."""
@@ -38,6 +38,7 @@ _SINCE: Final = {
     "prqual": 150000, "prattrs": 150000, "pg_publication_namespace": 150000, "datlocprovider": 150000,
     "gpt.attrs": 150000, "gpt.qual": 150000, "rowfilter": 150000, "attnames": 150000, "indnullsnotdistinct": 150000,
     "VARIADIC array_agg": 160000,
+    "pg_stat_replication_slots": 140000, "failover": 170000, "inactive_since": 170000,
     "invalidation_reason": 170000, "colllocale": 170000, "datlocale": 170000,
     "pubgencols": 180000, "conenforced": 180000, "conperiod": 180000,
     "prexcept": 190000, "puballsequences": 190000,
@@ -57,6 +58,14 @@ class Asked:
 
     sql: str
     parameters: Any
+
+
+POSITIONS: Final[Mapping[str, Answer]] = {
+    "lsn() END - '0/0')::int8": [{"int8": 0x500}],
+    "txid_current() END": [{"txid_current": 750}],
+    "t.xmin::text": [],
+}
+"""What is asked of the WAL around the tables, and of the transactions that have altered them."""
 
 
 class Cursor:

@@ -18,12 +18,12 @@ from unittest.mock import patch
 import psycopg
 import pyarrow as pa
 
-from subscriber.errors import NotSupportedError, SubscriberError
-from subscriber.filters.functions import FUNCTIONS
-from subscriber.filters.functions.function_table import Context
-from subscriber.types import form_of
-from subscriber.types.datetimes import timezones
-from subscriber.types.datetimes.zone_file import zone_of_file
+from subscriber.base.errors import NotSupportedError, SubscriberError
+from subscriber.postgres.expressions.functions import FUNCTIONS
+from subscriber.postgres.expressions.functions.function_table import Context
+from subscriber.postgres.types.datetimes import timezones
+from subscriber.postgres.types.datetimes.timezones import zone_of_file
+from subscriber.postgres.types.registry import form_of
 
 REFUSED: Final = "REFUSED"
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from subscriber.scenario.run_session import Exchange, Result
-from subscriber.scenario.session.expect import compare_output
-from subscriber.scenario.session.session_file import Scenario, parse_scenario
-from subscriber.scenario.stage import Setup
+from subscriber.testing.run_session import Exchange, Result
+from subscriber.testing.session.expect import compare_output
+from subscriber.testing.session.session_file import Scenario, parse_scenario
+from subscriber.testing.stage import Setup
 
 SESSION: Final = """\
 -- Rows that a filter lets through

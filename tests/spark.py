@@ -27,8 +27,8 @@ from typing import Any
 import pyspark
 from pyspark.sql import DataFrame
 
-from subscriber.errors import UsageError
-from subscriber.pipeline.java import find_java
+from subscriber.base.errors import UsageError
+from subscriber.spark.session import find_java
 
 TRAINING_SECONDS = 120.0
 VARIABLE = "SPARK_SUBMIT_OPTS"
@@ -86,9 +86,9 @@ def _train(archive: Path) -> None:
 
 
 def _work() -> None:
-    """Run what a subscription runs in Spark: a query over a journal, and a job over a list."""
-    from subscriber.pipeline.frame_source import FrameSource
-    from subscriber.pipeline.session import spark_session
+    """Run what the tests run in Spark: a query over a journal, and a job over a list."""
+    from subscriber.spark.session import spark_session
+    from subscriber.spark.source import PgoutputSource
     from tests.frames import transaction
     from tests.streams import receive
     from tests.waits import wait_until
@@ -98,11 +98,10 @@ def _work() -> None:
         (folder / "journal").mkdir()
         receive(folder / "journal", [*transaction(0x200), None])
         with spark_session("local[2]", folder / "spark.log") as spark:
-            spark.dataSource.register(FrameSource)
-            rows = spark.readStream.format(FrameSource.name()).option("journal", str(folder / "journal")).load()
+            spark.dataSource.register(PgoutputSource)
+            rows = spark.readStream.format(PgoutputSource.name()).option("journal", str(folder / "journal")).load()
             written = rows.writeStream.foreachBatch(_take).option("checkpointLocation", str(folder / "checkpoint"))
             query = written.start()
-            # Not processAllAvailable(): the source always has another micro-batch, an empty one.
             wait_until(_has_rows.is_set)
             query.stop()
             spark.sparkContext.parallelize([1, 2], 2).mapPartitions(list).collect()

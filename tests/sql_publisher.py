@@ -1,4 +1,5 @@
-"""The interface of :class:`subscriber.output_plugin.Publisher`, carried out as SQL on a server.
+"""The interface of :class:`subscriber.postgres.logical_decoding.Publisher`, carried out as SQL on a
+server.
 
 A workload is a function that calls the methods of a publisher and of its sessions. So the same
 function runs in memory and on a server::
@@ -20,10 +21,10 @@ from typing import Any, LiteralString
 
 import psycopg
 
-from subscriber.lsn import format_lsn
-from subscriber.output_plugin import Column, Toasted
-from subscriber.output_plugin.publisher.tables import columns_of, split_name
-from subscriber.publication.definition import OPERATIONS, Publication, TableEntry
+from subscriber.base.lsn import format_lsn
+from subscriber.postgres.logical_decoding import Column, Toasted
+from subscriber.postgres.logical_decoding.memory_tables import columns_of, split_name
+from subscriber.postgres.publication.definition import OPERATIONS, Publication, TableEntry
 
 Connect = Callable[[], psycopg.Connection[Any]]
 _FORGET_ORIGIN: LiteralString = (

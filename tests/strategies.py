@@ -12,9 +12,9 @@ from typing import Any, Final
 
 from hypothesis import strategies as st
 
-from subscriber.protocol import envelope as e
-from subscriber.protocol import messages as m
-from subscriber.protocol.decode import GID_SIZE
+from subscriber.postgres.protocol import envelope as e
+from subscriber.postgres.protocol import messages as m
+from subscriber.postgres.protocol.decode_message import GID_SIZE
 
 u16: Final = st.integers(0, 0xFFFF)
 u32: Final = st.integers(0, 0xFFFF_FFFF)

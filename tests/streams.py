@@ -6,15 +6,21 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from subscriber.errors import PublisherUnavailable
-from subscriber.journal.local_storage import LocalStorage
-from subscriber.journal.writer import JournalWriter, open_writer
-from subscriber.lsn import LSN
-from subscriber.protocol import messages as m
-from subscriber.protocol.encode import encode
-from subscriber.protocol.envelope import Keepalive, StandbyStatusUpdate, XLogData, decode_reply, encode_envelope
-from subscriber.receive.walreceiver import WalReceiver
-from subscriber.settings import Settings
+from subscriber.base.errors import PublisherUnavailable
+from subscriber.base.lsn import LSN
+from subscriber.base.settings import Settings
+from subscriber.postgres.protocol import messages as m
+from subscriber.postgres.protocol.encode_message import encode
+from subscriber.postgres.protocol.envelope import (
+    Keepalive,
+    StandbyStatusUpdate,
+    XLogData,
+    decode_reply,
+    encode_envelope,
+)
+from subscriber.stream.journal.storage import LocalStorage
+from subscriber.stream.journal.writer import JournalWriter, open_writer
+from subscriber.stream.receive.walreceiver import WalReceiver
 
 SYSTEM = "7300000000000000001"
 SLOT = "s"

@@ -10,10 +10,9 @@ from typing import Any
 
 import psycopg
 
-from subscriber.commands import run_command
-from subscriber.commands.subscription_grammar import parse
-from subscriber.commands.subscription_statements import Query
-from subscriber.settings import Settings
+from subscriber.base.settings import Settings
+from subscriber.commands.dispatch import run_command
+from subscriber.commands.subscription_grammar import Query, parse
 from subscriber.targets import Target
 from tests.conftest import Database
 

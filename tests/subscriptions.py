@@ -4,11 +4,25 @@ from __future__ import annotations
 
 from typing import Any
 
-from subscriber import catalog
-from subscriber.catalog import RelationState, Subscription, SubscriptionRelation
+import sqlalchemy as sa
+
+from subscriber.base.lsn import LSN
+from subscriber.catalog.statistics import statistics_of
 from subscriber.catalog.subscription_options import SubscriptionOptions
-from subscriber.lsn import LSN
+from subscriber.catalog.subscriptions import Subscription, get_subscription, insert_subscription
+from subscriber.catalog.table_states import RelationState, SubscriptionRelation, relations_of, set_relation_states
 from subscriber.targets import Target
+
+
+def as_stored(*columns: sa.Column[Any]) -> sa.Select[Any]:
+    """A query for columns of the catalog, with the values that a user reads."""
+    return sa.select(
+        *(
+            sa.type_coerce(one, sa.Text()).label(one.name) if isinstance(one.type, sa.types.TypeDecorator) else one
+            for one in columns
+        )
+    )
+
 
 NOWHERE = "host=127.0.0.1 port=1 dbname=nowhere"
 """A connection string that no server answers."""
@@ -16,7 +30,7 @@ NOWHERE = "host=127.0.0.1 port=1 dbname=nowhere"
 SUBSCRIPTION = Subscription(
     subid=1,
     name="s",
-    conninfo="",
+    connection="",
     publications=("p",),
     options=SubscriptionOptions(),
     enabled=True,
@@ -32,7 +46,7 @@ def create_subscription(
 ) -> Subscription:
     """Store a subscription with the slot ``name``, whose progress is ``applied``."""
     with target.begin() as connection:
-        created = catalog.insert_subscription(
+        created = insert_subscription(
             connection, name, conninfo, ["p"], SubscriptionOptions(slot_name=name, **options), "1"
         )
         created.progress.create(connection, LSN(applied))
@@ -42,19 +56,19 @@ def create_subscription(
 def stored_subscription(target: Target, name: str = "s") -> Subscription:
     """Return the subscription as the catalog has it."""
     with target.engine.connect() as connection:
-        return catalog.get_subscription(connection, name)
+        return get_subscription(connection, name)
 
 
 def set_state(target: Target, table: str, state: RelationState, lsn: int | None = None, *, subid: int = 1) -> None:
     """Store the state of table ``public.<table>``."""
     with target.begin() as connection:
-        catalog.set_relation_state(connection, subid, "public", table, state, None if lsn is None else LSN(lsn))
+        set_relation_states(connection, subid, [("public", table)], state, None if lsn is None else LSN(lsn))
 
 
 def stored_relations(target: Target, subid: int = 1) -> list[SubscriptionRelation]:
     """Return the tables of a subscription as the catalog has them."""
     with target.engine.connect() as connection:
-        return catalog.relations_of(connection, subid)
+        return relations_of(connection, subid)
 
 
 def stored_states(target: Target, subid: int = 1) -> dict[str, tuple[str, int | None]]:
@@ -65,4 +79,4 @@ def stored_states(target: Target, subid: int = 1) -> dict[str, tuple[str, int | 
 def stored_statistics(target: Target, subid: int = 1) -> dict[str, Any]:
     """Return the row of ``subscriber_stat_subscription_stats``."""
     with target.engine.connect() as connection:
-        return catalog.statistics_of(connection, subid)
+        return statistics_of(connection, subid)

@@ -5,27 +5,28 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from subscriber.catalog import OriginProgress, RelationState, SubscriptionRelation
-from subscriber.errors import PublisherUnavailable, SubscriberError
-from subscriber.journal.retention import read_consumer
-from subscriber.journal.storage import open_storage
-from subscriber.lsn import LSN
-from subscriber.pipeline.copy import CopyProgress
-from subscriber.pipeline.on_spark import Pipeline
-from subscriber.pipeline.sink import end_query
-from subscriber.positions.consumers import JournalConsumers, sync_consumer
+from subscriber.base.errors import PublisherUnavailable, SubscriberError
+from subscriber.base.lsn import LSN
+from subscriber.base.settings import Settings
+from subscriber.catalog.progress import OriginProgress
+from subscriber.catalog.table_states import RelationState, SubscriptionRelation
+from subscriber.commands.consumers import JournalConsumers, sync_consumer
+from subscriber.postgres.protocol.messages import Relation
 from subscriber.publisher.snapshot import Snapshot
-from subscriber.runtime import tablesync
-from subscriber.runtime.gate import Gate
-from subscriber.runtime.tablesync import TableSync
-from subscriber.settings import Settings
+from subscriber.spark.apply_loop import OnFailure, end_loop
+from subscriber.spark.apply_pause import ApplyPause
+from subscriber.spark.copy import CopyProgress
+from subscriber.spark.spark_functions import SparkFunctions
+from subscriber.stream.journal.retention import read_consumer
+from subscriber.stream.journal.storage import open_storage
 from subscriber.targets import Target
+from subscriber.worker import tablesync
+from subscriber.worker.tablesync import TableSync
 from tests.subscriptions import create_subscription, set_state, stored_relations, stored_states
 from tests.waits import wait_until
 
@@ -55,12 +56,13 @@ class Scene:
         (folder / "journal").mkdir()
         self.journal = str(folder / "journal")
         self.snapshot_lsn = 100
+        self.estimated_bytes = 20
         self.events: list[str] = []
         self.errors: list[tuple[str, str | None]] = []
         self.copy: Callable[[str], None] = lambda _table: None
         self.catch_up: Callable[[CatchUp], None] = lambda query: query.go_to(LSN(10_000))
-        self.gate = Gate(contextlib.nullcontext())
-        self.pipeline = Pipeline(self._start_query, self._copy_table)
+        self.pause = ApplyPause()
+        self.spark = SparkFunctions(self._start_apply, self._copy_table)
         self.settings = Settings(self.journal, wal_retrieve_retry_interval=0.2)
         self.sync = self.new_sync()
         monkeypatch.setattr(tablesync, "connect_publisher", lambda *_: contextlib.nullcontext())
@@ -72,9 +74,9 @@ class Scene:
             self.subscription,
             self.target,
             JournalConsumers(self.journal, TARGET, 1, subscription="s", place="sqlite:///t.db"),
-            gate=self.gate,
-            turn=threading.Lock(),
-            pipeline=self.pipeline,
+            pause=self.pause,
+            writer_lock=threading.Lock(),
+            spark=self.spark,
             settings=self.settings,
             on_error=lambda error, relation: self.errors.append((error.message, relation.name if relation else None)),
         )
@@ -90,6 +92,7 @@ class Scene:
     def _copy_table(self, source, target, begin, _settings, *, on_progress, stop):
         assert target is self.target
         self.events.append(f"copy {source.table} from {source.snapshot}")
+        on_progress(CopyProgress(0, 0, 2, self.estimated_bytes))
         with begin() as connection:
             connection.exec_driver_sql(f"INSERT INTO {source.table} VALUES (1)")
             on_progress(CopyProgress(1, 10, 2, 20))
@@ -99,9 +102,11 @@ class Scene:
                 raise PublisherUnavailable("the copy was stopped")
         return CopyProgress(1, 10, 1, 10)
 
-    def _start_query(self, name, stream, applier, _settings, *, on_applied, turn, on_failure=end_query):
-        self.events.append(f"catch up {name} from {stream.applied}")
-        query = CatchUp(self, applier, stream.applied)
+    def _start_apply(self, name, stream, applier, _settings, *, on_applied, pause, on_failure=end_loop):
+        with self.target.engine.connect() as connection:
+            tables = [table for table in "ab" if applier._read_rules(connection).should_apply(_relation(table), 0)]
+        self.events.append(f"catch up {', '.join(tables)} from {stream.applied}")
+        query = CatchUp(self, applier, stream.applied, on_failure)
         self.catch_up(query)
         return query
 
@@ -115,6 +120,17 @@ class Scene:
 
     def states(self) -> dict[str, tuple[str, int | None]]:
         return stored_states(self.target)
+
+    def committed_states(self) -> dict[str, str]:
+        """The states, as another session sees them during a copy."""
+        return {name: state for name, (state, _) in self.states().items()}
+
+    def stream_goes_on(self, _table: str) -> None:
+        """Let the apply worker be ahead of the copy, in the copy's transaction: SQLite has one
+        writer.
+        """
+        progress = OriginProgress(1)
+        progress.advance(self.copied, progress.read(self.copied), LSN(400))
 
     def rows(self, table: str) -> list[Any]:
         with self.target.engine.connect() as connection:
@@ -135,8 +151,7 @@ class Scene:
 
     def retry(self, table: str) -> None:
         """Run a round for a table that has failed, before its next attempt is due."""
-        key = ("public", table)
-        self.sync._failed_tables[key] = replace(self.sync._failed_tables[key], not_before=0.0)
+        self.sync._failed_tables["public", table].wait(0.0)
         self.round()
 
     def kept_from(self) -> LSN:
@@ -146,8 +161,9 @@ class Scene:
 class CatchUp:
     """The query of a catch-up."""
 
-    def __init__(self, scene: Scene, applier: Any, applied: LSN) -> None:
+    def __init__(self, scene: Scene, applier: Any, applied: LSN, on_failure: OnFailure = end_loop) -> None:
         self._scene = scene
+        self.on_failure = on_failure
         self._applier = applier
         self.applied = applied
         self.running = True
@@ -163,6 +179,10 @@ class CatchUp:
 
     def stop(self) -> None:
         self.running = False
+
+
+def _relation(table: str) -> Relation:
+    return Relation(1, "public", table, "d", ())
 
 
 def raising(error: SubscriberError) -> Callable[[str], None]:

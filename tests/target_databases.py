@@ -14,12 +14,13 @@ import sqlalchemy as sa
 
 from subscriber.apply.applier import ApplyResult
 from subscriber.apply.exact import ExactApplier
-from subscriber.catalog import CATALOG, OriginProgress
-from subscriber.lsn import LSN
-from subscriber.protocol import messages as m
-from subscriber.scenario.servers.open_servers import MariaDB, PostgreSQL
-from subscriber.schema.shape import SequencePosition
+from subscriber.base.lsn import LSN
+from subscriber.catalog.own_tables import CATALOG
+from subscriber.catalog.progress import OriginProgress
+from subscriber.postgres.protocol import messages as m
+from subscriber.postgres.schema.shape import SequencePosition
 from subscriber.targets import Target, TargetTable, open_target
+from subscriber.testing.servers.open_servers import MariaDB, PostgreSQL
 from tests.frames import frame
 
 KINDS = ("sqlite", "duckdb", "mariadb", "postgresql")

@@ -5,9 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from importlib.resources import files
 
-from subscriber.types.datetimes.posix_zone import zone_of_specification
-from subscriber.types.datetimes.timezone_data import Zone
-from subscriber.types.datetimes.zone_file import zone_of_file
+from subscriber.postgres.types.datetimes.timezones import Zone, zone_of_file, zone_of_specification
 
 ZONES = (
     "Europe/Berlin",

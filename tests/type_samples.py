@@ -1,5 +1,5 @@
 """A value of every built-in type in text and binary format, and functions that read and write these
-formats with the families of :mod:`subscriber.types`.
+formats with the families of :mod:`subscriber.postgres.types`.
 """
 
 from __future__ import annotations
@@ -11,11 +11,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from subscriber.errors import DataException, ProtocolError
-from subscriber.types import FAMILIES, family_of, form_of, type_name
-from subscriber.types.form import Form
+from subscriber.base.errors import DataException, ProtocolError
+from subscriber.postgres.types.family import Form
+from subscriber.postgres.types.oids import type_name
+from subscriber.postgres.types.registry import FAMILIES, family_of, form_of
 
-OIDS: Final = {name: oid for family in FAMILIES for oid in family.oids for name in [type_name(oid)]}
+OIDS: Final = {type_name(family.oid): family.oid for family in FAMILIES}
 """The OID of each type that has a family, by its name."""
 
 

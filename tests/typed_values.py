@@ -10,10 +10,18 @@ from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import Final
 
-from subscriber.types.datetimes.calendar import DATE_LIMITS, DAY, TIMESTAMP_LIMITS
-from subscriber.types.datetimes.intervals import Interval
-from subscriber.types.datetimes.output import date_out, interval_out, time_text, timestamp_out, timetz_out
-from subscriber.types.datetimes.values import TimeTZ
+from subscriber.postgres.types.datetimes.date_values import (
+    DATE_LIMITS,
+    DAY,
+    TIMESTAMP_LIMITS,
+    Interval,
+    TimeTZ,
+    date_out,
+    interval_out,
+    time_text,
+    timestamp_out,
+    timetz_out,
+)
 
 Make = Callable[[Random], str]
 

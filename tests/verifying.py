@@ -7,11 +7,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from subscriber.catalog import Subscription
-from subscriber.errors import SubscriberError
-from subscriber.lsn import LSN
+from subscriber.base.errors import SubscriberError
+from subscriber.base.lsn import LSN
+from subscriber.base.settings import Settings
+from subscriber.catalog.subscriptions import Subscription
 from subscriber.publisher.snapshot import Snapshot, exported_snapshot
-from subscriber.settings import Settings
 from subscriber.targets import Target
 from subscriber.verify.report import TableVerification, VerifyOptions, VerifyReport
 from subscriber.verify.verify_subscription import verify_subscription

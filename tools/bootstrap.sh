@@ -3,7 +3,7 @@
 #
 #   bootstrap.sh venv      .venv with this package and everything that builds and tests it
 #   bootstrap.sh java      Java 17+ for Spark; .venv/java-home names it when PATH does not lead to it
-#   bootstrap.sh servers   PostgreSQL 15, MariaDB, PgBouncer and Chromium programs for the tests (never fails: tests skip)
+#   bootstrap.sh servers   programs of PostgreSQL 15, MariaDB, PgBouncer, Prometheus, systemd and Chromium for the tests (never fails: tests skip)
 #
 # System packages are installed only with apt as root (or password-less sudo) or with brew; otherwise one
 # sentence says what is missing. No service of the distribution is started or left enabled.
@@ -128,6 +128,17 @@ do_servers() {
             as_root systemctl mask --quiet pgbouncer 2>/dev/null || true
             apt_install pgbouncer || say "PgBouncer could not be installed; its tests will be skipped"
             as_root systemctl unmask --quiet pgbouncer 2>/dev/null || true
+        fi
+        if ! command -v promtool >/dev/null; then
+            as_root systemctl mask --quiet prometheus 2>/dev/null || true
+            apt_install prometheus || say "Prometheus could not be installed; its tests will be skipped"
+            as_root systemctl unmask --quiet prometheus 2>/dev/null || true
+        fi
+        if ! [ -d /usr/share/i18n/locales ]; then
+            apt_install locales || say "The sources of locales could not be installed; tests of collations need them"
+        fi
+        if ! command -v systemd-analyze >/dev/null; then
+            apt_install systemd || say "systemd could not be installed; the test of its unit will be skipped"
         fi
         if ! command -v chromium >/dev/null; then
             apt_install chromium fonts-dejavu-core || say "Chromium could not be installed; its tests will be skipped"

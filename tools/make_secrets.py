@@ -16,6 +16,7 @@ def main() -> None:
     """Write the files. An existing password is kept, because databases already use it."""
     DIRECTORY.mkdir(mode=0o700, exist_ok=True)
     _password("publisher_password")
+    _password("http_token")
     target = _password("target_password")
     (DIRECTORY / "target.cnf").write_text(f"[client]\nuser=subscriber\npassword={target}\n")
     (DIRECTORY / "spark-defaults.conf").write_text(

@@ -1,18 +1,18 @@
-"""Record PostgreSQL's built-in objects for ``subscriber/filters/builtins``.
+"""Record PostgreSQL's built-in objects for ``subscriber/filters/builtin_objects.tsv``.
 
-Run it when a new major version is released. Each line of ``objects.tsv`` begins with the major
-versions that have the object, or with nothing if all recorded versions have it.
+Run it when a new major version is released. Each line of ``builtin_objects.tsv`` begins with the
+major versions that have the object, or with nothing if all recorded versions have it.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from subscriber.filters.builtins.catalog_query import built_in_objects
-from subscriber.scenario.servers.open_servers import open_postgresql
+from subscriber.postgres.expressions.builtin_catalog import built_in_objects
+from subscriber.testing.servers.open_servers import open_postgresql
 
 VERSIONS = (15, 16, 18)
-FILE = Path(__file__).resolve().parent.parent / "subscriber/filters/builtins/objects.tsv"
+FILE = Path(__file__).resolve().parent.parent / "subscriber/filters/builtin_objects.tsv"
 
 
 def main() -> None:

@@ -1,5 +1,4 @@
-"""The exact path: each micro-batch becomes one transaction of the target. It defines what is
-correct.
+"""The exact path: each batch becomes one transaction of the target. It defines what is correct.
 
 ::
 
@@ -15,47 +14,51 @@ correct.
 A target transaction contains whole transactions of the publisher, in their order (invariant
 commit_order). Only one frame at a time is in memory (invariant bounded_memory).
 
-When a change cannot be applied, everything is rolled back. The error carries the LSN where the last
-transaction before it finished (:class:`~subscriber.apply.conflicts.failure.ApplyFailure`). The
-caller then applies the batch again, with ``end`` and ``before`` at that LSN. So the transactions
-before the failing one are committed, as PostgreSQL would have done, and the subscription stops at
-the failing one. *Rejected:* savepoints around every transaction. They would avoid the second pass,
-but they would slow down every batch because of the few that fail.
+When a change cannot be applied, everything is rolled back, and the caller applies the batch again
+up to the last transaction before it. *Rejected:* savepoints around every transaction. They would
+slow down every batch because of the few that fail.
 
-If the target can prepare transactions, a batch may use more than one transaction of the target:
-:mod:`subscriber.apply.local`.
+:class:`BulkApplier`, which a run uses, has changes reordered before they are written::
+
+    batch ──▶ reordered ──▶ COMMIT
+                 │ a statement fails, or a row is missing
+                 ▼
+              ROLLBACK ──▶ OrderMatters ──▶ the same batch in the publisher's order ──▶ COMMIT, or the error with its place
+
+Both leave the same tables, progress and conflict records (invariant fast_equals_exact). After a
+failure, which a target with other rows may cause in every batch, the next batches are applied in
+the publisher's order: one, and twice as many after each further failure.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
 import sqlalchemy as sa
 
-from subscriber.apply.applier import ApplyResult
+from subscriber.apply.applier import ApplyResult, ReadRules, Rules
 from subscriber.apply.batch import Batch, Scope
-from subscriber.apply.batch_rules import ReadRules, Rules
-from subscriber.apply.conflicts.conflict import Conflict
-from subscriber.apply.conflicts.conflict_policy import POSTGRESQL_POLICY, ConflictPolicy
-from subscriber.apply.local import LocalTransactions, MakeWriter
-from subscriber.apply.logical_messages import MessageListener, deliver_messages
+from subscriber.apply.conflicts.conflict import POSTGRESQL_POLICY, Conflict, ConflictPolicy
+from subscriber.apply.message_listener import MessageListener, deliver_messages
+from subscriber.apply.prepared import TwoPhaseBatch
 from subscriber.apply.relations.follow_schema_changes import Answer, Following
-from subscriber.apply.relations.local_relations import RelationMap
+from subscriber.apply.relations.target_relations import RelationMap
+from subscriber.apply.reorder import OrderMatters
 from subscriber.apply.statements.change_statements import StatementCache
-from subscriber.apply.two_phase_batch import TwoPhaseBatch
-from subscriber.apply.writing.change_writer import ChangeWriter
-from subscriber.apply.writing.examine import ConflictExaminer, ExaminedError, refined
+from subscriber.apply.target_transactions import MakeWriter, TargetTransactions
+from subscriber.apply.writing.change_writer import ChangeWriter, ConflictExaminer, ExaminedError, refined
 from subscriber.apply.writing.unrepresentable import Replacement
+from subscriber.base.errors import ColumnsToAdd, JournalGap, SubscriberError
+from subscriber.base.lsn import LSN, format_lsn
 from subscriber.catalog.progress import OriginProgress, Progress
 from subscriber.catalog.schema_changes import SchemaChanges
-from subscriber.errors import ColumnsToAdd, JournalGap, SubscriberError
-from subscriber.lsn import LSN, format_lsn
-from subscriber.protocol.changes import Frame
-from subscriber.protocol.messages import Relation
-from subscriber.schema.attributes import TableAttributes
+from subscriber.postgres.protocol.changes import Frame
+from subscriber.postgres.protocol.messages import Relation
+from subscriber.postgres.schema.publisher_tables import TableAttributes
 from subscriber.targets import Interruption, Target
 
 logger = logging.getLogger(__name__)
@@ -73,25 +76,14 @@ class ExactApplier:
     """Applies batches of one subscription to one target.
 
     Args:
-        target: the target that changes are written to.
-        subscription: the subscription's name, for the statistics.
         subid: the subscription's number; the replication origin is ``pg_<subid>`` (rule C34).
         read_rules: reads what to apply; without it everything is applied.
         kept: the progress that moves with the data; without it the subscription's progress is used.
         ask: asks the publisher for the attributes of a relation's table (see
-            :mod:`subscriber.apply.relations.added_columns`); without it the values of older rows
+            :mod:`subscriber.apply.relations.missing_columns`); without it the values of older rows
             are unknown.
-        on_message: called with the publisher's logical messages, see
-            :mod:`subscriber.apply.logical_messages`.
-        policy: decides about conflicts.
-
-    Attributes:
-        interruption: the object by which another thread ends a batch in progress.
-        target: the target that changes are written to.
-        subscription: the subscription's name.
-        subid: the subscription's number.
-        two_phase: whether the frames must contain prepared transactions at the place of their
-            PREPARE, so that the target can prepare them.
+        on_message: called with logical messages, see :mod:`subscriber.apply.message_listener`.
+        policy: decides about conflicts; its version is that of the words of errors and of the log.
     """
 
     def __init__(
@@ -120,41 +112,32 @@ class ExactApplier:
         self._statements: StatementCache = {}
         # The catch-up of a table must not hold the locks of a prepared transaction (rule C52).
         self.two_phase = target.prepared is not None and self._progress.of_subscription
-        self._regroups = False
+        self._reorders = False
 
     @property
     def origin(self) -> str:
-        """The replication origin's name."""
         return self._progress.name
 
+    @property
+    def version(self) -> int:
+        return self._policy.version
+
     def apply(self, frames: Iterable[Frame], *, start: LSN, end: LSN, before: LSN | None = None) -> ApplyResult:
-        """Apply the transactions that finished in (``start``, ``end``], and make ``end`` the
-        progress.
+        """Apply a batch (:meth:`~subscriber.apply.applier.Applier.apply`).
 
-        ``start`` may be before the stored progress. In that case the stored progress is used, and
-        transactions that finished at or before it are not applied. Applying a batch again has no
-        effect if it is already applied.
-
-        Args:
-            frames: the frames of the batch; they are consumed one at a time.
-            start: where the batch begins: the end of the previous batch.
-            end: where the batch ends, at an end LSN.
-            before: stop after the transaction that finished at this LSN; ``end`` must be the same
-                LSN.
+        ``start`` may be before the stored progress. Then the stored progress is used, and
+        transactions that finished at or before it are not applied, so a batch may be applied again.
 
         Raises:
             JournalGap: the stored progress is before ``start``.
             ProgressConflict: another run moved the progress.
-            ApplyError: a change cannot be applied; see
-                :class:`~subscriber.apply.conflicts.failure.ApplyFailure`.
             ProtocolError: messages are out of order, or a commit does not match its begin (C31).
-            ColumnsToAdd: columns must be added. Call :meth:`ask_publisher` if it
-                :meth:`has_not_asked`, otherwise :meth:`add_columns`; then try again.
+            ColumnsToAdd: columns must be added. Call :meth:`ask_publisher` unless it
+                :meth:`knows_defaults_of` them, then :meth:`add_columns`; then try again.
             MessageListenerError: everything is applied, but the listener did not accept all
                 messages.
             Stopped: :attr:`interruption` has requested the end; the open transaction is rolled
                 back.
-            TargetUnavailable: try again.
         """
         # First deliver the messages that an earlier call has committed but not delivered.
         self.deliver_messages()
@@ -165,42 +148,43 @@ class ExactApplier:
             if stored >= end:
                 return ApplyResult(stored)
             local.take()
-            batch = self._batch(local, end, before, listens=self._on_message is not None, regroups=self._regroups)
+            batch = self._batch(local, end, before, listens=self._on_message is not None, reorders=self._reorders)
             batch.run(frames)
             batch.commit(end)
+            in_full = local.rules.conflict_log_destination != "table"
         self.deliver_messages()
-        batch.tally.conflicts.log(self._progress.name)
+        batch.tally.conflicts.log(self._progress.name, self.version, in_full=in_full, subscription=self.subscription)
         conflicts = batch.tally.conflicts.by_kind()
-        return ApplyResult(end, batch.transactions, batch.changes, conflicts, batch.commit_timestamp)
+        return ApplyResult(
+            end,
+            batch.transactions,
+            batch.changes,
+            conflicts,
+            batch.commit_timestamp,
+            rows=batch.rows,
+            replaced=batch.replaced,
+            skipped=batch.skipped,
+            exact=batch.exact,
+            seconds={"commit": local.commit_seconds},
+        )
 
     def read_progress(self) -> LSN:
-        """The progress that the target has.
-
-        Raises:
-            ProgressConflict: the target does not track this progress, or no longer does.
-            TargetUnavailable: try again.
-        """
         with self.target.reporting(), self.target.engine.connect() as connection:
             return self._progress.read(connection)
 
     def deliver_messages(self) -> None:
-        """Deliver the logical messages that are committed in the target, if there is a listener.
-
-        Raises:
-            MessageListenerError: the listener raised an error.
-            TargetUnavailable: try again.
-        """
+        """Deliver the committed logical messages; raises MessageListenerError."""
         if self._on_message is not None:
             deliver_messages(self.target, self.subid, self.subscription, self._on_message)
 
     def _batch(
         self,
-        local: LocalTransactions,
+        local: TargetTransactions,
         end: LSN,
         before: LSN | None = None,
         *,
         listens: bool = False,
-        regroups: bool = False,
+        reorders: bool = False,
     ) -> Batch:
         scope = Scope(
             self.origin,
@@ -210,12 +194,12 @@ class ExactApplier:
             before,
             listens=listens,
             policy=self._policy,
-            regroups=regroups,
+            reorders=reorders,
         )
         return TwoPhaseBatch(scope, local) if self.two_phase else Batch(scope, local)
 
-    def _local(self, writer: MakeWriter) -> LocalTransactions:
-        return LocalTransactions(
+    def _local(self, writer: MakeWriter) -> TargetTransactions:
+        return TargetTransactions(
             self.target, self._progress, self._read_rules, writer, self.interruption, self._changes.log
         )
 
@@ -245,27 +229,17 @@ class ExactApplier:
             binary=rules.binary,
             replacement=Replacement(self.target, rules.values) if rules.values.replace_any else None,
             check=self.interruption.check,
+            retained_for=self._progress.name if rules.retains else None,
+            records=rules.records,
         )
 
     def _following(self, rules: Rules, *, mixed: bool = False) -> Following:
         return Following(self._changes, self._answers, rules.is_shared, mixed=mixed)
 
     def examine(self, frames: Iterable[Frame], conflict: Conflict, *, start: LSN, end: LSN) -> Conflict | None:
-        """Find all keys that are violated by a unique violation that stopped :meth:`apply` (rules
-        C20-C22).
-
-        The batch is applied again, up to the change, and then rolled back. The transactions before
-        the failing one should have been committed before this call.
-
-        Args:
-            frames: the batch, as it was given to :meth:`apply`.
-            conflict: the conflict that the error of :meth:`apply` carries.
-            start: as given to :meth:`apply`.
-            end: as given to :meth:`apply`.
-
-        Returns:
-            The conflict with all keys; None where the conflict no longer exists, or the target is
-            not available.
+        """Apply the batch again up to a unique violation, find all violated keys (rules C20-C22),
+        and roll back. The transactions before the failing one should be committed. Returns None
+        where the conflict no longer exists, or the target is not available.
         """
         examiner = partial(self._writer, make=partial(ConflictExaminer, failed=conflict.place))
         try:
@@ -281,17 +255,11 @@ class ExactApplier:
             logger.debug("a conflict could not be examined: %s", other.message)
             return None
 
-    def has_not_asked(self, needed: ColumnsToAdd) -> bool:
-        """Whether the publisher must be asked about the columns, and was not asked yet."""
-        return needed.shape not in self._answers
+    def knows_defaults_of(self, needed: ColumnsToAdd) -> bool:
+        return needed.shape in self._answers
 
     def ask_publisher(self, needed: ColumnsToAdd) -> None:
-        """Ask the publisher for the values that older rows have in the columns to be added. No
-        transaction of the target needs to be open meanwhile.
-
-        Raises:
-            PublisherError: the publisher cannot be asked.
-        """
+        """Ask while no transaction of the target is open."""
         if not isinstance(needed.shape, Relation):
             raise needed
         try:
@@ -306,15 +274,7 @@ class ExactApplier:
         self._answers[needed.shape] = Answer(None if needed.lsn is None else LSN(needed.lsn), attributes)
 
     def add_columns(self, needed: ColumnsToAdd) -> None:
-        """Alter a table of the target in a separate transaction, where that cannot be part of the
-        batch's transaction.
-
-        The table stays altered even if the batch fails. It is no error if another session has added
-        a column meanwhile.
-
-        Raises:
-            TargetRelationError: the target refused.
-        """
+        """Alter a table. It stays altered even if the batch fails, and may be altered already."""
         if not isinstance(needed.shape, Relation):
             raise needed
         with self.target.begin() as connection:
@@ -342,3 +302,31 @@ def _gap(origin: str, stored: LSN, start: LSN) -> JournalGap:
         hint="If the target was restored from a backup, stop `subscriber run` and start it again: it then continues from the target's progress.",
         lsn=stored,
     )
+
+
+# Reordered batches --------------------------------------------------------------------------------
+
+_MOST_EXACT_BATCHES: Final = 64
+
+
+class BulkApplier(ExactApplier):
+    """Reorders changes where it may (:mod:`subscriber.apply.reorder`)."""
+
+    _exact_batches = 0
+    _after_failure = 1
+
+    def apply(self, frames: Iterable[Frame], *, start: LSN, end: LSN, before: LSN | None = None) -> ApplyResult:
+        """Apply a batch, or raise OrderMatters: nothing of it is in the target; apply it again."""
+        self._reorders = not self._exact_batches and before is None
+        try:
+            result = super().apply(frames, start=start, end=end, before=before)
+        except OrderMatters:
+            self._exact_batches = self._after_failure
+            self._after_failure = min(2 * self._after_failure, _MOST_EXACT_BATCHES)
+            raise
+        if self._reorders:
+            self._after_failure = 1
+            return result
+        if before is None:
+            self._exact_batches -= 1
+        return replace(result, exact="order_matters" if before is None else "failed_batch")

@@ -1,6 +1,4 @@
-"""A look at a target that may have no catalog yet: neither a database file nor the catalog is
-created.
-"""
+"""A look at a target that may have no catalog yet; neither a file nor a catalog is created."""
 
 from __future__ import annotations
 
@@ -10,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
+from subscriber.base.errors import UsageError
 from subscriber.catalog.own_tables import ensure_catalog, has_catalog
 from subscriber.catalog.subscriptions import Subscription, find_subscription
-from subscriber.errors import UsageError
 
 if TYPE_CHECKING:
     from subscriber.targets.target import Target
@@ -20,13 +18,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def existing_catalog(target: Target) -> Iterator[sa.Connection | None]:
-    """A connection to a target that has a catalog; None if it has none.
-
-    A catalog that an earlier version has created gets the columns and tables that are new.
-
-    Raises:
-        TargetError: the target cannot be queried; its file is in a folder that does not exist.
-    """
+    """A connection to a target that has a catalog, which is brought up to date; else None."""
     if target.file is not None and not target.file.exists() and target.file.parent.is_dir():
         yield None
         return
@@ -42,12 +34,7 @@ def existing_catalog(target: Target) -> Iterator[sa.Connection | None]:
 
 
 def existing_subscription(target: Target, name: str) -> Subscription:
-    """A subscription of a target.
-
-    Raises:
-        UsageError: 42704, there is none of this name.
-        TargetError: the target cannot be queried.
-    """
+    """A subscription of a target, or the error 42704."""
     with existing_catalog(target) as connection:
         found = None if connection is None else find_subscription(connection, name)
     if found is None:
@@ -61,7 +48,6 @@ def existing_subscription(target: Target, name: str) -> Subscription:
 
 
 def missing_catalog(target: Target) -> str:
-    """Why a target has no subscriptions at all."""
     if target.file is not None and not target.file.exists():
         return f"There is no file {target.file}"
     return f"{target.url.set(query={}).render_as_string()} has no subscriptions"

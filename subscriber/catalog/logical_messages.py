@@ -1,7 +1,4 @@
-"""Logical messages that were not delivered to a listener yet: ``subscriber_logical_message``.
-
-:mod:`subscriber.apply.logical_messages` describes when they are stored and delivered.
-"""
+"""Logical messages that no listener got yet (:mod:`subscriber.apply.message_listener`)."""
 
 from __future__ import annotations
 
@@ -10,9 +7,10 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from subscriber.base.lsn import LSN
 from subscriber.catalog.own_tables import LOGICAL_MESSAGE as TABLE
-from subscriber.lsn import LSN
-from subscriber.protocol.messages import LogicalMessage
+from subscriber.postgres.protocol.messages import LogicalMessage
+from subscriber.targets.statements import upsert
 
 
 def insert_message(
@@ -24,37 +22,27 @@ def insert_message(
     xid: int | None = None,
     commit_timestamp: int | None = None,
 ) -> None:
-    """Store a message in the transaction that it belongs to.
-
-    Args:
-        connection: a connection in that transaction.
-        subid: the subscription's number.
-        message: the message.
-        final_lsn: the commit LSN of the message's transaction; the position of the message if it is
-            outside a transaction.
-        xid: the number of its transaction.
-        commit_timestamp: the commit time of its transaction, microseconds since 2000-01-01 UTC.
+    """Store a message in the transaction that it belongs to, with its commit LSN, or the message's
+    own position; ``commit_timestamp`` counts microseconds since 2000-01-01 UTC.
     """
     # A batch that uses several transactions of the target may have stored this message before.
-    delete_messages(connection, subid, [LSN(message.lsn)])
-    connection.execute(
-        sa.insert(TABLE).values(
-            subid=subid,
-            lsn=message.lsn,
-            final_lsn=final_lsn,
-            transactional=message.transactional,
-            xid=xid,
-            commit_timestamp=commit_timestamp,
-            prefix=message.prefix,
-            content=message.content,
-        )
+    upsert(
+        connection,
+        TABLE,
+        {"subid": subid, "lsn": message.lsn},
+        {
+            "final_lsn": final_lsn,
+            "transactional": message.transactional,
+            "xid": xid,
+            "commit_timestamp": commit_timestamp,
+            "prefix": message.prefix,
+            "content": message.content,
+        },
     )
 
 
 def commit_messages(connection: sa.Connection, subid: int, xid: int, *, final_lsn: LSN, commit_timestamp: int) -> None:
-    """Give the messages of a prepared transaction its commit LSN, which is their place in the
-    order.
-    """
+    """Give the messages of a prepared transaction its commit LSN, their place in the order."""
     connection.execute(
         sa.update(TABLE)
         .where(TABLE.c.subid == subid, TABLE.c.xid == xid, TABLE.c.final_lsn < final_lsn)
@@ -63,7 +51,7 @@ def commit_messages(connection: sa.Connection, subid: int, xid: int, *, final_ls
 
 
 def first_messages(connection: sa.Connection, subid: int, limit: int) -> Sequence[sa.Row[tuple[Any, ...]]]:
-    """The rows of a subscription's first messages, in commit order; at most ``limit`` rows.
+    """A subscription's first messages, in commit order.
 
     The position of a message is its end, and a commit record may start there (rule A17). So a
     message outside a transaction comes before a transaction with an equal LSN.
@@ -74,10 +62,4 @@ def first_messages(connection: sa.Connection, subid: int, limit: int) -> Sequenc
 
 
 def delete_messages(connection: sa.Connection, subid: int, lsns: Collection[LSN]) -> None:
-    """Delete the messages with these LSNs."""
     connection.execute(sa.delete(TABLE).where(TABLE.c.subid == subid, TABLE.c.lsn.in_(lsns)))
-
-
-def drop_messages(connection: sa.Connection, subid: int) -> None:
-    """Delete all messages of a subscription that is dropped."""
-    connection.execute(sa.delete(TABLE).where(TABLE.c.subid == subid))

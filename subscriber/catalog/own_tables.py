@@ -1,8 +1,7 @@
 """The catalog's tables: the same schema for every database.
 
-The tables have PostgreSQL's names with the prefix ``subscriber_``, and PostgreSQL's columns. A user
-who knows PostgreSQL's catalog can read this one. The column types are the few that every database
-has: LSNs and times are text, lists are JSON.
+They have PostgreSQL's names with the prefix ``subscriber_``, and PostgreSQL's columns. The column
+types are the few that every database has: LSNs and times are text, lists are JSON.
 """
 
 from __future__ import annotations
@@ -10,62 +9,76 @@ from __future__ import annotations
 import contextlib
 import uuid
 from collections.abc import Iterator
-from typing import Any, Final
+from dataclasses import fields
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Final
 
 import sqlalchemy as sa
-from sqlalchemy.dialects import mysql
 
-from subscriber.catalog.column_types import NAME, TEXT
-from subscriber.catalog.conflict_kinds import ConflictKind
-from subscriber.schema.relation_names import RelationNames
-from subscriber.targets.add_column import AddColumn
+from subscriber.catalog.counters import WorkerCounters
+from subscriber.catalog.rows import NAME, TEXT, JsonText, Lsn
+from subscriber.catalog.subscription_options import OPTIONS
+from subscriber.targets.statements import AddColumn, DropColumn
+
+if TYPE_CHECKING:
+    pass
 
 CATALOG: Final = sa.MetaData()
+
+
+class ConflictKind(StrEnum):
+    """PostgreSQL 19's ConflictType, in the order of pg_stat_subscription_stats (section C.4)."""
+
+    INSERT_EXISTS = "insert_exists"
+    UPDATE_ORIGIN_DIFFERS = "update_origin_differs"
+    UPDATE_EXISTS = "update_exists"
+    UPDATE_DELETED = "update_deleted"
+    UPDATE_MISSING = "update_missing"
+    DELETE_ORIGIN_DIFFERS = "delete_origin_differs"
+    DELETE_MISSING = "delete_missing"
+    MULTIPLE_UNIQUE_CONFLICTS = "multiple_unique_conflicts"
 
 
 def _counter(name: str) -> sa.Column[int]:
     return sa.Column(name, sa.BigInteger, nullable=False, server_default="0")
 
 
+_OPTIONS: Final = {option.column.name: option.column for option in OPTIONS.values() if option.column is not None}
+
 SUBSCRIPTION: Final = sa.Table(
     "subscriber_subscription",
     CATALOG,
     sa.Column("subid", sa.Integer, primary_key=True, autoincrement=False),
     sa.Column("subname", NAME, nullable=False, unique=True),
-    sa.Column("subenabled", sa.Boolean, nullable=False),
-    sa.Column("subbinary", sa.Boolean, nullable=False),
-    sa.Column("substream", sa.String(1), nullable=False),
-    sa.Column("subtwophasestate", sa.String(1), nullable=False),
-    sa.Column("subdisableonerr", sa.Boolean, nullable=False),
-    sa.Column("subpasswordrequired", sa.Boolean, nullable=False),
-    sa.Column("subrunasowner", sa.Boolean, nullable=False),
-    sa.Column("subfailover", sa.Boolean, nullable=False),
-    sa.Column("subskiplsn", sa.String(32), nullable=False),
+    *map(_OPTIONS.pop, ("subenabled", "subbinary", "substream", "subtwophasestate", "subdisableonerr")),
+    *map(_OPTIONS.pop, ("subpasswordrequired", "subrunasowner", "subfailover")),
+    sa.Column("subskiplsn", Lsn, nullable=False),
     sa.Column("subconninfo", TEXT, nullable=False),
-    sa.Column("subslotname", sa.String(63)),
-    sa.Column("subsynccommit", sa.String(32), nullable=False),
-    sa.Column("subpublications", TEXT, nullable=False),
-    sa.Column("suborigin", sa.String(63), nullable=False),
+    *map(_OPTIONS.pop, ("subslotname", "subsynccommit")),
+    sa.Column("subpublications", JsonText, nullable=False),
+    _OPTIONS.pop("suborigin"),
     sa.Column("systemidentifier", sa.String(32)),
-    sa.Column("subcreatetables", sa.Boolean, nullable=False, server_default=sa.false()),
-    sa.Column("subcarrier", TEXT),
-    sa.Column("submap", sa.Text().with_variant(mysql.TEXT(collation="utf8mb4_bin"), "mysql", "mariadb")),
-    sa.Column("subschemachanges", sa.String(16), nullable=False, server_default="stop"),
-    sa.Column("sublogconflictvalues", sa.Boolean, nullable=False, server_default=sa.false()),
-    sa.Column("subpublishertables", TEXT),
+    sa.Column("subserver", sa.Integer, nullable=False, server_default="0"),
+    sa.Column("subretentionactive", sa.Boolean, nullable=False, server_default=sa.false()),
+    sa.Column("subretentionround", sa.BigInteger, nullable=False, server_default="0"),
+    *map(_OPTIONS.pop, ("subcreatetables", "subcarrier", "submap", "subschemachanges", "sublogconflictvalues")),
+    sa.Column("subpublishertables", JsonText),
     sa.Column("subslotadopted", sa.Boolean, nullable=False, server_default=sa.true()),
     sa.Column("subversion", sa.BigInteger, nullable=False, server_default="0"),
-    sa.Column("subunrepresentable", sa.Text().with_variant(mysql.TEXT(collation="utf8mb4_bin"), "mysql", "mariadb")),
+    *_OPTIONS.values(),
 )
-"""The equivalent of pg_subscription 18; ``subid`` is the oid.
+"""The equivalent of pg_subscription 19; ``subid`` is the oid. ``subserver`` is 0 for a subscription
+with a CONNECTION; else it is the number of a foreign server, and ``subconninfo`` is empty.
 
 ``systemidentifier`` is the publisher's system identifier; the journal's name contains it.
-``subcarrier`` and ``subpublishertables`` are for emulated publications: the carrier, and the
-properties of the publisher's tables when they were last read (JSON). ``submap``,
-``subschemachanges`` and ``subunrepresentable`` (NULL for ``stop``) are options that PostgreSQL does
-not have, as they are written in the command.
+The columns of options come from :mod:`subscriber.catalog.subscription_options`; an option that
+PostgreSQL does not have is stored as it is written in the command.
+``subpublishertables`` has the properties of the publisher's tables when they were last read (JSON),
+for emulated publications.
+``subretentionround`` is the last round of deleted rows that the subscription no longer needs
+(:mod:`subscriber.catalog.deleted_rows`).
 ``subslotadopted`` is false until it is known where the changes of the slot begin
-(:mod:`subscriber.positions.slot_position`). ``subversion`` changes whenever the row or the table
+(:mod:`subscriber.commands.slot_position`). ``subversion`` changes whenever the row or the table
 states are written (:mod:`subscriber.catalog.catalog_version`).
 """
 
@@ -76,14 +89,15 @@ SUBSCRIPTION_REL: Final = sa.Table(
     sa.Column("srschema", NAME, primary_key=True),
     sa.Column("srrelname", NAME, primary_key=True),
     sa.Column("srsubstate", sa.String(1), nullable=False),
-    sa.Column("srsublsn", sa.String(32)),
+    sa.Column("srsublsn", Lsn),
     sa.Column("srerror", TEXT),
     sa.Column("srerrorat", sa.String(40)),
     sa.Column("srreplaces", sa.Boolean, nullable=False, server_default=sa.false()),
+    sa.Column("srsequence", sa.Boolean, nullable=False, server_default=sa.false()),
 )
 """The equivalent of pg_subscription_rel. The relation is identified by its name at the publisher,
 because a target has no oids. ``srreplaces`` says that the next copy first deletes the rows that the
-target's table has.
+target's table has, ``srsequence`` that the relation is a sequence.
 """
 
 PUBLICATION: Final = sa.Table(
@@ -93,6 +107,7 @@ PUBLICATION: Final = sa.Table(
     sa.Column("pubname", NAME, nullable=False, unique=True),
     sa.Column("pubowner", NAME, nullable=False),
     sa.Column("puballtables", sa.Boolean, nullable=False),
+    sa.Column("puballsequences", sa.Boolean, nullable=False, server_default=sa.false()),
     sa.Column("pubinsert", sa.Boolean, nullable=False),
     sa.Column("pubupdate", sa.Boolean, nullable=False),
     sa.Column("pubdelete", sa.Boolean, nullable=False),
@@ -101,7 +116,7 @@ PUBLICATION: Final = sa.Table(
     sa.Column("pubgencols", sa.String(1), nullable=False),
     sa.Column("pubversion", sa.BigInteger, nullable=False, server_default="0"),
 )
-"""The equivalent of pg_publication 18. The owner is the name of a role of the publisher.
+"""The equivalent of pg_publication 19. The owner is the name of a role of the publisher.
 ``pubversion`` changes whenever the publication is written.
 """
 
@@ -111,7 +126,7 @@ PUBLICATION_REL: Final = sa.Table(
     sa.Column("prpubid", sa.Integer, primary_key=True, autoincrement=False),
     sa.Column("prschema", NAME, primary_key=True),
     sa.Column("prrelname", NAME, primary_key=True),
-    sa.Column("prattrs", TEXT),
+    sa.Column("prattrs", JsonText),
     sa.Column("prqual", TEXT),
     sa.Column("prexcept", sa.Boolean, nullable=False),
     sa.Column("prplace", sa.Integer, nullable=False),
@@ -130,12 +145,63 @@ PUBLICATION_NAMESPACE: Final = sa.Table(
 """The equivalent of pg_publication_namespace, with the schema by name."""
 
 
+DELETED_ROW: Final = sa.Table(
+    "subscriber_deleted_row",
+    CATALOG,
+    sa.Column("relation", sa.String(260), nullable=False),
+    sa.Column("deletedrow", TEXT, nullable=False),
+    sa.Column("deletedat", sa.String(40), nullable=False),
+    sa.Column("transactionid", sa.BigInteger, nullable=False),
+    sa.Column("origin", sa.String(128)),
+    sa.Column("round", sa.BigInteger, nullable=False),
+)
+"""The rows that were deleted while a subscription has ``retain_dead_tuples``
+(:mod:`subscriber.catalog.deleted_rows`).
+
+Triggers of the target write them. ``deletedrow`` is the key of the row, or the row (JSON; its form
+depends on the target). ``deletedat`` is UTC, ISO 8601. ``origin`` is NULL for a row that was
+deleted in the target itself.
+"""
+
+FOREIGN_DATA_WRAPPER: Final = sa.Table(
+    "subscriber_foreign_data_wrapper",
+    CATALOG,
+    sa.Column("fdwname", NAME, primary_key=True),
+    sa.Column("fdwconnects", sa.Boolean, nullable=False),
+)
+"""The equivalent of pg_foreign_data_wrapper. ``fdwconnects`` says that subscriptions can use its
+servers, which is so for postgres_fdw only.
+"""
+
+FOREIGN_SERVER: Final = sa.Table(
+    "subscriber_foreign_server",
+    CATALOG,
+    sa.Column("oid", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("srvname", NAME, nullable=False, unique=True),
+    sa.Column("srvfdw", NAME, nullable=False),
+    sa.Column("srvtype", TEXT),
+    sa.Column("srvversion", TEXT),
+    sa.Column("srvoptions", JsonText, nullable=False),
+)
+"""The equivalent of pg_foreign_server, with the wrapper by name; the options are a JSON object."""
+
+USER_MAPPING: Final = sa.Table(
+    "subscriber_user_mapping",
+    CATALOG,
+    sa.Column("umserver", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("umuser", NAME, primary_key=True),
+    sa.Column("umoptions", JsonText, nullable=False),
+)
+"""The equivalent of pg_user_mapping, with the user by name; the empty name is PUBLIC. The options
+are a JSON object, and may have a password.
+"""
+
 RELEASED_SLOT: Final = sa.Table(
     "subscriber_released_slot",
     CATALOG,
     sa.Column("systemidentifier", sa.String(32), primary_key=True),
     sa.Column("slotname", NAME, primary_key=True),
-    sa.Column("remotelsn", sa.String(32), nullable=False),
+    sa.Column("remotelsn", Lsn, nullable=False),
     sa.Column("subname", NAME, nullable=False),
     sa.Column("releasedat", sa.String(40), nullable=False),
 )
@@ -171,7 +237,7 @@ SCHEMA_DIFFERENCE: Final = sa.Table(
 created.
 
 A row has the object, its kind, the publisher's DDL, and the reason
-(:mod:`subscriber.catalog.schema_differences`).
+(:mod:`subscriber.catalog.schema_changes`).
 """
 
 CONTROL: Final = sa.Table(
@@ -184,19 +250,25 @@ CONTROL: Final = sa.Table(
 identifier of a cluster. Journals identify their consumers by it.
 """
 
-RUNNER: Final = sa.Table(
-    "subscriber_runner",
+LEASE: Final = sa.Table(
+    "subscriber_lease",
     CATALOG,
-    sa.Column("runnerid", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("kind", sa.String(16), primary_key=True),
+    sa.Column("subid", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("holder", sa.String(32), nullable=False),
     sa.Column("host", sa.String(255), nullable=False),
     sa.Column("processid", sa.BigInteger, nullable=False),
-    sa.Column("startedat", sa.String(40), nullable=False),
+    sa.Column("machine", sa.String(128), nullable=False),
+    sa.Column("since", sa.String(40), nullable=False),
     sa.Column("heartbeatat", sa.String(40), nullable=False),
     sa.Column("busysince", sa.String(40)),
     sa.Column("endedat", sa.String(40)),
+    sa.Column("state", sa.String(16)),
+    sa.Column("boundlsn", Lsn),
+    sa.Column("reachedlsn", Lsn),
 )
-"""A single row, with ``runnerid`` 1: the last `subscriber run`
-(:mod:`subscriber.runtime.heartbeat`). Times are UTC, ISO 8601.
+"""The last `subscriber run`, and a row for each subscription whose apply is paused or whose cutover
+is carried out (:mod:`subscriber.catalog.leases`). Times are UTC, ISO 8601.
 """
 
 STAT_SUBSCRIPTION: Final = sa.Table(
@@ -209,26 +281,9 @@ STAT_SUBSCRIPTION: Final = sa.Table(
     sa.Column("attempts", sa.BigInteger, nullable=False),
     sa.Column("next_attempt", sa.String(40)),
     sa.Column("server", TEXT),
-    _counter("notices"),
+    *(_counter(one.name) for one in fields(WorkerCounters)),
 )
 """A row for each worker of the last `subscriber run` (:mod:`subscriber.catalog.worker_status`).
-Times are UTC, ISO 8601.
-"""
-
-APPLY_HOLD: Final = sa.Table(
-    "subscriber_apply_hold",
-    CATALOG,
-    sa.Column("subid", sa.Integer, primary_key=True, autoincrement=False),
-    sa.Column("holder", sa.String(32), nullable=False),
-    sa.Column("host", sa.String(255), nullable=False),
-    sa.Column("processid", sa.BigInteger, nullable=False),
-    sa.Column("heldsince", sa.String(40), nullable=False),
-    sa.Column("heartbeatat", sa.String(40), nullable=False),
-    sa.Column("state", sa.String(16), nullable=False),
-    sa.Column("boundlsn", sa.String(32)),
-    sa.Column("reachedlsn", sa.String(32)),
-)
-"""A row for each subscription whose apply a command holds (:mod:`subscriber.catalog.apply_holds`).
 Times are UTC, ISO 8601.
 """
 
@@ -236,7 +291,7 @@ ORIGIN_STATUS: Final = sa.Table(
     "subscriber_replication_origin_status",
     CATALOG,
     sa.Column("external_id", sa.String(128), primary_key=True),
-    sa.Column("remote_lsn", sa.String(32), nullable=False),
+    sa.Column("remote_lsn", Lsn, nullable=False),
     sa.Column("updated_at", sa.String(40), nullable=False),
 )
 """A row for each origin: ``external_id`` ("pg_<subid>"), the applied LSN, and when it moved (UTC,
@@ -249,7 +304,7 @@ PREPARED_TRANSACTION: Final = sa.Table(
     sa.Column("subid", sa.Integer, primary_key=True, autoincrement=False),
     sa.Column("xid", sa.BigInteger, primary_key=True, autoincrement=False),
     sa.Column("gid", sa.String(200), nullable=False),
-    sa.Column("prepare_end_lsn", sa.String(32), nullable=False),
+    sa.Column("prepare_end_lsn", Lsn, nullable=False),
     sa.Column("prepare_timestamp", sa.BigInteger, nullable=False),
     sa.Column("committed", sa.Boolean, nullable=False),
 )
@@ -264,6 +319,7 @@ SUBSCRIPTION_STATS: Final = sa.Table(
     sa.Column("subname", sa.String(128), nullable=False),
     _counter("apply_error_count"),
     _counter("sync_error_count"),
+    _counter("sync_seq_error_count"),
     *(_counter(f"confl_{kind}") for kind in ConflictKind),
     sa.Column("stats_reset", sa.String(40)),
     sa.Column("last_error", TEXT),
@@ -272,11 +328,12 @@ SUBSCRIPTION_STATS: Final = sa.Table(
     sa.Column("last_error_lsn", sa.String(32)),
     sa.Column("last_error_resolved_at", sa.String(40)),
 )
-"""The columns of pg_stat_subscription_stats 18, and the last error.
+"""The columns of pg_stat_subscription_stats, and the last error. ``sync_error_count`` counts the
+errors of tables (``sync_table_error_count`` in PostgreSQL 19).
 
 The columns of the last error are: its report (which contains no values), when it occurred, the
-worker ("apply" or "sync"), the finish LSN of the transaction if a transaction failed, and when the
-error was resolved (NULL until then).
+worker ("apply", "sync" or "sync_seq"), the finish LSN of the transaction if a transaction failed,
+and when the error was resolved (NULL until then).
 """
 
 CONFLICT: Final = sa.Table(
@@ -288,24 +345,30 @@ CONFLICT: Final = sa.Table(
     sa.Column("subname", sa.String(128), nullable=False),
     sa.Column("relation", sa.String(260), nullable=False),
     sa.Column("conflict_type", sa.String(32), nullable=False),
-    sa.Column("remote_commit_lsn", sa.String(32), nullable=False),
+    sa.Column("remote_commit_lsn", Lsn, nullable=False),
     sa.Column("remote_xid", sa.BigInteger, nullable=False),
     sa.Column("remote_commit_ts", sa.String(40), nullable=False),
     sa.Column("index_name", sa.String(128)),
-    sa.Column("key_columns", TEXT),
+    sa.Column("key_columns", JsonText),
     sa.Column("attempts", sa.BigInteger, nullable=False),
-    sa.Column("key_values", TEXT),
-    sa.Column("local_row", TEXT),
-    sa.Column("remote_row", TEXT),
+    sa.Column("schemaname", NAME),
+    sa.Column("relname", NAME),
+    sa.Column("remote_origin", sa.String(128)),
+    sa.Column("replica_identity_full", sa.Boolean),
+    sa.Column("replica_identity", JsonText),
+    sa.Column("remote_tuple", JsonText),
+    sa.Column("local_conflicts", JsonText),
 )
 """A row for each row that was missing or that another origin wrote, and for each key that stops a
-transaction (section C.4).
+transaction (section C.4). It has the columns of PostgreSQL 20's conflict log tables but ``relid``,
+and some more.
 
 ``conflictid`` grows with time. ``recorded_at`` (UTC, ISO 8601) and ``attempts`` change when a
 stopped transaction fails in the same way again. ``remote_commit_lsn`` is the LSN that SKIP takes.
 ``key_columns`` are the columns of the index, or the columns by which the row was searched; NULL for
-the whole row. It is a JSON list. The three columns with values are also JSON lists; they are NULL
-without ``log_conflict_values``. Rows are in the target's column order.
+the whole row. It is a JSON list. ``replica_identity`` and ``remote_tuple`` are JSON objects of
+texts; they are NULL without ``log_conflict_values``, as are ``key`` and ``tuple`` in
+``local_conflicts``, a JSON list with the existing row.
 """
 
 REPLACED_VALUE: Final = sa.Table(
@@ -316,7 +379,7 @@ REPLACED_VALUE: Final = sa.Table(
     sa.Column("relname", NAME, primary_key=True),
     sa.Column("columnname", NAME, primary_key=True),
     sa.Column("relation", sa.String(260), nullable=False),
-    sa.Column("key_columns", TEXT),
+    sa.Column("key_columns", JsonText),
     _counter("replaced"),
     sa.Column("first_lsn", sa.String(32), nullable=False),
     sa.Column("last_lsn", sa.String(32), nullable=False),
@@ -338,9 +401,9 @@ REPLACED_ROW: Final = sa.Table(
     sa.Column("subid", sa.Integer, nullable=False),
     sa.Column("relation", sa.String(260), nullable=False),
     sa.Column("columnname", NAME, nullable=False),
-    sa.Column("remote_lsn", sa.String(32), nullable=False),
-    sa.Column("key_columns", TEXT),
-    sa.Column("key_values", TEXT),
+    sa.Column("remote_lsn", Lsn, nullable=False),
+    sa.Column("key_columns", JsonText),
+    sa.Column("key_values", JsonText),
     sa.Column("replaced_value", TEXT),
 )
 """The first values of each column that are counted in ``subscriber_replaced_value``, in order.
@@ -370,7 +433,7 @@ RELATION_SHAPE: Final = sa.Table(
     sa.Column("subid", sa.Integer, primary_key=True, autoincrement=False),
     sa.Column("nspname", NAME, primary_key=True),
     sa.Column("relname", NAME, primary_key=True),
-    sa.Column("shape", TEXT, nullable=False),
+    sa.Column("shape", JsonText, nullable=False),
     sa.Column("baseline", TEXT),
     sa.Column("relid", sa.BigInteger),
 )
@@ -415,59 +478,66 @@ CUTOVER: Final = sa.Table(
     sa.Column("subid", sa.Integer, primary_key=True, autoincrement=False),
     sa.Column("state", sa.String(16), nullable=False),
     sa.Column("step", sa.String(16), nullable=False),
-    sa.Column("holder", sa.String(32), nullable=False),
-    sa.Column("host", sa.String(255), nullable=False),
-    sa.Column("processid", sa.BigInteger, nullable=False),
     sa.Column("startedat", sa.String(40), nullable=False),
-    sa.Column("heartbeatat", sa.String(40), nullable=False),
-    sa.Column("barrierlsn", sa.String(32)),
+    sa.Column("barrierlsn", Lsn),
     sa.Column("switchedat", sa.String(40)),
     sa.Column("abandonedat", sa.String(40)),
-    sa.Column("options", TEXT, nullable=False),
-    sa.Column("findings", TEXT, nullable=False),
+    sa.Column("options", JsonText, nullable=False),
+    sa.Column("findings", JsonText, nullable=False),
 )
 """A row for each subscription that is being cut over, or whose last cutover was abandoned
 (:mod:`subscriber.catalog.cutovers`).
 
-``step`` is the step that was begun last. ``holder`` is a random identifier of the command that
-carries it out, empty if there is none; ``host`` and ``processid`` are its process. ``options`` and
-``findings`` are JSON objects: what has to be undone, and what the steps have found. Times are UTC,
-ISO 8601.
+``step`` is the step that was begun last. ``options`` and ``findings`` are JSON objects: what has to
+be undone, and what the steps have found. Times are UTC, ISO 8601. The command that carries it out
+has a lease.
 """
 
 OWN_TABLES: Final = frozenset(CATALOG.tables)
-"""The names of the catalog's tables. A publisher that is itself a target has such tables, too. They
-must not be replicated, because its state would then replace the state of this target.
-"""
+"""The names of the catalog's tables."""
 
-
-def is_own_table(names: RelationNames, schema: str, name: str) -> bool:
-    """Whether the publisher's relation would be stored in one of :data:`OWN_TABLES` in the target.
-
-    Args:
-        names: the target's names of relations.
-        schema: the relation's schema at the publisher.
-        name: the relation's name at the publisher.
-    """
-    return names.local(schema, name)[1] in OWN_TABLES
+RETIRED: Final = sa.MetaData()
+"""Tables that earlier versions had in the place of ``subscriber_lease``."""
+_RUNNER: Final = sa.Table(
+    "subscriber_runner",
+    RETIRED,
+    *(
+        sa.Column(name)
+        for name in ("runnerid", "host", "processid", "startedat", "heartbeatat", "busysince", "endedat")
+    ),
+)
+sa.Table(
+    "subscriber_apply_hold",
+    RETIRED,
+    *(sa.Column(name) for name in ("subid", "holder", "host", "processid", "heldsince", "heartbeatat", "state")),
+    *(sa.Column(name) for name in ("boundlsn", "reachedlsn")),
+)
+_RETIRED_COLUMNS: Final = {
+    CUTOVER.name: frozenset({"holder", "host", "processid", "heartbeatat"}),
+    CONFLICT.name: frozenset({"key_values", "local_row", "remote_row"}),
+}
 
 
 def has_catalog(connection: sa.Connection) -> bool:
-    """Whether the target has a catalog; nothing is created."""
     return sa.inspect(connection).has_table(SUBSCRIPTION.name)
 
 
 def ensure_catalog(engine: sa.Engine) -> None:
-    """Create the catalog's tables that do not exist yet.
-
-    If an earlier version has created the catalog, missing columns are added. Its contents stay
-    unchanged.
-    """
+    """Create or update the catalog. If a process ends in between, the next call does the rest."""
     CATALOG.create_all(engine)
     with engine.connect() as connection:
-        missing = [AddColumn(table, column) for table, column in _missing_columns(connection)]
+        changes = list(_changes(connection))
         identified = connection.execute(sa.select(CONTROL)).one_or_none() is not None
-    for change in missing:
+        # A table of the user may have the name of a table that the catalog no longer has.
+        retired = [
+            table
+            for table in RETIRED.sorted_tables
+            if sa.inspect(connection).has_table(table.name)
+            and _columns_there(connection, table) <= set(table.columns.keys())
+        ]
+    if _RUNNER in retired:
+        _move_run(engine)
+    for change in [*changes, *map(sa.schema.DropTable, retired)]:
         with engine.begin() as connection:
             connection.execute(change)
     if not identified:
@@ -477,16 +547,42 @@ def ensure_catalog(engine: sa.Engine) -> None:
 
 
 def target_identifier(connection: sa.Connection) -> str:
-    """The target's identifier, 32 hexadecimal digits. It is created with the catalog and never
-    changes.
-    """
+    """The target's identifier, 32 hexadecimal digits, which never changes."""
     identifier: str = connection.execute(sa.select(CONTROL.c.targetidentifier)).scalar_one()
     return identifier
 
 
-def _missing_columns(connection: sa.Connection) -> Iterator[tuple[sa.Table, sa.Column[Any]]]:
+def _changes(connection: sa.Connection) -> Iterator[sa.schema.ExecutableDDLElement]:
+    """Add what is missing in a catalog of an earlier version, and drop what has moved elsewhere."""
     for table in CATALOG.sorted_tables:
-        # A query is used instead of SQLAlchemy's reflection, which cannot read DuckDB's columns.
-        nothing: sa.Select[Any] = sa.select(sa.literal_column("*")).select_from(table).where(sa.false())
-        there = set(connection.execute(nothing).keys())
-        yield from ((table, column) for column in table.columns if column.name not in there)
+        there = _columns_there(connection, table)
+        yield from (AddColumn(table, column) for column in table.columns if column.name not in there)
+        yield from (DropColumn(table, name) for name in sorted(_RETIRED_COLUMNS.get(table.name, frozenset()) & there))
+
+
+def _columns_there(connection: sa.Connection, table: sa.Table) -> set[str]:
+    # A query is used instead of SQLAlchemy's reflection, which cannot read DuckDB's columns.
+    nothing: sa.Select[Any] = sa.select(sa.literal_column("*")).select_from(table).where(sa.false())
+    return set(connection.execute(nothing).keys())
+
+
+def _move_run(engine: sa.Engine) -> None:
+    """Keep what is known of the last run of an earlier version, unless there was a later one."""
+    with engine.begin() as connection:
+        last = connection.execute(sa.select(_RUNNER)).one_or_none()
+        if last is None or connection.execute(sa.select(LEASE).where(LEASE.c.kind == "run")).first() is not None:
+            return
+        connection.execute(
+            sa.insert(LEASE).values(
+                kind="run",
+                subid=0,
+                holder="",
+                host=last.host,
+                processid=last.processid,
+                machine="",
+                since=last.startedat,
+                heartbeatat=last.heartbeatat,
+                busysince=last.busysince,
+                endedat=last.endedat,
+            )
+        )

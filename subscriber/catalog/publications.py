@@ -1,32 +1,21 @@
-"""Emulated publications, stored as PostgreSQL stores publications in ``pg_publication``,
-``pg_publication_rel`` and ``pg_publication_namespace``.
-"""
+"""Emulated publications, as PostgreSQL stores them. Errors: 42704 unknown, 42710 exists."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import sqlalchemy as sa
 
+from subscriber.base.errors import UsageError
 from subscriber.catalog.catalog_version import new_version
 from subscriber.catalog.own_tables import PUBLICATION, PUBLICATION_NAMESPACE, PUBLICATION_REL
-from subscriber.errors import UsageError
-from subscriber.publication.definition import GeneratedColumns, Operation, Publication, TableEntry
+from subscriber.catalog.rows import change_rows, delete_rows, matching
+from subscriber.postgres.publication.definition import GeneratedColumns, Operation, Publication, TableEntry
 
 
 def insert_publication(connection: sa.Connection, publication: Publication, owner: str) -> None:
-    """Store a new publication.
-
-    Args:
-        connection: to the target.
-        publication: the new publication.
-        owner: the role of the publisher with which it was created.
-
-    Raises:
-        UsageError: 42710, ``publication "…" already exists``.
-    """
+    """Store a new publication. ``owner`` is the role of the publisher with which it was created."""
     _refuse_taken(connection, publication.name)
     last = connection.execute(sa.select(sa.func.max(PUBLICATION.c.oid))).scalar_one()
     oid = (last or 0) + 1
@@ -36,16 +25,10 @@ def insert_publication(connection: sa.Connection, publication: Publication, owne
 
 
 def find_publication(connection: sa.Connection, name: str) -> Publication | None:
-    """The publication with this name, or None."""
     return next(iter(_read(connection, PUBLICATION.c.pubname == name)), None)
 
 
 def get_publication(connection: sa.Connection, name: str) -> Publication:
-    """The publication with this name.
-
-    Raises:
-        UsageError: 42704, ``publication "…" does not exist``.
-    """
     publication = find_publication(connection, name)
     if publication is None:
         raise _missing(name)
@@ -53,58 +36,36 @@ def get_publication(connection: sa.Connection, name: str) -> Publication:
 
 
 def list_publications(connection: sa.Connection) -> list[Publication]:
-    """All publications of the target, ordered by name."""
     return _read(connection, sa.true())
 
 
 def owners_of_publications(connection: sa.Connection) -> dict[str, str]:
-    """The owner of each publication, by its name."""
     return {row.pubname: row.pubowner for row in connection.execute(sa.select(PUBLICATION))}
 
 
 def publication_versions(connection: sa.Connection, names: Sequence[str]) -> dict[str, int]:
-    """The versions of those of these publications that exist, by name
-    (:mod:`subscriber.catalog.catalog_version`).
-    """
+    """The versions of existing publications (:mod:`subscriber.catalog.catalog_version`)."""
     query = sa.select(PUBLICATION.c.pubname, PUBLICATION.c.pubversion).where(PUBLICATION.c.pubname.in_(names))
     return {row.pubname: row.pubversion for row in connection.execute(query)}
 
 
 def replace_publication(connection: sa.Connection, publication: Publication) -> None:
-    """Store the new definition of the publication with the same name.
-
-    Raises:
-        UsageError: 42704, ``publication "…" does not exist``.
-    """
     oid = _oid(connection, publication.name)
-    connection.execute(sa.update(PUBLICATION).where(PUBLICATION.c.oid == oid).values(_columns(publication)))
+    change_rows(connection, matching(PUBLICATION, oid=oid), PUBLICATION, **_columns(publication))
     _delete_members(connection, oid)
     _insert_members(connection, oid, publication)
 
 
 def rename_publication(connection: sa.Connection, name: str, new_name: str) -> None:
-    """Give a publication another name.
-
-    Raises:
-        UsageError: 42704, ``publication "…" does not exist``; 42710,
-            ``publication "…" already exists``.
-    """
     oid = _oid(connection, name)
     _refuse_taken(connection, new_name)
-    connection.execute(
-        sa.update(PUBLICATION).where(PUBLICATION.c.oid == oid).values(pubname=new_name, pubversion=new_version())
-    )
+    change_rows(connection, matching(PUBLICATION, oid=oid), PUBLICATION, pubname=new_name, pubversion=new_version())
 
 
 def delete_publication(connection: sa.Connection, name: str) -> None:
-    """Delete a publication.
-
-    Raises:
-        UsageError: 42704, ``publication "…" does not exist``.
-    """
     oid = _oid(connection, name)
     _delete_members(connection, oid)
-    connection.execute(sa.delete(PUBLICATION).where(PUBLICATION.c.oid == oid))
+    delete_rows(connection, PUBLICATION, oid=oid)
 
 
 def _oid(connection: sa.Connection, name: str) -> int:
@@ -123,7 +84,7 @@ def _refuse_taken(connection: sa.Connection, name: str) -> None:
         raise UsageError(f'publication "{name}" already exists', sqlstate="42710")
 
 
-# Rows -------------------------------------------------------------------------------------------
+# Rows ---------------------------------------------------------------------------------------------
 
 _OPERATIONS: Final[Mapping[str, Operation]] = {
     "pubinsert": "insert",
@@ -137,6 +98,7 @@ _GENERATED: Final[Mapping[str, GeneratedColumns]] = {"n": "none", "s": "stored"}
 def _columns(publication: Publication) -> dict[str, Any]:
     return {
         "puballtables": publication.all_tables,
+        "puballsequences": publication.all_sequences,
         **{column: operation in publication.publish for column, operation in _OPERATIONS.items()},
         "pubviaroot": publication.via_root,
         "pubgencols": publication.generated_columns[0],
@@ -149,7 +111,7 @@ def _insert_members(connection: sa.Connection, oid: int, publication: Publicatio
         {
             "prschema": entry.schema,
             "prrelname": entry.name,
-            "prattrs": None if entry.columns is None else json.dumps(list(entry.columns), ensure_ascii=False),
+            "prattrs": entry.columns,
             "prqual": entry.where,
             "prexcept": False,
         }
@@ -167,8 +129,8 @@ def _insert_members(connection: sa.Connection, oid: int, publication: Publicatio
 
 
 def _delete_members(connection: sa.Connection, oid: int) -> None:
-    connection.execute(sa.delete(PUBLICATION_REL).where(PUBLICATION_REL.c.prpubid == oid))
-    connection.execute(sa.delete(PUBLICATION_NAMESPACE).where(PUBLICATION_NAMESPACE.c.pnpubid == oid))
+    delete_rows(connection, PUBLICATION_REL, prpubid=oid)
+    delete_rows(connection, PUBLICATION_NAMESPACE, pnpubid=oid)
 
 
 def _read(connection: sa.Connection, condition: sa.ColumnElement[bool]) -> list[Publication]:
@@ -191,9 +153,10 @@ def _publication(connection: sa.Connection, row: sa.Row[tuple[Any, ...]]) -> Pub
         publish=frozenset(operation for column, operation in _OPERATIONS.items() if getattr(row, column)),
         via_root=row.pubviaroot,
         generated_columns=_GENERATED[row.pubgencols],
+        all_sequences=row.puballsequences,
     )
 
 
 def _entry(row: sa.Row[tuple[Any, ...]]) -> TableEntry:
-    columns = None if row.prattrs is None else tuple(json.loads(row.prattrs))
+    columns = None if row.prattrs is None else tuple(row.prattrs)
     return TableEntry(row.prschema, row.prrelname, columns, row.prqual)

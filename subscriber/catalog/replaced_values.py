@@ -1,24 +1,23 @@
 """The values that the target could not hold and got NULL instead: ``subscriber_replaced_value`` and
 ``subscriber_replaced_row``.
 
-The counts are exact, because they are written in the transaction of the rows. The size of the
-tables is limited: a row for each column, and the first :data:`KEPT_VALUES` values of each column
-one by one.
+The counts are exact, because they are written in the transaction of the rows. The tables stay
+small: a row for each column, and the first :data:`KEPT_VALUES` values of each.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Any, Final
 
 import sqlalchemy as sa
 
+from subscriber.base import clock
+from subscriber.base.lsn import LSN, format_lsn
 from subscriber.catalog.own_tables import REPLACED_ROW, REPLACED_VALUE
-from subscriber.catalog.row_numbers import ROW_NUMBERS, RowNumbers
-from subscriber.lsn import LSN, format_lsn
+from subscriber.catalog.rows import ROW_NUMBERS, RowNumbers, matching
+from subscriber.targets.statements import upsert
 
 KEPT_VALUES: Final = 1_000
 """How many values of each column are recorded one by one: the first ones."""
@@ -26,15 +25,7 @@ KEPT_VALUES: Final = 1_000
 
 @dataclass(frozen=True, slots=True)
 class ReplacedColumn:
-    """A column of which values were replaced.
-
-    Attributes:
-        schema: the table's schema at the publisher.
-        table: the table's name at the publisher.
-        column: the name of the column.
-        relation: the target's table, for messages.
-        key: the columns of the key of the target's table; empty if it has none.
-    """
+    """A column of a publisher's table; ``relation`` is the target's, for messages, with its key."""
 
     schema: str
     table: str
@@ -45,13 +36,7 @@ class ReplacedColumn:
 
 @dataclass(frozen=True, slots=True)
 class ReplacedRow:
-    """One value that was replaced.
-
-    Attributes:
-        lsn: the commit LSN of its transaction, or the LSN of the snapshot of a copy.
-        key_values: the values of the key as text; None where values are not to be shown.
-        value: the value as text; None where values are not to be shown.
-    """
+    """One value and its row's key as text, None where values are not to be shown."""
 
     lsn: LSN
     key_values: tuple[str | None, ...] | None = None
@@ -60,14 +45,7 @@ class ReplacedRow:
 
 @dataclass(slots=True)
 class ReplacedValues:
-    """The values of one column that were replaced in a transaction of the target.
-
-    Attributes:
-        first: the LSN of the first one.
-        last: the LSN of the last one.
-        count: how many there are.
-        rows: the first ones of them, at most :data:`KEPT_VALUES`.
-    """
+    """Replaced values of one column and transaction; ``rows`` has at most :data:`KEPT_VALUES`."""
 
     first: LSN
     last: LSN
@@ -77,17 +55,6 @@ class ReplacedValues:
 
 @dataclass(frozen=True, slots=True)
 class ReplacedCount:
-    """A row of ``subscriber_replaced_value``.
-
-    Attributes:
-        relation: the target's table.
-        column: the name of the column.
-        count: how many values were replaced.
-        key: the columns of the table's key; empty if it has none.
-        first_lsn: the LSN of the first one, as text.
-        last_lsn: the LSN of the last one, as text.
-    """
-
     relation: str
     column: str
     count: int
@@ -102,35 +69,23 @@ def count_replaced_values(
     replaced: Mapping[ReplacedColumn, ReplacedValues],
     numbers: RowNumbers = ROW_NUMBERS,
 ) -> None:
-    """Count and record values, in the transaction that writes their rows.
-
-    Args:
-        connection: the connection of the transaction.
-        subid: the subscription's number.
-        replaced: the values, by column.
-        numbers: gives new rows their numbers.
-    """
-    table = REPLACED_VALUE.c
+    """Count and record values, in the transaction that writes their rows."""
     for column, values in replaced.items():
-        where = (
-            (table.subid == subid)
-            & (table.nspname == column.schema)
-            & (table.relname == column.table)
-            & (table.columnname == column.column)
+        key = {"subid": subid, "nspname": column.schema, "relname": column.table, "columnname": column.column}
+        already = sa.select(REPLACED_VALUE.c.replaced).where(matching(REPLACED_VALUE, **key))
+        before = connection.execute(already).scalar_one_or_none()
+        upsert(
+            connection,
+            REPLACED_VALUE,
+            key,
+            {
+                "relation": column.relation,
+                "key_columns": column.key or None,
+                "last_lsn": format_lsn(values.last),
+            },
+            new={"first_lsn": format_lsn(values.first)},
+            add={"replaced": values.count},
         )
-        before = connection.execute(sa.select(table.replaced).where(where)).scalar_one_or_none()
-        now = {
-            "relation": column.relation,
-            "key_columns": _json(column.key or None),
-            "replaced": (before or 0) + values.count,
-            "last_lsn": format_lsn(values.last),
-        }
-        if before is None:
-            place = {"nspname": column.schema, "relname": column.table, "columnname": column.column}
-            first = {"subid": subid, "first_lsn": format_lsn(values.first)}
-            connection.execute(sa.insert(REPLACED_VALUE).values(now | place | first))
-        else:
-            connection.execute(sa.update(REPLACED_VALUE).where(where).values(now))
         rows = values.rows[: max(0, KEPT_VALUES - (before or 0))]
         if rows:
             connection.execute(sa.insert(REPLACED_ROW), [_row(subid, column, row, numbers) for row in rows])
@@ -139,19 +94,18 @@ def count_replaced_values(
 def _row(subid: int, column: ReplacedColumn, row: ReplacedRow, numbers: RowNumbers) -> dict[str, Any]:
     return {
         "replacedid": numbers.next(),
-        "recorded_at": datetime.now(UTC).isoformat(timespec="milliseconds"),
+        "recorded_at": clock.now(),
         "subid": subid,
         "relation": column.relation,
         "columnname": column.column,
-        "remote_lsn": format_lsn(row.lsn),
-        "key_columns": _json(column.key or None),
-        "key_values": _json(row.key_values),
+        "remote_lsn": row.lsn,
+        "key_columns": column.key or None,
+        "key_values": row.key_values,
         "replaced_value": row.value,
     }
 
 
 def replaced_counts(connection: sa.Connection, subid: int) -> list[ReplacedCount]:
-    """How many values of which columns were replaced, by relation and column."""
     table = REPLACED_VALUE.c
     query = sa.select(REPLACED_VALUE).where(table.subid == subid).order_by(table.relation, table.columnname)
     return [
@@ -159,19 +113,9 @@ def replaced_counts(connection: sa.Connection, subid: int) -> list[ReplacedCount
             row.relation,
             row.columnname,
             row.replaced,
-            tuple(json.loads(row.key_columns)) if row.key_columns else (),
+            tuple(row.key_columns or ()),
             row.first_lsn,
             row.last_lsn,
         )
         for row in connection.execute(query)
     ]
-
-
-def forget_replaced_values(connection: sa.Connection, subid: int) -> None:
-    """Delete the rows of a subscription, because its number may be used again."""
-    for table in (REPLACED_VALUE, REPLACED_ROW):
-        connection.execute(sa.delete(table).where(table.c.subid == subid))
-
-
-def _json(values: Sequence[str | None] | None) -> str | None:
-    return None if values is None else json.dumps(list(values), ensure_ascii=False)

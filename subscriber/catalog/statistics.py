@@ -1,17 +1,28 @@
-"""Errors and conflicts of subscriptions, counted: ``subscriber_stat_subscription_stats``."""
+"""Errors and conflicts of subscriptions: counters, and the newest :data:`KEPT_ROWS` conflicts."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from datetime import UTC, datetime
-from typing import Any, Literal
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final, Literal
 
 import sqlalchemy as sa
 
-from subscriber.catalog.conflict_kinds import ConflictKind
-from subscriber.catalog.own_tables import SUBSCRIPTION_REL, SUBSCRIPTION_STATS
+from subscriber.base import clock
+from subscriber.base.lsn import LSN, format_lsn, parse_lsn
+from subscriber.catalog.own_tables import CONFLICT, SUBSCRIPTION_REL, SUBSCRIPTION_STATS, ConflictKind
+from subscriber.catalog.progress import OriginProgress
+from subscriber.catalog.rows import ROW_NUMBERS, RowNumbers, matching
 from subscriber.catalog.subscriptions import find_subscription
-from subscriber.lsn import LSN, format_lsn, parse_lsn
+from subscriber.targets.statements import upsert
+
+KEPT_ROWS: Final = 10_000
+"""The number of rows of ``subscriber_conflict`` that are kept for each subscription."""
+
+_PIECE: Final = 1_000
+_EPOCH: Final = datetime(2000, 1, 1, tzinfo=UTC)
 
 
 def record_error(
@@ -19,21 +30,16 @@ def record_error(
     name: str,
     report: str,
     *,
-    worker: Literal["apply", "sync"] = "apply",
+    worker: Literal["apply", "sync", "sync_seq"] = "apply",
     lsn: int | None = None,
 ) -> None:
-    """Store an error for ``subscriber status``: increment its counter, and write its report and the
-    time (UTC, ISO 8601).
+    """Count an error, and store its report and the time for ``subscriber status``, in a transaction
+    of its own: the one that failed is rolled back.
 
-    Call it in a separate transaction, because the one that failed is rolled back.
-
-    Args:
-        connection: to the target.
-        name: the subscription's name; if the subscription was dropped meanwhile, nothing is stored.
-        report: :meth:`SubscriberError.report`, which contains no values.
-        worker: the worker that failed; errors of a table's copy and catch-up are counted
-            separately, as in pg_stat_subscription_stats.
-        lsn: the finish LSN of the transaction that failed; None where no transaction failed.
+    Errors of a table's copy and catch-up are counted as ``sync``, those of sequences as
+    ``sync_seq``, as in pg_stat_subscription_stats.
+    ``lsn`` is the finish LSN of the transaction that failed. A subscription that was dropped
+    meanwhile gets nothing.
     """
     stats = SUBSCRIPTION_STATS
     subscription = find_subscription(connection, name)
@@ -46,7 +52,7 @@ def record_error(
             {
                 f"{worker}_error_count": stats.c[f"{worker}_error_count"] + 1,
                 "last_error": report,
-                "last_error_at": _now(),
+                "last_error_at": clock.now(),
                 "last_error_worker": worker,
                 "last_error_lsn": None if lsn is None else format_lsn(LSN(lsn)),
                 "last_error_resolved_at": None,
@@ -58,21 +64,15 @@ def record_error(
 def resolve_error(connection: sa.Connection, subid: int, *, applied: LSN, waiting: bool) -> bool:
     """Mark the last error as resolved, if it is; returns True if there is no unresolved error.
 
-    An error of a transaction is resolved when the transaction is applied or skipped. Any other
-    error of the apply worker is resolved when nothing is left to apply. An error of a table's copy
-    is resolved when no table has an error.
-
-    Args:
-        connection: to the target.
-        subid: the subscription's number.
-        applied: the progress.
-        waiting: whether received changes are not applied yet.
+    An error of a transaction is resolved when the progress has passed it. Any other error of the
+    apply worker is resolved when nothing is left to apply, that of a copy or a sequence when no
+    table or sequence has an error.
     """
     stats, tables = SUBSCRIPTION_STATS, SUBSCRIPTION_REL
     row = connection.execute(sa.select(stats).where(stats.c.subid == subid)).one_or_none()
     if row is None or row.last_error is None or row.last_error_resolved_at is not None:
         return True
-    if row.last_error_worker == "sync":
+    if row.last_error_worker in ("sync", "sync_seq"):
         failing = sa.select(tables.c.srrelname).where(tables.c.srsubid == subid, tables.c.srerror.is_not(None))
         is_over = connection.execute(failing.limit(1)).first() is None
     elif row.last_error_lsn is not None:
@@ -81,27 +81,16 @@ def resolve_error(connection: sa.Connection, subid: int, *, applied: LSN, waitin
         is_over = not waiting
     if is_over:
         same = (stats.c.subid == subid) & (stats.c.last_error_at == row.last_error_at)
-        connection.execute(sa.update(stats).where(same).values(last_error_resolved_at=_now()))
+        connection.execute(sa.update(stats).where(same).values(last_error_resolved_at=clock.now()))
     return is_over
 
 
 def count_conflicts(connection: sa.Connection, subid: int, name: str, counts: Mapping[ConflictKind, int]) -> None:
-    """Add to the conflict counters of a subscription; its row is created if there is none.
-
-    Args:
-        connection: a connection in the transaction that the counts belong to.
-        subid: the subscription's number.
-        name: the subscription's name, for a new row.
-        counts: the number to add for each kind.
-    """
+    """Add to the conflict counters of a subscription, in the transaction that they belong to."""
     columns = {f"confl_{kind}": number for kind, number in counts.items() if number}
     if not columns:
         return
-    stats = SUBSCRIPTION_STATS
-    added = {column: stats.c[column] + number for column, number in columns.items()}
-    result = connection.execute(sa.update(stats).where(stats.c.subid == subid).values(**added))
-    if result.rowcount == 0:
-        connection.execute(sa.insert(stats).values(subid=subid, subname=name, **columns))
+    upsert(connection, SUBSCRIPTION_STATS, {"subid": subid}, {}, new={"subname": name}, add=columns)
 
 
 def statistics_of(connection: sa.Connection, subid: int) -> dict[str, Any]:
@@ -111,5 +100,97 @@ def statistics_of(connection: sa.Connection, subid: int) -> dict[str, Any]:
     return dict(row or {})
 
 
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds")
+# Conflicts ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ConflictRecord:
+    """A row of ``subscriber_conflict``: a conflict of one row or of one key.
+
+    Attributes:
+        relation: the target's table.
+        final_lsn: of the publisher's transaction; SKIP takes it.
+        timestamp: the commit time, microseconds since 2000-01-01 UTC.
+        index: the index that already contains the key; None where no key is violated.
+        columns: those of the key, or by which the row was searched; None for the whole row.
+        replica_identity_full: whether the row was searched by the whole row; None for INSERT.
+        replica_identity: by what the row was searched, as column → value.
+        remote_tuple: the publisher's row.
+        local_conflicts: each existing row, with ``xid``, ``commit_ts``, ``origin``, ``key`` and
+            ``tuple``. Objects with values are None where values are not to be shown.
+    """
+
+    kind: ConflictKind
+    relation: str
+    final_lsn: LSN
+    xid: int
+    timestamp: int
+    index: str | None = None
+    columns: Sequence[str] | None = None
+    replica_identity_full: bool | None = None
+    replica_identity: Mapping[str, str | None] | None = None
+    remote_tuple: Mapping[str, str | None] | None = None
+    local_conflicts: Sequence[Mapping[str, Any]] = ()
+
+
+class ConflictLog:
+    def __init__(self, connection: sa.Connection, subid: int, name: str, numbers: RowNumbers = ROW_NUMBERS) -> None:
+        self._connection = connection
+        self._subid = subid
+        self._name = name
+        self._numbers = numbers
+
+    def write(self, records: Iterable[ConflictRecord]) -> None:
+        """Write conflicts; if there are more than the table keeps, only the last ones."""
+        rows = deque(map(self._row, records), maxlen=KEPT_ROWS)
+        while rows:
+            piece = [rows.popleft() for _ in range(min(len(rows), _PIECE))]
+            self._connection.execute(sa.insert(CONFLICT), piece)
+            if not rows:
+                self._trim()
+
+    def write_stop(self, records: Iterable[ConflictRecord]) -> None:
+        """Write a conflict that has stopped the transaction, or count one more attempt."""
+        table = CONFLICT.c
+        for record in records:
+            row = self._row(record)
+            same = [
+                table[name].is_not_distinct_from(row[name])
+                for name in ("subid", "relation", "conflict_type", "remote_commit_lsn", "index_name")
+            ]
+            again = sa.update(CONFLICT).where(*same)
+            moved_on = {"attempts": table.attempts + 1, "recorded_at": row["recorded_at"]}
+            if self._connection.execute(again.values(moved_on)).rowcount == 0:
+                self._connection.execute(sa.insert(CONFLICT).values(row))
+                self._trim()
+
+    def _trim(self) -> None:
+        mine = matching(CONFLICT, subid=self._subid)
+        newest = sa.select(CONFLICT.c.conflictid).where(mine).order_by(CONFLICT.c.conflictid.desc())
+        oldest = self._connection.execute(newest.offset(KEPT_ROWS).limit(1)).scalar_one_or_none()
+        if oldest is not None:
+            self._connection.execute(sa.delete(CONFLICT).where(mine, CONFLICT.c.conflictid <= oldest))
+
+    def _row(self, record: ConflictRecord) -> dict[str, Any]:
+        schema, _, name = record.relation.partition(".")
+        return {
+            "conflictid": self._numbers.next(),
+            "recorded_at": clock.now(),
+            "subid": self._subid,
+            "subname": self._name,
+            "relation": record.relation,
+            "schemaname": schema,
+            "relname": name,
+            "conflict_type": record.kind.value,
+            "remote_commit_lsn": record.final_lsn,
+            "remote_xid": record.xid,
+            "remote_commit_ts": (_EPOCH + timedelta(microseconds=record.timestamp)).isoformat(timespec="microseconds"),
+            "remote_origin": OriginProgress(self._subid).name,
+            "index_name": record.index,
+            "key_columns": record.columns,
+            "attempts": 1,
+            "replica_identity_full": record.replica_identity_full,
+            "replica_identity": record.replica_identity,
+            "remote_tuple": record.remote_tuple,
+            "local_conflicts": list(record.local_conflicts),
+        }

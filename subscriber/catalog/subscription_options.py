@@ -1,70 +1,489 @@
-"""The stored options of subscriptions, with PostgreSQL 18's names and defaults (C53)."""
+r"""The options of subscriptions, with PostgreSQL 18's names, defaults, checks and error texts
+(C53, C54).
+
+::
+
+    a field of SubscriptionOptions
+      ├─ name, type, default ──▶ subscription.options.binary, wherever the option is used
+      ├─ read, forms ──────────▶ the commands that take it: parse_options, read_options
+      ├─ column, stored, loaded ▶ its column of subscriber_subscription
+      ├─ since ────────────────▶ refused if the publisher is older: commands.requirements
+      ├─ restarts, streamed ───▶ what a running worker does when it changes
+      └─ heading ──────────────▶ its column of \dRs+
+
+An option passes three checks, in PostgreSQL's order. It is *read*: its value must be of the right
+kind. All options together are *checked*: none may exclude another. One that the publisher or the
+target does not support is *refused by name* (:mod:`subscriber.commands.requirements`). No given
+option is ignored (refuse_not_guess).
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Final, Literal
 
-from subscriber.schema.relation_names import SAME_NAMES, RelationNames
-from subscriber.schema.value_rules import STOP, ValueRules
+import sqlalchemy as sa
+from sqlalchemy.dialects import mysql
 
-Streaming = Literal["off", "on", "parallel"]
-Origin = Literal["any", "none"]
-SchemaChanges = Literal["stop", "add_columns"]
+from subscriber.base.errors import SQLSyntaxError, UsageError
+from subscriber.base.lsn import INVALID_LSN, LSN, parse_lsn
+from subscriber.base.settings import parse_receiver_timeout
+from subscriber.catalog.rows import TEXT
+from subscriber.postgres.schema.relation_names import SAME_NAMES, RelationNames, parse_names
+from subscriber.postgres.schema.server_features import OPTION_VERSIONS
+from subscriber.postgres.schema.value_rules import STOP, ValueRules, parse_value_rules
+from subscriber.postgres.sql import option_list
+from subscriber.postgres.sql.lexer import fold
+
+Form = Literal["CREATE", "SET", "PUBLICATION", "REFRESH", "SKIP"]
+"""The forms of commands with options: CREATE SUBSCRIPTION … WITH; ALTER SUBSCRIPTION … SET (…); …
+SET, ADD and DROP PUBLICATION … WITH; … REFRESH PUBLICATION and RECREATE SLOT … WITH; … SKIP (…).
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OptionDescriptor:
+    r"""What is known of an option: the forms of commands that take it, its column in
+    ``subscriber_subscription`` and its heading in ``\dRs+`` (None: neither stored nor shown).
+
+    Attributes:
+        read: reads its value in a command, or raises PostgreSQL's error.
+        since: the first version of the publisher that supports another value than the default.
+            PostgreSQL's own subscriber ignores the option if the publisher is older.
+        restarts: whether a change needs another worker (C39); else the next batch obeys it.
+        streamed: whether it decides what the publisher sends, and how.
+        heading: its heading in ``\dRs+``; None if psql does not show it.
+        shown_since: the first version of PostgreSQL whose psql shows it.
+    """
+
+    default: Any = None
+    read: option_list.OptionReader = option_list.read_boolean
+    forms: tuple[Form, ...] = ("CREATE", "SET")
+    column: sa.Column[Any] | None = None
+    stored: Callable[[Any], object] = lambda value: value
+    loaded: Callable[[Any], object] = lambda value: value
+    since: int = 0
+    restarts: bool = True
+    streamed: bool = False
+    heading: str | None = None
+    shown_since: int = 0
+
+
+def _option(**properties: Any) -> dict[str, OptionDescriptor]:
+    return {"option": OptionDescriptor(**properties)}
+
+
+def _boolean(name: str, **properties: Any) -> sa.Column[bool]:
+    return sa.Column(name, sa.Boolean, nullable=False, **properties)
+
+
+def _word(name: str, length: int, **properties: Any) -> sa.Column[str]:
+    return sa.Column(name, sa.String(length), nullable=False, **properties)
+
+
+def _rules(name: str) -> sa.Column[str]:
+    return sa.Column(name, sa.Text().with_variant(mysql.TEXT(collation="utf8mb4_bin"), "mysql", "mariadb"))
+
+
+# Values -------------------------------------------------------------------------------------------
+
+
+def _streaming(name: str, value: option_list.OptionValue) -> str:
+    found = option_list.as_boolean(value)
+    if found is not None:
+        return "on" if found else "off"
+    if isinstance(value, str) and fold(value) == "parallel":
+        return "parallel"
+    raise SQLSyntaxError(f'{name} requires a Boolean value or "parallel"')
+
+
+_STREAM_CODES: Final = {"off": "f", "on": "t", "parallel": "p"}
+_STREAMING: Final = {code: value for value, code in _STREAM_CODES.items()}
+
+
+def _slot_name(name: str, value: option_list.OptionValue) -> str | None:
+    slot = option_list.read_text(name, value)
+    if slot == "none":
+        return None
+    if not slot:
+        raise SQLSyntaxError(f'replication slot name "{slot}" is too short', sqlstate="42602")
+    if len(slot.encode()) > _NAME_BYTES:
+        raise SQLSyntaxError(f'replication slot name "{slot}" is too long', sqlstate="42622")
+    if not all(character in "abcdefghijklmnopqrstuvwxyz0123456789_" for character in slot):
+        raise SQLSyntaxError(
+            f'replication slot name "{slot}" contains invalid character',
+            sqlstate="42602",
+            hint="Replication slot names may only contain lower case letters, numbers, and the underscore character.",
+        )
+    if slot == CONFLICT_SLOT:
+        raise UsageError(
+            f'replication slot name "{slot}" is reserved',
+            sqlstate="42939",
+            hint=f'The name "{slot}" is reserved for the conflict detection slot.',
+        )
+    return slot
+
+
+_NAME_BYTES: Final = 63  # NAMEDATALEN - 1
+CONFLICT_SLOT: Final = "pg_conflict_detection"
+"""The slot by which PostgreSQL 19 keeps dead rows for ``retain_dead_tuples``."""
+
+
+def _origin(name: str, value: option_list.OptionValue) -> str:
+    origin = option_list.read_text(name, value)
+    if fold(origin) not in ("any", "none"):
+        raise UsageError(f'unrecognized origin value: "{origin}"')
+    return fold(origin)
+
+
+def _synchronous_commit(name: str, value: option_list.OptionValue) -> str:
+    text = option_list.read_text(name, value)
+    found = _SYNCHRONOUS_COMMIT.get(fold(text))
+    if found is None:
+        raise UsageError(
+            f'invalid value for parameter "{name}": "{text}"',
+            hint="Available values: local, remote_write, remote_apply, on, off.",
+        )
+    return found
+
+
+_SYNCHRONOUS_COMMIT: Final[Mapping[str, str]] = {
+    **{value: value for value in ("local", "remote_write", "remote_apply", "on", "off")},
+    **dict.fromkeys(("true", "yes", "1"), "on"),
+    **dict.fromkeys(("false", "no", "0"), "off"),
+}
+
+
+def _carrier(name: str, value: option_list.OptionValue) -> str:
+    carrier = option_list.read_text(name, value)
+    if not carrier:
+        raise SQLSyntaxError(f"{name} requires the name of a publication")
+    return carrier
+
+
+def _schema_changes(name: str, value: option_list.OptionValue) -> str:
+    text = option_list.read_text(name, value)
+    if fold(text) not in ("stop", "add_columns"):
+        raise UsageError(f'unrecognized {name} value: "{text}"', hint="Available values: stop, add_columns.")
+    return fold(text)
+
+
+def _conflict_log_destination(name: str, value: option_list.OptionValue) -> str:
+    text = option_list.read_text(name, value)
+    if fold(text) not in ("log", "table", "all"):
+        raise UsageError(f'unrecognized {name} value: "{text}"', hint='Valid values are "log", "table", and "all".')
+    return fold(text)
+
+
+def _retention(name: str, value: option_list.OptionValue) -> int:
+    if not isinstance(value, int):
+        raise SQLSyntaxError(f"{name} requires an integer value")
+    if value < 0:
+        raise UsageError(f"{name} cannot be negative")
+    return value
+
+
+def _receiver_timeout(name: str, value: option_list.OptionValue) -> str:
+    """A value of the setting ``wal_receiver_timeout``, or -1; it is stored as it is written."""
+    text = option_list.read_text(name, value)
+    if text.strip() == INHERITED:
+        return text
+    seconds = parse_receiver_timeout(text)
+    hint = None
+    if seconds is not None and not -_LARGEST_INTEGER <= seconds * 1000 <= _LARGEST_INTEGER:
+        hint = "Value exceeds integer range."
+    elif seconds is None and text.strip()[:1].isdigit():
+        hint = 'Valid units for this parameter are "us", "ms", "s", "min", "h", and "d".'
+    if seconds is None or hint is not None:
+        raise UsageError(f'invalid value for parameter "{name}": "{text}"', hint=hint)
+    if seconds < 0:
+        least = round(seconds * 1000)
+        raise UsageError(
+            f'{least} ms is outside the valid range for parameter "{name}" (0 ms .. {_LARGEST_INTEGER} ms)'
+        )
+    return text
+
+
+INHERITED: Final = "-1"
+"""The ``wal_receiver_timeout`` of a subscription that has the program's setting."""
+_LARGEST_INTEGER: Final = 2**31 - 1
+
+
+def _system_identifier(name: str, value: option_list.OptionValue) -> str:
+    identifier = option_list.read_text(name, value)
+    if not (identifier.isascii() and identifier.isdigit()):
+        raise UsageError(
+            f'invalid value for parameter "{name}": "{identifier}"',
+            hint="Give the number that SELECT system_identifier FROM pg_control_system() returns at the publisher.",
+        )
+    return identifier
+
+
+def _skip_lsn(name: str, value: option_list.OptionValue) -> LSN:
+    """The LSN to skip; ``NONE`` means 0/0."""
+    text = option_list.read_text(name, value)
+    if text == "none":
+        return INVALID_LSN
+    lsn = parse_lsn(text)
+    if lsn == INVALID_LSN:
+        raise UsageError(f"invalid WAL location (LSN): {text}")
+    return lsn
+
+
+# Options ------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionOptions:
-    """The options of a subscription; the defaults are those of PostgreSQL 18 (C53).
+    r"""The options of a subscription, in the order of psql's ``\dRs+``.
 
     ``password_required`` and ``run_as_owner`` concern roles. A subscriber has the rights of a
-    superuser in its target, and PostgreSQL never enforces ``password_required`` for superusers.
-    Therefore both values work.
+    superuser in its target, for whom PostgreSQL never enforces ``password_required``, so both
+    values work.
     """
 
-    connect: bool = True
-    enabled: bool = True
-    create_slot: bool = True
-    slot_name: str | None = None
-    """None means ``slot_name = NONE``. If the option is not given, the grammar uses the
-    subscription's name.
-    """
-    copy_data: bool = True
-    binary: bool = False
-    streaming: Streaming = "parallel"
+    connect: bool = field(default=True, metadata=_option(forms=("CREATE",)))
+    enabled: bool = field(default=True, metadata=_option(forms=("CREATE",), column=_boolean("subenabled")))
+    create_slot: bool = field(default=True, metadata=_option(forms=("CREATE",)))
+    slot_name: str | None = field(
+        default=None, metadata=_option(read=_slot_name, column=sa.Column("subslotname", sa.String(63)))
+    )
+    """None means ``slot_name = NONE``. The default of the command is the subscription's name."""
+    copy_data: bool = field(default=True, metadata=_option(forms=("CREATE", "PUBLICATION", "REFRESH")))
+    binary: bool = field(
+        default=False,
+        metadata=_option(
+            column=_boolean("subbinary"), since=OPTION_VERSIONS["binary"], streamed=True, heading="Binary"
+        ),
+    )
+    streaming: Literal["off", "on", "parallel"] = field(
+        default="parallel",
+        metadata=_option(
+            read=_streaming,
+            column=_word("substream", 1),
+            stored=_STREAM_CODES.__getitem__,
+            loaded=_STREAMING.__getitem__,
+            streamed=True,
+            heading="Streaming",
+        ),
+    )
     """``parallel`` gives the same result as ``on``: in both cases transactions are applied in
     commit order.
     """
-    two_phase: bool = False
-    disable_on_error: bool = False
-    password_required: bool = True
-    run_as_owner: bool = False
-    failover: bool = False
-    origin: Origin = "any"
-    """``any`` or ``none``."""
-    synchronous_commit: str = "off"
-    """PostgreSQL's setting ``synchronous_commit`` for the transactions that apply; the commits of
-    other targets are always durable.
+    two_phase: bool = field(
+        default=False,
+        metadata=_option(
+            column=_word("subtwophasestate", 1),
+            stored=lambda two_phase: "p" if two_phase else "d",
+            loaded=lambda state: state != "d",
+            since=OPTION_VERSIONS["two_phase"],
+            heading="Two-phase commit",
+        ),
+    )
+    disable_on_error: bool = field(
+        default=False, metadata=_option(column=_boolean("subdisableonerr"), restarts=False, heading="Disable on error")
+    )
+    origin: Literal["any", "none"] = field(
+        default="any",
+        metadata=_option(
+            read=_origin,
+            column=_word("suborigin", 63),
+            since=OPTION_VERSIONS["origin"],
+            streamed=True,
+            heading="Origin",
+        ),
+    )
+    password_required: bool = field(
+        default=True, metadata=_option(column=_boolean("subpasswordrequired"), heading="Password required")
+    )
+    run_as_owner: bool = field(
+        default=False, metadata=_option(column=_boolean("subrunasowner"), restarts=False, heading="Run as owner?")
+    )
+    failover: bool = field(
+        default=False,
+        metadata=_option(column=_boolean("subfailover"), since=OPTION_VERSIONS["failover"], heading="Failover"),
+    )
+    retain_dead_tuples: bool = field(
+        default=False,
+        metadata=_option(
+            column=_boolean("subretaindeadtuples", server_default=sa.false()),
+            heading="Retain dead tuples",
+            shown_since=19,
+        ),
+    )
+    """Deleted rows are recorded, and an UPDATE of such a row is a conflict ``update_deleted``
+    (:mod:`subscriber.catalog.deleted_rows`).
     """
-    create_tables: bool = False
-    """Not in PostgreSQL: create the tables that are missing in the target, from the publisher's
-    tables.
+    max_retention_duration: int = field(
+        default=0,
+        metadata=_option(
+            read=_retention,
+            column=sa.Column("submaxretention", sa.Integer, nullable=False, server_default="0"),
+            restarts=False,
+            heading="Max retention duration",
+            shown_since=19,
+        ),
+    )
+    """For how many milliseconds changes may be behind before deleted rows are no longer recorded;
+    0 is no limit.
     """
-    carrier: str | None = None
-    """Not in PostgreSQL: a publication of the server that sends everything. The publications that
-    PUBLICATION names are then emulated publications.
+    synchronous_commit: str = field(
+        default="off",
+        metadata=_option(
+            read=_synchronous_commit, column=_word("subsynccommit", 32), restarts=False, heading="Synchronous commit"
+        ),
+    )
+    """PostgreSQL's setting for the transactions that apply; the commits of other targets are always
+    durable.
     """
-    map: RelationNames = SAME_NAMES
-    """Not in PostgreSQL: the names of the publisher's tables and schemas in the target."""
-    schema_changes: SchemaChanges = "stop"
-    """Not in PostgreSQL: what happens if the target's table lacks a column that the publisher's
-    table has. PostgreSQL's behavior is ``stop``.
+
+    wal_receiver_timeout: str = field(
+        default=INHERITED,
+        metadata=_option(
+            read=_receiver_timeout,
+            column=_word("subwalrcvtimeout", 64, server_default=INHERITED),
+            heading="Receiver timeout",
+            shown_since=19,
+        ),
+    )
+    """As it is written; -1 means the setting. See :func:`receiver_timeout`."""
+
+    # Not in PostgreSQL:
+    create_tables: bool = field(
+        default=False, metadata=_option(column=_boolean("subcreatetables", server_default=sa.false()))
+    )
+    """Create the tables that are missing in the target, from the publisher's tables."""
+    carrier: str | None = field(
+        default=None, metadata=_option(forms=("CREATE",), read=_carrier, column=sa.Column("subcarrier", TEXT))
+    )
+    """A publication of the server that sends everything. The publications that PUBLICATION names
+    are then emulated publications.
     """
-    log_conflict_values: bool = False
-    """Not in PostgreSQL: conflicts are logged and stored with keys and rows, as PostgreSQL logs
-    them, instead of with names only.
+    map: RelationNames = field(
+        default=SAME_NAMES,
+        metadata=_option(
+            read=lambda name, value: parse_names(option_list.read_text(name, value)),
+            column=_rules("submap"),
+            stored=lambda names: str(names) or None,
+            loaded=lambda text: parse_names(text or ""),
+        ),
+    )
+    """The names of the publisher's tables and schemas in the target."""
+    schema_changes: Literal["stop", "add_columns"] = field(
+        default="stop",
+        metadata=_option(read=_schema_changes, column=_word("subschemachanges", 16, server_default="stop")),
+    )
+    """What happens if the target's table lacks a column that the publisher's table has.
+    PostgreSQL's behavior is ``stop``.
     """
-    unrepresentable_values: ValueRules = STOP
-    """Not in PostgreSQL: where NULL takes the place of values that the target cannot hold. By
-    default the subscription stops at such a value.
+    log_conflict_values: bool = field(
+        default=False,
+        metadata=_option(column=_boolean("sublogconflictvalues", server_default=sa.false()), restarts=False),
+    )
+    """Conflicts are logged and stored with keys and rows, as PostgreSQL logs them, instead of with
+    names only.
     """
+    conflict_log_destination: Literal["log", "table", "all"] = field(
+        default="all",
+        metadata=_option(
+            read=_conflict_log_destination,
+            column=_word("subconflictlogdest", 8, server_default="all"),
+            restarts=False,
+        ),
+    )
+    """Whether conflicts go to the log, to ``subscriber_conflict``, or to both. PostgreSQL has the
+    option since 20, with the default ``log``.
+    """
+    unrepresentable_values: ValueRules = field(
+        default=STOP,
+        metadata=_option(
+            read=lambda name, value: parse_value_rules(option_list.read_text(name, value)),
+            column=_rules("subunrepresentable"),
+            stored=lambda rules: None if rules == STOP else str(rules),
+            loaded=lambda text: STOP if text is None else parse_value_rules(text),
+        ),
+    )
+    """Where NULL takes the place of values that the target cannot hold. By default the subscription
+    stops at such a value.
+    """
+
+
+OPTIONS: Final[Mapping[str, OptionDescriptor]] = {
+    one.name: replace(one.metadata["option"], default=one.default) for one in fields(SubscriptionOptions)
+}
+"""The options of subscriptions, by name."""
+
+_OF_COMMANDS: Final[Mapping[str, OptionDescriptor]] = {
+    "refresh": OptionDescriptor(forms=("PUBLICATION",)),
+    "lsn": OptionDescriptor(read=_skip_lsn, forms=("SKIP",)),
+    "system_identifier": OptionDescriptor(read=_system_identifier, forms=("SET",)),
+}
+"""What commands take in the place of options. ``system_identifier`` is a step after pg_upgrade."""
+
+
+def option_values(options: SubscriptionOptions) -> dict[str, Any]:
+    """The options by name, in the form that :func:`read_options` returns."""
+    return {name: getattr(options, name) for name in OPTIONS}
+
+
+def to_columns(values: Mapping[str, Any]) -> dict[str, object]:
+    """The columns of ``subscriber_subscription`` that store these options."""
+    return {
+        option.column.name: option.stored(values[name])
+        for name, option in OPTIONS.items()
+        if option.column is not None and name in values
+    }
+
+
+def from_columns(row: Mapping[str, Any]) -> SubscriptionOptions:
+    """The stored options; the steps of CREATE SUBSCRIPTION (copy, create slot) are over."""
+    stored: dict[str, Any] = {
+        name: option.loaded(row[option.column.name]) for name, option in OPTIONS.items() if option.column is not None
+    }
+    return SubscriptionOptions(create_slot=False, copy_data=False, **stored)
+
+
+def receiver_timeout(options: SubscriptionOptions, inherited: float) -> float:
+    """The ``wal_receiver_timeout`` of a subscription in seconds; ``inherited`` is the setting."""
+    seconds = parse_receiver_timeout(options.wal_receiver_timeout)
+    return inherited if seconds is None or seconds < 0 else seconds
+
+
+# Commands -----------------------------------------------------------------------------------------
+
+
+def parse_options(given: option_list.OptionList, default_slot_name: str) -> SubscriptionOptions:
+    """Read and check the WITH list of CREATE SUBSCRIPTION, also for combinations (C54, 42601)."""
+    values = read_options(given, "CREATE")
+    _check_connect(values)
+    _check_slot_name(values)
+    if values.get("connect") is False:
+        values = {"enabled": False, "create_slot": False, "copy_data": False} | values
+    return SubscriptionOptions(**{"slot_name": default_slot_name} | values)
+
+
+def read_options(given: option_list.OptionList, form: Form) -> dict[str, Any]:
+    """Those options that were given to one form of a command, by name. SQLSyntaxError: 42601 for an
+    unknown, repeated or malformed option; 42602 and 42622 for a slot name. UsageError: 22023 for a
+    value that is not in an enumeration, 22P02 for an LSN.
+    """
+    known = {name: option.read for name, option in {**OPTIONS, **_OF_COMMANDS}.items() if form in option.forms}
+    return option_list.read_given(given.sql, given.given, known, "subscription")
+
+
+def _check_connect(values: Mapping[str, Any]) -> None:
+    if values.get("connect") is False:
+        for other in ("enabled", "create_slot", "copy_data"):
+            if values.get(other):
+                raise SQLSyntaxError(f"connect = false and {other} = true are mutually exclusive options")
+
+
+def _check_slot_name(values: Mapping[str, Any]) -> None:
+    if "slot_name" not in values or values["slot_name"] is not None:
+        return
+    for other in ("enabled", "create_slot"):
+        if values.get(other):
+            raise SQLSyntaxError(f"slot_name = NONE and {other} = true are mutually exclusive options")
+        if other not in values and values.get("connect", True):
+            raise SQLSyntaxError(f"subscription with slot_name = NONE must also set {other} = false")

@@ -10,30 +10,36 @@
       with srsublsn: to be copied again, since the journal lacks changes from there on, and only
       when the table is empty
 
-Each step names the state that it leaves, so that it does not overwrite a change that a command has
-made meanwhile. Each write gives the subscription a new version
-(:mod:`subscriber.catalog.catalog_version`). By the version, readers find out whether the states
-that they have cached are still valid.
+Sequences have rows, too, in state i or r: r with the LSN that their value is from
+(:mod:`subscriber.commands.sequence_rows`).
+
+Each step names the state that it leaves, so that it does not overwrite what a command has changed
+meanwhile. Each write gives the subscription a new version
+(:mod:`subscriber.catalog.catalog_version`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from enum import StrEnum
 from functools import cached_property
-from typing import Final
+from typing import Any, Final
 
 import sqlalchemy as sa
 
-from subscriber.catalog.catalog_version import note_change
+from subscriber.base import clock
+from subscriber.base.errors import ProgressConflict
+from subscriber.base.lsn import INVALID_LSN, LSN
+from subscriber.catalog.catalog_version import change_version
 from subscriber.catalog.own_tables import SUBSCRIPTION_REL
-from subscriber.catalog.relation_shapes import forget_shapes
-from subscriber.catalog.schema_changes import resolve_differences
+from subscriber.catalog.rows import RowMapper, change_rows, delete_rows, matching
+from subscriber.catalog.schema_changes import forget_shapes, resolve_differences
 from subscriber.catalog.subscriptions import Subscription
-from subscriber.errors import ProgressConflict
-from subscriber.lsn import INVALID_LSN, LSN, format_lsn, parse_lsn
+from subscriber.targets.statements import upsert
+
+_PIECE: Final = 500
+"""How many tables a statement names at most."""
 
 
 class RelationState(StrEnum):
@@ -48,17 +54,15 @@ class RelationState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionRelation:
-    """A row of ``subscriber_subscription_rel``.
+    """A row of ``subscriber_subscription_rel``; ``schema`` and ``name`` are the publisher's.
 
     Attributes:
-        schema: the table's schema at the publisher.
-        name: the table's name at the publisher.
-        state: the table state, see the module.
-        lsn: the LSN that belongs to the state.
+        lsn: belongs to the state, see the module.
         error: why the last attempt to copy the table failed, as :meth:`SubscriberError.report`
             writes it.
-        error_at: when that attempt failed (UTC, ISO 8601).
+        error_at: UTC, ISO 8601.
         replaces: whether the copy replaces the rows of the target's table; only in states i and d.
+        is_sequence: whether it is a sequence, which has only the states i and r.
     """
 
     schema: str
@@ -68,86 +72,105 @@ class SubscriptionRelation:
     error: str | None = None
     error_at: str | None = None
     replaces: bool = False
+    is_sequence: bool = False
 
     @property
     def qualified_name(self) -> str:
-        """``schema.table``, for messages."""
         return f"{self.schema}.{self.name}"
 
     @property
     def applies_from(self) -> LSN | None:
-        """The LSN from which on the stream's transactions are applied to the table (D5); None if
-        they are not applied yet.
-        """
+        """From which LSN on the stream is applied to the table (D5); None if it is not yet."""
         if self.state is RelationState.READY:
             return INVALID_LSN
         return self.lsn if self.state is RelationState.SYNCDONE else None
 
 
 def relations_of(connection: sa.Connection, subid: int) -> list[SubscriptionRelation]:
-    """The tables of a subscription with their states, ordered by schema and name."""
-    table = SUBSCRIPTION_REL
-    query = sa.select(table).where(table.c.srsubid == subid).order_by(table.c.srschema, table.c.srrelname)
-    return [_relation(row) for row in connection.execute(query)]
+    """The tables of a subscription, ordered by schema and name."""
+    return _relations(connection, subid, are_sequences=False)
+
+
+def sequences_of(connection: sa.Connection, subid: int) -> list[SubscriptionRelation]:
+    """The sequences of a subscription, ordered by schema and name."""
+    return _relations(connection, subid, are_sequences=True)
+
+
+def _relations(connection: sa.Connection, subid: int, *, are_sequences: bool) -> list[SubscriptionRelation]:
+    columns = SUBSCRIPTION_REL.c
+    return _ROWS.select(connection, columns.srschema, columns.srrelname, srsubid=subid, srsequence=are_sequences)
+
+
+_ROWS: Final = RowMapper(
+    SUBSCRIPTION_REL,
+    SubscriptionRelation,
+    schema="srschema",
+    name="srrelname",
+    state="srsubstate",
+    lsn="srsublsn",
+    error="srerror",
+    error_at="srerrorat",
+    replaces="srreplaces",
+    is_sequence="srsequence",
+)
 
 
 class TableStates(tuple[SubscriptionRelation, ...]):  # noqa: SLOT001 - cached properties need a __dict__
-    """The tables of a subscription, for caching, together with values that are computed from them
-    once.
+    """A subscription's tables for caching, without what changes often: errors, and f's LSN.
 
-    They are those of :func:`relations_of`, without the values that change more often than states
-    do: errors, and how far a catch-up is (the LSN of state f).
+    ``unfinished_sequences`` are the sequences in state i.
     """
+
+    unfinished_sequences: Sequence[SubscriptionRelation] = ()
 
     @cached_property
     def unfinished(self) -> Sequence[SubscriptionRelation]:
-        """The tables that are not ready: usually few or none of them."""
+        """The tables that are not ready: usually few or none."""
         return tuple(one for one in self if one.state is not RelationState.READY)
+
+    @property
+    def pending(self) -> Sequence[SubscriptionRelation]:
+        """The tables and sequences that are not ready."""
+        return (*self.unfinished, *self.unfinished_sequences)
 
     @cached_property
     def begins(self) -> Mapping[tuple[str, str], LSN | None]:
-        """:attr:`SubscriptionRelation.applies_from` of each table, by schema and name."""
         return {(one.schema, one.name): one.applies_from for one in self}
 
 
 def read_states(connection: sa.Connection, subid: int) -> TableStates:
-    """The tables of a subscription, read from the catalog now."""
     columns = SUBSCRIPTION_REL.c
     query = (
-        sa.select(columns.srschema, columns.srrelname, columns.srsubstate, columns.srsublsn)
+        sa.select(columns.srschema, columns.srrelname, columns.srsubstate, columns.srsublsn, columns.srsequence)
         .where(columns.srsubid == subid)
         .order_by(columns.srschema, columns.srrelname)
     )
-    return TableStates(
-        SubscriptionRelation(schema, name, RelationState(state), parse_lsn(lsn) if lsn and state in "sr" else None)
-        for schema, name, state, lsn in connection.execute(query)
-    )
+    found = [
+        SubscriptionRelation(
+            schema, name, RelationState(state), lsn if state in "sr" else None, is_sequence=is_sequence
+        )
+        for schema, name, state, lsn, is_sequence in connection.execute(query)
+    ]
+    states = TableStates(one for one in found if not one.is_sequence)
+    states.unfinished_sequences = [one for one in found if one.is_sequence and one.state is RelationState.INIT]
+    return states
 
 
-class KeptStates:
-    """Caches the tables of subscriptions, and reads them only if they have changed
-    (:mod:`subscriber.catalog.catalog_version`).
-
-    Only one thread may use an object of this class, each time in a transaction that began after the
-    previous one.
+class CachedStates:
+    """Reads tables only if they have changed (:mod:`subscriber.catalog.catalog_version`). One
+    thread uses it, each time in the transaction that has read the subscription.
     """
 
     def __init__(self) -> None:
         # Subscription numbers are used again, so there are never more entries than there were
         # subscriptions at a time.
-        self._kept: dict[int, tuple[int, TableStates]] = {}
+        self._cached: dict[int, tuple[int, TableStates]] = {}
 
     def read(self, connection: sa.Connection, subscription: Subscription) -> TableStates:
-        """The tables of a subscription.
-
-        Args:
-            connection: to the target.
-            subscription: the subscription, as it was read in the transaction of ``connection``.
-        """
-        version, states = self._kept.get(subscription.subid, (None, TableStates()))
+        version, states = self._cached.get(subscription.subid, (None, TableStates()))
         if version != subscription.version:
             states = read_states(connection, subscription.subid)
-            self._kept[subscription.subid] = subscription.version, states
+            self._cached[subscription.subid] = subscription.version, states
         return states
 
 
@@ -157,37 +180,19 @@ def set_relation_states(
     tables: Iterable[tuple[str, str]],
     state: RelationState,
     lsn: LSN | None = None,
+    *,
+    are_sequences: bool = False,
 ) -> None:
-    """Store a state of tables, given by schema and name, and the LSN that belongs to it (D1). A
-    table may already have a row, or get a new one.
-    """
-    note_change(connection, subid)
-    values = {"srsubstate": state.value, "srsublsn": _text(lsn), "srreplaces": False}
+    """Store a state of tables or sequences, new or known, and the LSN that belongs to it (D1)."""
+    change_version(connection, subid)
+    values = {"srsubstate": state.value, "srsublsn": lsn, "srreplaces": False, "srsequence": are_sequences}
     for schema, name in tables:
-        known = sa.update(SUBSCRIPTION_REL).where(_key(subid, schema, name)).values(**values)
-        if connection.execute(known).rowcount == 0:
-            new = sa.insert(SUBSCRIPTION_REL).values(srsubid=subid, srschema=schema, srrelname=name, **values)
-            connection.execute(new)
-
-
-def set_relation_state(
-    connection: sa.Connection,
-    subid: int,
-    schema: str,
-    name: str,
-    state: RelationState,
-    lsn: LSN | None = None,
-) -> None:
-    """Call :func:`set_relation_states` for one table."""
-    set_relation_states(connection, subid, [(schema, name)], state, lsn)
+        upsert(connection, SUBSCRIPTION_REL, {"srsubid": subid, "srschema": schema, "srrelname": name}, values)
 
 
 def replace_relations(connection: sa.Connection, subid: int, tables: Iterable[tuple[str, str]] | None) -> None:
-    """Have tables of the subscription, given by schema and name, copied again, whatever their
-    states are; None means all tables. Each copy replaces the rows of the target's table, in its
-    transaction.
-    """
-    note_change(connection, subid)
+    """Have tables (None: all) copied again; each copy replaces their rows in its transaction."""
+    change_version(connection, subid)
     values = {
         "srsubstate": RelationState.INIT.value,
         "srsublsn": None,
@@ -196,78 +201,48 @@ def replace_relations(connection: sa.Connection, subid: int, tables: Iterable[tu
         "srerrorat": None,
     }
     if tables is None:
-        connection.execute(sa.update(SUBSCRIPTION_REL).where(SUBSCRIPTION_REL.c.srsubid == subid).values(**values))
+        tables_only = matching(SUBSCRIPTION_REL, srsubid=subid, srsequence=False)
+        change_rows(connection, tables_only, SUBSCRIPTION_REL, **values)
         return
     for schema, name in tables:
-        connection.execute(sa.update(SUBSCRIPTION_REL).where(_key(subid, schema, name)).values(**values))
+        change_rows(connection, _key(subid, schema, name), SUBSCRIPTION_REL, **values)
+
+
+def advance_sequences(connection: sa.Connection, subid: int, lsns: Mapping[tuple[str, str], LSN | None]) -> None:
+    """Store the LSNs that the values of sequences are from (state r), or None for state i. A
+    sequence that a command has removed meanwhile stays removed.
+    """
+    change_version(connection, subid)
+    for (schema, name), lsn in lsns.items():
+        state = RelationState.INIT if lsn is None else RelationState.READY
+        values = {"srsubstate": state.value, "srsublsn": lsn, "srerror": None, "srerrorat": None}
+        row = _key(subid, schema, name) & matching(SUBSCRIPTION_REL, srsequence=True)
+        change_rows(connection, row, SUBSCRIPTION_REL, **values)
 
 
 def advance_relation(
     connection: sa.Connection, subid: int, relation: SubscriptionRelation, state: RelationState, lsn: LSN | None = None
 ) -> SubscriptionRelation:
-    """Move a table from the state in which ``relation`` was read to the next state, and delete its
-    error.
+    """Move a table from the state in which ``relation`` was read to the next, and delete its error.
+    ProgressConflict means that a command has removed it or reset its state.
 
     In a long transaction this must be the last statement: until the transaction ends, no other
     session can change the subscription.
-
-    Returns:
-        The table with its new state.
-
-    Raises:
-        ProgressConflict: the table is no longer in that state, because a command has removed it or
-            reset its state meanwhile.
     """
-    note_change(connection, subid)
-    return _advance(connection, subid, relation, state, lsn)
-
-
-def lock_ready(connection: sa.Connection, subid: int, schema: str, name: str) -> None:
-    """Keep a table in state ready until the transaction ends.
-
-    Raises:
-        ProgressConflict: the table is not ready.
-    """
-    ready = {"srsubstate": RelationState.READY.value}
-    is_ready = _key(subid, schema, name) & (SUBSCRIPTION_REL.c.srsubstate == RelationState.READY.value)
-    if connection.execute(sa.update(SUBSCRIPTION_REL).where(is_ready).values(**ready)).rowcount != 1:
-        raise ProgressConflict(
-            f'table "{schema}.{name}" is not ready any more', hint="A command has refreshed or removed it meanwhile."
-        )
-
-
-def make_ready(connection: sa.Connection, subid: int, relations: Sequence[SubscriptionRelation]) -> None:
-    """Set the state of tables that were handed over (state s) to ready, as :func:`advance_relation`
-    does.
-
-    Raises:
-        ProgressConflict: as :func:`advance_relation`.
-    """
-    note_change(connection, subid)
-    for relation in relations:
-        _advance(connection, subid, relation, RelationState.READY, relation.lsn)
-
-
-def _advance(
-    connection: sa.Connection, subid: int, relation: SubscriptionRelation, state: RelationState, lsn: LSN | None
-) -> SubscriptionRelation:
-    table = SUBSCRIPTION_REL
-    unchanged = (
-        _key(subid, relation.schema, relation.name)
-        & (table.c.srsubstate == relation.state.value)
-        # A command may have asked for replaced rows since the state was read; the state may be the
-        # same.
-        & (table.c.srreplaces == relation.replaces)
+    change_version(connection, subid)
+    # A command may have asked for replaced rows since then, and left the state as it is.
+    unchanged = _key(subid, relation.schema, relation.name) & matching(
+        SUBSCRIPTION_REL, srsubstate=relation.state.value, srreplaces=relation.replaces
     )
     replaces = relation.replaces and state in (RelationState.INIT, RelationState.DATASYNC)
     values = {
         "srsubstate": state.value,
-        "srsublsn": _text(lsn),
+        "srsublsn": lsn,
         "srerror": None,
         "srerrorat": None,
         "srreplaces": replaces,
     }
-    if connection.execute(sa.update(table).where(unchanged).values(**values)).rowcount != 1:
+    if not change_rows(connection, unchanged, SUBSCRIPTION_REL, **values):
         raise ProgressConflict(
             f'table "{relation.qualified_name}" is not in state {relation.state.value} any more',
             hint="A command has changed the subscription at the same time; its tables are read again.",
@@ -275,94 +250,110 @@ def _advance(
     return replace(relation, state=state, lsn=lsn, error=None, error_at=None, replaces=replaces)
 
 
+def lock_ready(connection: sa.Connection, subid: int, schema: str, name: str) -> None:
+    """Keep a table in state ready until the transaction ends; ProgressConflict if it is not."""
+    ready = {"srsubstate": RelationState.READY.value}
+    if not change_rows(
+        connection, _key(subid, schema, name) & matching(SUBSCRIPTION_REL, **ready), SUBSCRIPTION_REL, **ready
+    ):
+        raise ProgressConflict(
+            f'table "{schema}.{name}" is not ready any more', hint="A command has refreshed or removed it meanwhile."
+        )
+
+
+def make_ready(connection: sa.Connection, subid: int, up_to: LSN) -> None:
+    """Set the tables to ready that were handed over (state s) at or before ``up_to``."""
+    table = SUBSCRIPTION_REL.c
+    handed_over = (table.srsubid == subid) & (table.srsubstate == RelationState.SYNCDONE.value)
+    lsns = connection.execute(sa.select(table.srsublsn).where(handed_over).distinct()).scalars()
+    passed = [lsn for lsn in lsns if lsn is not None and lsn <= up_to]
+    if passed:
+        change_version(connection, subid)
+        ready = {"srsubstate": RelationState.READY.value, "srerror": None, "srerrorat": None}
+        change_rows(connection, handed_over & table.srsublsn.in_(passed), SUBSCRIPTION_REL, **ready)
+
+
 def delete_relations(connection: sa.Connection, subid: int, tables: Iterable[tuple[str, str]]) -> None:
-    """Delete tables, given by schema and name, that are no longer published (D11); it is no error
-    if one is unknown.
-    """
-    note_change(connection, subid)
+    """Delete tables that are no longer published (D11); it is no error if one is unknown."""
+    change_version(connection, subid)
     for schema, name in tables:
-        connection.execute(sa.delete(SUBSCRIPTION_REL).where(_key(subid, schema, name)))
+        delete_rows(connection, SUBSCRIPTION_REL, srsubid=subid, srschema=schema, srrelname=name)
         forget_shapes(connection, subid, [(schema, name)])
         resolve_differences(connection, subid, (schema, name))
 
 
 def record_relation_error(connection: sa.Connection, subid: int, schema: str, name: str, report: str) -> None:
-    """Store why the copy of a table failed, and when."""
-    moment = datetime.now(UTC).isoformat(timespec="milliseconds")
-    update = sa.update(SUBSCRIPTION_REL).where(_key(subid, schema, name))
-    connection.execute(update.values(srerror=report, srerrorat=moment))
+    moment = clock.now()
+    change_rows(connection, _key(subid, schema, name), SUBSCRIPTION_REL, srerror=report, srerrorat=moment)
 
 
 class CatchUpProgress:
-    """The progress of a copied table (state f) during catch-up: its ``srsublsn``, moved with the
-    data.
+    """The progress of copied tables (state f) that catch up together: their common ``srsublsn``,
+    which is moved with the data. PostgreSQL's table synchronization worker has a replication origin
+    for each table instead (D2). Only one thread uses it.
 
-    It has the same purpose for a table as :class:`~subscriber.catalog.progress.OriginProgress` has
-    for a subscription. PostgreSQL's table synchronization worker uses a separate replication origin
-    for it (D2).
+    It raises ProgressConflict if a table is no longer catching up, or from another LSN.
     """
 
     of_subscription: Final = False
 
-    def __init__(self, subid: int, relation: SubscriptionRelation) -> None:
-        self.name = f"pg_{subid}_{relation.qualified_name}"
-        self._catching_up = _key(subid, relation.schema, relation.name) & (
-            SUBSCRIPTION_REL.c.srsubstate == RelationState.FINISHEDCOPY.value
-        )
+    def __init__(self, subid: int, tables: Sequence[SubscriptionRelation]) -> None:
+        self.name = f"pg_{subid}_{tables[0].qualified_name}" if len(tables) == 1 else f"pg_{subid}_sync"
+        self._subid = subid
+        self._names: dict[str, list[str]] = {}
+        for table in tables:
+            self._names.setdefault(table.schema, []).append(table.name)
+
+    def leave(self, relation: SubscriptionRelation) -> None:
+        """Leave a table behind, at its position: the others go on without it."""
+        self._names[relation.schema].remove(relation.name)
 
     def read(self, connection: sa.Connection) -> LSN:
-        """The applied LSN: everything that finished at or before it is in the table.
-
-        Raises:
-            ProgressConflict: the table is not catching up, or no longer is.
-        """
-        text = connection.execute(sa.select(SUBSCRIPTION_REL.c.srsublsn).where(self._catching_up)).scalar_one_or_none()
-        if text is None:
+        found: set[LSN | None] = set()
+        for piece, count in self._pieces():
+            lsns = connection.execute(sa.select(SUBSCRIPTION_REL.c.srsublsn).where(piece)).scalars().all()
+            if len(lsns) != count:
+                raise self._conflict()
+            found.update(lsns)
+        lsn = found.pop() if len(found) == 1 else None
+        if lsn is None:
             raise self._conflict()
-        return parse_lsn(text)
+        return lsn
 
     def lock(self, connection: sa.Connection, expected: LSN) -> None:
-        """See :meth:`Progress.lock <subscriber.catalog.progress.Progress.lock>`.
-
-        Raises:
-            ProgressConflict: the table is not catching up from ``expected``, or no longer is.
-        """
         self.advance(connection, expected, expected)
 
     def advance(self, connection: sa.Connection, from_lsn: LSN, to_lsn: LSN) -> None:
-        """See :meth:`Progress.advance <subscriber.catalog.progress.Progress.advance>`.
+        self._set(connection, from_lsn, srsublsn=to_lsn)
 
-        Raises:
-            ProgressConflict: the table is not catching up from ``from_lsn``, or no longer is.
+    def finish(self, connection: sa.Connection, at_lsn: LSN) -> None:
+        """Hand the tables over to the apply worker: they go to state s, at their position."""
+        change_version(connection, self._subid)
+        self._set(connection, at_lsn, srsubstate=RelationState.SYNCDONE.value, srerror=None, srerrorat=None)
+
+    def _set(self, connection: sa.Connection, at_lsn: LSN, **values: Any) -> None:
+        there = SUBSCRIPTION_REL.c.srsublsn == at_lsn
+        for piece, count in self._pieces():
+            if change_rows(connection, piece & there, SUBSCRIPTION_REL, **values) != count:
+                raise self._conflict()
+
+    def _pieces(self) -> Iterator[tuple[sa.ColumnElement[bool], int]]:
+        """The rows of the tables, in pieces, and how many each has. They are found by their keys:
+        MariaDB locks every row that a statement has looked at, and commands may change the others.
         """
-        there = self._catching_up & (SUBSCRIPTION_REL.c.srsublsn == format_lsn(from_lsn))
-        move = sa.update(SUBSCRIPTION_REL).where(there).values(srsublsn=format_lsn(to_lsn))
-        if connection.execute(move).rowcount != 1:
-            raise self._conflict()
+        table = SUBSCRIPTION_REL.c
+        catching_up = (table.srsubid == self._subid) & (table.srsubstate == RelationState.FINISHEDCOPY.value)
+        for schema, names in self._names.items():
+            for first in range(0, len(names), _PIECE):
+                piece = names[first : first + _PIECE]
+                yield catching_up & (table.srschema == schema) & table.srrelname.in_(piece), len(piece)
 
     def _conflict(self) -> ProgressConflict:
         return ProgressConflict(
-            f'the table of replication origin "{self.name}" is not catching up any more',
+            f'a table of replication origin "{self.name}" is not catching up any more',
             hint="A command has changed the subscription at the same time, or another `subscriber run` applies its changes.",
         )
 
 
 def _key(subid: int, schema: str, name: str) -> sa.ColumnElement[bool]:
-    table = SUBSCRIPTION_REL
-    return (table.c.srsubid == subid) & (table.c.srschema == schema) & (table.c.srrelname == name)
-
-
-def _relation(row: sa.Row[tuple[object, ...]]) -> SubscriptionRelation:
-    return SubscriptionRelation(
-        row.srschema,
-        row.srrelname,
-        RelationState(row.srsubstate),
-        None if row.srsublsn is None else parse_lsn(row.srsublsn),
-        row.srerror,
-        row.srerrorat,
-        bool(row.srreplaces),
-    )
-
-
-def _text(lsn: LSN | None) -> str | None:
-    return None if lsn is None else format_lsn(lsn)
+    return matching(SUBSCRIPTION_REL, srsubid=subid, srschema=schema, srrelname=name)

@@ -6,37 +6,30 @@
     journal, publication, run, scenario,
     schema, sql, status, verify            the verbs; each module has a click command ``command``
     options                                options that several verbs share, and logging
-    psql_table                             tables as psql prints them
     backslash                              the backslash commands of ``sql``
-    describe_publications                  the backslash commands that describe publications
-    prompt, prompt_history                 the prompt of ``sql``, and its history file
+    prompt                                 the prompt of ``sql``, and its history file
     secrets                                commands and errors without passwords
-    schema_change_table                    the part of ``status`` about tables that were altered
-    live                                   the live table of ``run`` and ``demo`` on a terminal
-
-This module loads the module of the verb that is used. The packages that a verb asks load theirs
-when a name of them is first used (:mod:`subscriber.lazy_names`). The verb's module calls
-:mod:`subscriber.commands`, :mod:`subscriber.runtime` or :mod:`subscriber.scenario`, which do the
-work.
+    live                                   how far ``run``, ``demo`` and other verbs have come, on a terminal
 
 Exit codes: 0 success, 1 failure, 2 wrong usage, 130 interrupted. Errors are printed as psql prints
-them (ERROR, DETAIL, HINT, CONTEXT) on standard error. A traceback is a bug of this program.
+them on standard error. A traceback is a bug of this program.
 """
 
 from __future__ import annotations
 
 import atexit
 import importlib
+import os
 import sys
 from typing import Final
 
 import click
 
 from subscriber import __version__
+from subscriber.base.errors import SubscriberError
+from subscriber.base.suggestions import closest
+from subscriber.base.waiting import notices_to
 from subscriber.cli.options import warn_on_stderr
-from subscriber.errors import SubscriberError
-from subscriber.suggestions import closest
-from subscriber.waiting import told_by
 
 VERBS: Final = {
     "check": "Say what would go wrong with a subscription, before anything is changed.",
@@ -53,19 +46,32 @@ VERBS: Final = {
     "status": "Show subscriptions, slots, table states, lag, conflicts and errors of a target.",
     "verify": "Compare publisher and target at one LSN, and repair what differs.",
 }
-"""Verb, which is also the name of its module → its description.
-
-A module is loaded when its verb is used, so that ``--help`` does not wait for Spark.
-"""
+"""Verb → description. Its module is loaded when it is used: ``--help`` does not wait for Spark."""
 
 
 _COMMANDS: Final = frozenset({"check", "cutover", "explain", "publication", "schema", "sql", "status", "verify"})
 """Verbs that print what they wait for. The other verbs log it."""
+_OURS: Final = "SUBSCRIBER_"
+"""How the environment variables begin that this program reads."""
 
 
 class _Verbs(click.Group):
     def list_commands(self, _context: click.Context) -> list[str]:
         return sorted(VERBS)
+
+    def parse_args(self, context: click.Context, args: list[str]) -> list[str]:
+        """Refuse bytes that are not UTF-8 before anything is done with them."""
+        given = [(_argument(args, number), text) for number, text in enumerate(args)]
+        given += [(f"Environment variable {name}", text) for name, text in os.environ.items() if name.startswith(_OURS)]
+        for place, text in given:
+            if not text.isascii():
+                # The module is loaded only if there is such a text.
+                from subscriber.base.utf8 import invalid_utf8
+
+                wrong = invalid_utf8(text)
+                if wrong is not None:
+                    raise click.UsageError(f"{place}: {wrong}", context)
+        return super().parse_args(context, args)
 
     def get_command(self, _context: click.Context, name: str) -> click.Command | None:
         if name not in VERBS:
@@ -90,6 +96,14 @@ class _Verbs(click.Group):
             formatter.write_dl(sorted(VERBS.items()))
 
 
+def _argument(args: list[str], number: int) -> str:
+    """The place of an argument, with the option that it seems to belong to."""
+    before = args[number] if args[number].startswith("-") else args[number - 1] if number else ""
+    option = before.partition("=")[0] if before.startswith("--") else before[:2]
+    belongs = option.startswith("-") and option.isascii()
+    return f"Argument {number + 1}{f' ({option})' if belongs else ''}"
+
+
 @click.group(cls=_Verbs, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__)
 @click.pass_context
@@ -103,18 +117,17 @@ def cli(context: click.Context) -> None:
     on standard error.
     """
     if context.invoked_subcommand in _COMMANDS:
-        context.with_resource(told_by(lambda text: click.echo(f"NOTICE:  {text}", err=True)))
+        context.with_resource(notices_to(lambda text: click.echo(f"NOTICE:  {text}", err=True)))
 
 
-def _leave_quietly() -> None:
+def _exit_quietly() -> None:
     targets = sys.modules.get("subscriber.targets")  # not loaded if no target was opened
     if targets is not None:
-        targets.leave_quietly()
+        targets.exit_quietly()
 
 
 def main() -> None:
-    """The entry point of the console script."""
-    atexit.register(_leave_quietly)  # the first registered function runs last
+    atexit.register(_exit_quietly)  # the first registered function runs last
     warn_on_stderr()
     try:
         cli.main(prog_name="subscriber", standalone_mode=False)

@@ -1,21 +1,22 @@
-r"""The backslash commands of ``subscriber sql``: those of psql's commands that are useful for a
-target.
-"""
+r"""The backslash commands of ``subscriber sql``: those of psql's that are useful for a target."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
-from subscriber import catalog
-from subscriber.catalog import Subscription
-from subscriber.cli.describe_publications import describe_publications, list_publications
-from subscriber.cli.psql_table import format_rows
-from subscriber.errors import UsageError
-from subscriber.lsn import format_lsn
-from subscriber.settings import redact_conninfo
+from subscriber.base.errors import UsageError
+from subscriber.base.lsn import format_lsn
+from subscriber.base.settings import redact_conninfo
+from subscriber.catalog.own_tables import ensure_catalog
+from subscriber.catalog.subscription_options import OPTIONS, option_values
+from subscriber.catalog.subscriptions import Subscription, list_subscriptions
 from subscriber.targets import Target
+from subscriber.testing.session.describe_publications import describe_publications, list_publications
+from subscriber.testing.session.psql_table import format_rows
 
 COMMANDS_HELP: Final = r"""\dRp[+] [PATTERN]   list the emulated publications
 \dRs[+]             list the subscriptions
@@ -26,7 +27,9 @@ COMMANDS_HELP: Final = r"""\dRp[+] [PATTERN]   list the emulated publications
 A statement ends with a semicolon. Control-C clears the input, or cancels a running statement."""
 
 SQL_HELP: Final = """CREATE SUBSCRIPTION name CONNECTION 'conninfo' PUBLICATION name [, ...] [ WITH ( option [= value] [, ...] ) ]
+CREATE SUBSCRIPTION name SERVER server PUBLICATION name [, ...] [ WITH ( option [= value] [, ...] ) ]
 ALTER SUBSCRIPTION name CONNECTION 'conninfo'
+ALTER SUBSCRIPTION name SERVER server
 ALTER SUBSCRIPTION name { SET | ADD | DROP } PUBLICATION name [, ...] [ WITH ( refresh, copy_data ) ]
 ALTER SUBSCRIPTION name REFRESH PUBLICATION [ WITH ( copy_data ) ]
 ALTER SUBSCRIPTION name REFRESH SEQUENCES
@@ -38,13 +41,20 @@ ALTER SUBSCRIPTION name SKIP ( lsn = value )
 ALTER SUBSCRIPTION name RENAME TO new_name
 DROP SUBSCRIPTION [ IF EXISTS ] name [ CASCADE | RESTRICT ]
 TRUNCATE [ TABLE ] table_name [, ...] [ { RESTART | CONTINUE } IDENTITY ] [ RESTRICT ]
-CREATE PUBLICATION name [ FOR ALL TABLES [ EXCEPT ( TABLE table [, ...] ) ] ] [ WITH ( option [= value] [, ...] ) ]
+CREATE EXTENSION [ IF NOT EXISTS ] postgres_fdw
+{ CREATE | ALTER | DROP } SERVER server ...
+{ CREATE | ALTER | DROP } USER MAPPING FOR { CURRENT_USER | PUBLIC } SERVER server ...
+CREATE PUBLICATION name [ FOR all_objects [, ...] ] [ WITH ( option [= value] [, ...] ) ]
 CREATE PUBLICATION name FOR publication_object [, ...] [ WITH ( option [= value] [, ...] ) ]
+ALTER PUBLICATION name SET all_objects [, ...]
 ALTER PUBLICATION name { ADD | SET | DROP } publication_object [, ...]
 ALTER PUBLICATION name SET ( option [= value] [, ...] )
 ALTER PUBLICATION name RENAME TO new_name
 DROP PUBLICATION [ IF EXISTS ] name [, ...] [ CASCADE | RESTRICT ]
-where publication_object is one of:
+where all_objects is one of:
+    ALL TABLES [ EXCEPT ( TABLE [ ONLY ] table [ * ] [, ...] ) ]
+    ALL SEQUENCES
+and publication_object is one of:
     TABLE [ ONLY ] table [ * ] [ ( column [, ...] ) ] [ WHERE ( expression ) ]
     TABLES IN SCHEMA { schema | CURRENT_SCHEMA }
 SELECT ... (in the target's own SQL)"""
@@ -54,15 +64,11 @@ WELCOME_HELP: Final = r"""Type:  \h for help with SQL commands
        \q to quit"""
 
 
-def run_backslash(text: str, target: Target) -> str:
-    r"""What a backslash command prints, without the last newline.
-
-    Raises:
-        UsageError: there is no such command, or it has too many arguments.
-    """
+def run_backslash(text: str, target: Target, version: int = 18) -> str:
+    r"""What a backslash command of the psql of a major version prints, without the last newline."""
     name, *arguments = re.findall(r'(?:"[^"]*"?|\S)+', text)
     if (of_publications := _OF_PUBLICATIONS.get(name)) and len(arguments) < 2:
-        return of_publications(target, *(pattern for one in arguments if (pattern := one.rstrip(";"))))
+        return of_publications(target, version, *(pattern for one in arguments if (pattern := one.rstrip(";"))))
     command = _COMMANDS.get(name)
     if command is None and of_publications is None:
         raise UsageError(f"invalid command {name}", hint=r"Try \? for help.")
@@ -70,57 +76,53 @@ def run_backslash(text: str, target: Target) -> str:
         raise UsageError(f"{name} takes one argument", hint="It is a pattern, such as p*.")
     if arguments:
         raise UsageError(f"{name} takes no argument", hint="Write a backslash command on a separate line.")
-    return command(target)
+    return command(target, version)
 
 
-def _list_subscriptions(target: Target) -> str:
-    rows = [_row(subscription) for subscription in _subscriptions(target)]
-    return format_rows(_HEADINGS, rows, "List of subscriptions") + "\n"
+@dataclass(frozen=True, slots=True)
+class _Column:
+    r"""A column of ``\dRs+``, which psql shows since a version."""
+
+    heading: str
+    shown: Callable[[Subscription, int], str]
+    since: int = 0
 
 
-def _list_subscriptions_in_full(target: Target) -> str:
-    rows = [(*_row(subscription), *_details(subscription)) for subscription in _subscriptions(target)]
-    return format_rows((*_HEADINGS, *_DETAILS), rows, "List of subscriptions") + "\n"
+def _list_subscriptions(target: Target, version: int) -> str:
+    return _subscriptions(target, version, _BRIEF)
 
 
-_HEADINGS: Final = ("Name", "Enabled", "Publication")
-_DETAILS: Final = (
-    "Binary", "Streaming", "Two-phase commit", "Disable on error", "Origin", "Password required", "Run as owner?",
-    "Failover", "Synchronous commit", "Conninfo", "Skip LSN",
-)  # fmt: skip
-"""psql's column headings, without Owner.
-
-Subscriptions of a target have no owner: every user that may write the catalog's tables may change
-all of them.
-"""
+def _list_subscriptions_in_full(target: Target, version: int) -> str:
+    return _subscriptions(target, version, (*_BRIEF, *_DETAILS))
 
 
-def _subscriptions(target: Target) -> list[Subscription]:
+def _subscriptions(target: Target, version: int, columns: Sequence[_Column]) -> str:
     with target.reporting():
-        catalog.ensure_catalog(target.engine)
+        ensure_catalog(target.engine)
     with target.reporting(), target.engine.connect() as connection:
-        return catalog.list_subscriptions(connection)
+        subscriptions = list_subscriptions(connection)
+    shown = [one for one in columns if version >= one.since]
+    rows = [[column.shown(one, version) for column in shown] for one in subscriptions]
+    return format_rows([one.heading for one in shown], rows, "List of subscriptions") + "\n"
 
 
-def _row(subscription: Subscription) -> tuple[str, str, str]:
-    return subscription.name, _boolean(subscription.enabled), _array(subscription.publications)
+def _details() -> Iterator[_Column]:
+    for name, option in OPTIONS.items():
+        if option.heading is not None:
+            yield _Column(option.heading, partial(_option, name), option.shown_since)
+        if name == "failover":
+            yield _Column("Server", lambda one, _: one.server or "", since=19)
+        if name == "max_retention_duration":
+            yield _Column("Retention active", lambda one, _: _boolean(one.retention_active), since=19)
+        if name == "synchronous_commit":
+            yield _Column("Conninfo", lambda one, _: "" if one.server else redact_conninfo(one.conninfo))
+    yield _Column("Skip LSN", lambda one, version: format_lsn(one.skip_lsn, version))
+    yield _Column("Description", lambda *_: "", since=19)
 
 
-def _details(subscription: Subscription) -> tuple[str, ...]:
-    options = subscription.options
-    return (
-        _boolean(options.binary),
-        options.streaming,
-        subscription.two_phase_state,
-        _boolean(options.disable_on_error),
-        options.origin,
-        _boolean(options.password_required),
-        _boolean(options.run_as_owner),
-        _boolean(options.failover),
-        options.synchronous_commit,
-        redact_conninfo(subscription.conninfo),
-        format_lsn(subscription.skip_lsn),
-    )
+def _option(name: str, subscription: Subscription, _version: int) -> str:
+    values = option_values(subscription.options) | {"two_phase": subscription.two_phase_state}
+    return _boolean(value) if isinstance(value := values[name], bool) else str(value)
 
 
 def _boolean(value: bool) -> str:
@@ -128,7 +130,6 @@ def _boolean(value: bool) -> str:
 
 
 def _array(names: tuple[str, ...]) -> str:
-    """An array of texts, as PostgreSQL writes it."""
     return "{" + ",".join(map(_element, names)) + "}"
 
 
@@ -138,12 +139,20 @@ def _element(name: str) -> str:
     return name
 
 
-_COMMANDS: Final[dict[str, Callable[[Target], str]]] = {
+_BRIEF: Final = (
+    _Column("Name", lambda one, _: one.name),
+    _Column("Enabled", lambda one, _: _boolean(one.enabled)),
+    _Column("Publication", lambda one, _: _array(one.publications)),
+)
+"""psql's columns without Owner: whoever may write the catalog may change everything."""
+_DETAILS: Final = tuple(_details())
+
+_COMMANDS: Final[dict[str, Callable[[Target, int], str]]] = {
     r"\dRs": _list_subscriptions,
     r"\dRs+": _list_subscriptions_in_full,
-    r"\h": lambda _: SQL_HELP,
-    r"\help": lambda _: SQL_HELP,
-    r"\?": lambda _: COMMANDS_HELP,
+    r"\h": lambda *_: SQL_HELP,
+    r"\help": lambda *_: SQL_HELP,
+    r"\?": lambda *_: COMMANDS_HELP,
 }
 
 _OF_PUBLICATIONS: Final[dict[str, Callable[..., str]]] = {

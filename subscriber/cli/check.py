@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Iterator
 from dataclasses import asdict
+from typing import Final
 
 import click
 
-from subscriber import catalog
+from subscriber.base.settings import Settings
+from subscriber.catalog.existing_catalog import existing_subscription
 from subscriber.cli.options import json_option, target_option
-from subscriber.commands.subscription_grammar import parse
-from subscriber.commands.subscription_statements import CreateSubscription
-from subscriber.migration.check_migration import Migration, check_migration
-from subscriber.migration.findings import Finding, has_failed
-from subscriber.settings import Settings
+from subscriber.commands.subscription_grammar import CreateSubscription, parse
+from subscriber.migrate.check_migration import Migration, check_migration
+from subscriber.migrate.findings import Finding, has_failed
+from subscriber.postgres.sql.quoting import delimited_identifier
 from subscriber.targets import Target, open_target
 
 _COLORS = {"FAIL": "red", "WARN": "yellow", "INFO": "cyan"}
@@ -89,11 +91,11 @@ def _migration(
     if subscription is not None:
         if connection is not None or options:
             raise click.UsageError("--subscription excludes CONNECTION, PUBLICATION and --with.")
-        found = catalog.existing_subscription(database, subscription)
+        found = existing_subscription(database, subscription)
         return Migration(found.conninfo, tuple(found.publications), found.options, found.name)
     if connection is None or not publications:
         raise click.UsageError("Give CONNECTION and at least one PUBLICATION, or --subscription.")
-    names = ", ".join('"' + name.replace('"', '""') + '"' for name in publications)
+    names = ", ".join(map(delimited_identifier, publications))
     wanted = f"CREATE SUBSCRIPTION checked CONNECTION '' PUBLICATION {names}" + (
         f" WITH ({options})" if options else ""
     )
@@ -104,8 +106,25 @@ def _migration(
 
 def _lines(finding: Finding) -> Iterator[str]:
     severity = click.style(finding.severity, fg=_COLORS[finding.severity])
-    yield f"{severity}  {finding.object}: {finding.message}"
+    yield f"{severity}  {_escaped(finding.object)}: {_escaped(finding.message)}"
     if finding.reason:
-        yield f"        {finding.reason}"
+        yield f"        {_escaped(finding.reason)}"
     if finding.remedy:
-        yield f"        → {finding.remedy}"
+        yield f"        → {_escaped(_QUOTED_NAME.sub(_written, finding.remedy))}"
+
+
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
+_QUOTED_NAME: Final = re.compile(r'"(?:[^"]|"")*"')
+
+
+def _escaped(text: str) -> str:
+    """A text in one line: a name may have line breaks and other control characters."""
+    return _CONTROL.sub(lambda found: repr(found[0])[1:-1], text)
+
+
+def _written(name: re.Match[str]) -> str:
+    """A quoted name of a statement, as PostgreSQL reads it if it has control characters."""
+    if not _CONTROL.search(name[0]):
+        return name[0]
+    escaped = name[0].replace("\\", "\\\\")
+    return "U&" + _CONTROL.sub(lambda found: f"\\{ord(found[0]):04X}", escaped)

@@ -10,16 +10,23 @@ from typing import Any
 
 import click
 
+from subscriber.base.errors import SubscriberError, UsageError
+from subscriber.base.settings import Settings
+from subscriber.cli.live import showing_progress
 from subscriber.cli.options import json_option, target_option
-from subscriber.errors import SubscriberError, UsageError
-from subscriber.migration.cutover import run_cutover as cutovers
-from subscriber.migration.cutover.holder import holding, look_at
-from subscriber.migration.cutover.real_world import RealWorld
-from subscriber.migration.cutover.report import as_json, prepare_folder, write_report
-from subscriber.migration.cutover.run_cutover import CutoverReport, StepResult
-from subscriber.migration.cutover.work import CutoverOptions, Work
+from subscriber.migrate.cutover import run_cutover as cutovers
+from subscriber.migrate.cutover.cutover_report import (
+    CutoverReport,
+    StepResult,
+    as_json,
+    new_report,
+    prepare_folder,
+    write_report,
+)
+from subscriber.migrate.cutover.cutover_servers import CutoverServers
+from subscriber.migrate.cutover.holder import carrying_out, look_at
+from subscriber.migrate.cutover.work import CutoverOptions, Work
 from subscriber.publisher.conninfo import check_conninfo
-from subscriber.settings import Settings
 from subscriber.targets import open_target
 
 _COLORS = {"done": "green", "undone": "green", "would do": "green", "skipped": "yellow"}
@@ -69,8 +76,9 @@ def _conninfo(_context: click.Context, _option: click.Parameter, value: str | No
 @click.option("--terminate", is_flag=True, help="With --fence, end the sessions that began before it.")
 @click.option(
     "--accept-missing",
-    is_flag=True,
-    help="Accept that the target lacks tables, columns, indexes, constraints or sequences.",
+    multiple=True,
+    metavar="NAME",
+    help="Accept that the target lacks this table, column, view, index, constraint or sequence; a kind, such as view, for all of it. Repeatable.",
 )
 @click.option("--dry-run", is_flag=True, help="Say what each step would do, and change nothing.")
 @click.option("--finish", is_flag=True, help="Drop the subscription and its slot after the switch.")
@@ -102,9 +110,9 @@ def command(
     """Switch an application over from the publisher to the target.
 
     The steps are: preconditions, writes stopped, barrier drained, sequences set, schema complete,
-    verified (with --verify), way back prepared (with --reverse), switched over. Each one refuses if
-    it is not clean. Then the subscription is disabled, and its slot is kept until --finish or
-    --abandon.
+    verified (with --verify), way back prepared (with --reverse), switched over. A step that finds a
+    problem stops the command and changes nothing further. Then the subscription is disabled, and
+    its slot is kept until --finish or --abandon.
 
     Stop the application first, or give --fence. `subscriber run` must be running. If the command
     is interrupted, run it again with the same options: it goes on.
@@ -126,20 +134,20 @@ def command(
     if folder is not None:
         prepare_folder(folder)
     kind: Any = "dry run" if dry_run else "finish" if finish else "abandon" if abandon else "cutover"
-    with open_target(target) as database:
-        world = RealWorld(database, subscription, Settings.from_environment())
-        report = cutovers.new_report(world, kind)
+    with open_target(target) as database, showing_progress(bars=False):
+        servers = CutoverServers(database, subscription, Settings.from_environment())
+        report = new_report(servers, kind)
         show = _Show(as_json=as_json)
         try:
-            kept = look_at(database, world.subid)
+            kept = look_at(database, servers.subid)
             if kind in ("finish", "abandon") and (kept is None or not kept.in_progress):
                 raise _none(subscription)
             if kind == "dry run":
-                work = Work(world, options, kept or cutovers.new_cutover(world.subid), show.waiting)
+                work = Work(servers, options, kept or cutovers.new_cutover(servers.subid), show.waiting)
                 is_clean = cutovers.rehearse(work, report, show.step)
             else:
-                with holding(database, subscription, world.subid) as held:
-                    work = Work(world, options, held, show.waiting)
+                with carrying_out(database, subscription, servers.subid) as held:
+                    work = Work(servers, options, held, show.waiting)
                     function = {
                         "finish": cutovers.finish,
                         "abandon": cutovers.abandon,
@@ -171,11 +179,13 @@ class _Show:
         click.echo(f"NOTICE:  {text}", err=True)
 
     def step(self, result: StepResult) -> None:
-        self._number += 1
+        refuses = result.status == "refused"
+        self._number += not refuses
         if self.as_json:
             return
+        number = "" if refuses else self._number
         status = click.style(f"{result.status:<12}", fg=_COLORS.get(result.status, "red"))
-        click.echo(f"{self._number:>2}  {result.title:<18} {status} {result.seconds:>7.2f} s  {result.text}")
+        click.echo(f"{number:>2}  {result.title:<18} {status} {result.seconds:>7.2f} s  {result.text}")
         for line in result.details:
             click.echo(f"{'':<36}{line}")
 

@@ -10,15 +10,14 @@ from pathlib import Path
 
 import click
 
+from subscriber.base.errors import UsageError
+from subscriber.base.lsn import LSN, format_lsn, parse_lsn
 from subscriber.cli.journal import journal_option, the_journal
-from subscriber.errors import UsageError
-from subscriber.journal.reader import JournalReader
-from subscriber.journal.storage import open_storage
-from subscriber.lsn import LSN, format_lsn, parse_lsn
-from subscriber.output_plugin import BinaryChange, SlotFunctions, load_output_plugin
-from subscriber.publication.publication_options import split_identifiers
-from subscriber.stages.replay_journal import ReplayedWal
-from subscriber.stages.slot_file import read_slot, write_slot
+from subscriber.postgres.logical_decoding import BinaryChange, SlotFunctions, load_output_plugin
+from subscriber.postgres.publication.publication_statements import split_identifiers
+from subscriber.stream.journal.reader import JournalReader
+from subscriber.stream.journal.storage import open_storage
+from subscriber.stream.replay_journal import ReplayedWal, read_slot, write_slot
 
 
 def _position(_context: click.Context, _parameter: click.Parameter, text: str | None) -> int | None:

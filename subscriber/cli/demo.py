@@ -9,7 +9,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import click
@@ -17,21 +17,20 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.table import Table
 
+from subscriber.base.errors import UsageError
+from subscriber.base.settings import Settings
 from subscriber.cli.live import worker_table
 from subscriber.cli.run import stop_on_signals
 from subscriber.commands.create_subscription import create_subscription
-from subscriber.commands.subscription_grammar import parse
-from subscriber.commands.subscription_statements import CreateSubscription
-from subscriber.errors import UsageError
-from subscriber.pipeline.on_spark import spark_pipeline
-from subscriber.pipeline.session import starting_spark
-from subscriber.runtime.supervisor import Supervisor
-from subscriber.scenario import demo_data
-from subscriber.scenario.servers.open_servers import PostgreSQL, open_postgresql
-from subscriber.settings import Settings
+from subscriber.commands.subscription_grammar import CreateSubscription, parse
+from subscriber.spark.session import starting_spark
+from subscriber.spark.spark_functions import functions_on
 from subscriber.targets import Target, open_target
 from subscriber.targets.sqlite.target import new_database
+from subscriber.testing import demo_data
+from subscriber.testing.servers.open_servers import PostgreSQL, open_postgresql
 from subscriber.verify.compare_tables import compare_tables, published_tables
+from subscriber.worker.supervisor import Supervisor
 
 _FOLDER = Path("subscriber-demo")
 _REFRESH_SECONDS = 0.5
@@ -85,11 +84,7 @@ def command(seconds: float, folder: Path) -> None:
 def _demonstrate(
     target: Target, spark_log: Path, seconds: float, stop: threading.Event, console: Console
 ) -> bool | None:
-    """Replicate, and compare publisher and target.
-
-    Returns:
-        Whether both are equal. None if the demo was interrupted.
-    """
+    """Replicate, and say whether both sides are equal. None if the demo was interrupted."""
     with _journal_folder() as journal:
         settings = Settings.from_environment({**os.environ, "SUBSCRIBER_JOURNAL": journal})
         console.print("starting Spark (local\\[*]) and PostgreSQL 18 (wal_level = logical) …")
@@ -100,7 +95,7 @@ def _demonstrate(
             conninfo = _prepare(publisher, target, settings, console)
             well = False
             if not stop.is_set():
-                supervisor = Supervisor(target, spark_pipeline(spark), settings, once=False)
+                supervisor = Supervisor(target, functions_on(spark), settings, once=False)
                 well = not stop.is_set() and _replicate(supervisor, target, conninfo, seconds, stop, console)
             if well:
                 return _compare(conninfo, target, console)
@@ -113,11 +108,7 @@ def _demonstrate(
 
 
 def _prepare(publisher: PostgreSQL, target: Target, settings: Settings, console: Console) -> str:
-    """Create the publisher's tables, and the subscription, which creates the target's tables.
-
-    Returns:
-        The connection string of the publisher.
-    """
+    """Create the publisher's tables, and the subscription, which creates the target's tables."""
     publisher.execute(demo_data.PUBLISHER_SCHEMA)
     publisher.execute(demo_data.EARLIER_ORDERS)
     conninfo = publisher.conninfo()
@@ -136,11 +127,7 @@ def _prepare(publisher: PostgreSQL, target: Target, settings: Settings, console:
 def _replicate(
     supervisor: Supervisor, target: Target, conninfo: str, seconds: float, stop: threading.Event, console: Console
 ) -> bool:
-    """Run the order load and the supervisor until every change is in the target.
-
-    Returns:
-        Whether the target has every change.
-    """
+    """Run the order load and the supervisor, and say whether every change is in the target."""
     load = demo_data.OrderLoad(conninfo)
     loading = threading.Thread(target=_load, args=(load, conninfo, seconds), daemon=True)
     finished = threading.Event()
@@ -156,8 +143,8 @@ def _replicate(
                 finished.set()
             elif loading.ident and not loading.is_alive():
                 for worker in current.workers.values():
-                    if worker.snapshot().mark is None:
-                        worker.set_mark()
+                    if worker.snapshot().once_target is None:
+                        worker.set_once_target()
                 if all(worker.caught_up for worker in workers):
                     show(current, force=True)
                     finished.set()
@@ -182,7 +169,7 @@ Show = Callable[..., None]
 def _progress(console: Console, target: Target, load: demo_data.OrderLoad) -> Iterator[Show]:
     """A live table of LSNs, lag and rows. Without a terminal, a line is printed every second."""
     drawn = 0.0
-    with Live(console=console, auto_refresh=False) if console.is_terminal else _no_live() as live:
+    with Live(console=console, auto_refresh=False) if console.is_terminal else nullcontext() as live:
 
         def show(supervisor: Supervisor, *, force: bool = False) -> None:
             nonlocal drawn
@@ -213,17 +200,8 @@ def _progress(console: Console, target: Target, load: demo_data.OrderLoad) -> It
         yield show
 
 
-@contextmanager
-def _no_live() -> Iterator[None]:
-    yield None
-
-
 def _compare(conninfo: str, target: Target, console: Console) -> bool:
-    """Compare every published table row by row, and print the results.
-
-    Returns:
-        Whether all tables are equal.
-    """
+    """Print a comparison of every published table, and say whether all are equal."""
     comparisons = compare_tables(conninfo, target, published_tables(conninfo, demo_data.PUBLICATIONS))
     counts = demo_data.row_counts(target)
     results = Table("table", box=None, pad_edge=False)

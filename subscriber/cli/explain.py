@@ -8,18 +8,17 @@ from typing import Any
 
 import click
 
-from subscriber import catalog
-from subscriber.catalog import Subscription
-from subscriber.catalog.kept_publishing import read_publishing
+from subscriber.base.errors import UsageError
+from subscriber.base.lsn import format_lsn, parse_lsn
+from subscriber.base.settings import Settings
+from subscriber.catalog.stored_publishing import read_publishing
+from subscriber.catalog.subscriptions import Subscription, get_subscription, list_subscriptions
 from subscriber.cli.options import json_option, target_option
-from subscriber.errors import UsageError
-from subscriber.journal.reader import JournalReader
-from subscriber.journal.storage import journal_url, open_storage
-from subscriber.lsn import format_lsn, parse_lsn
-from subscriber.publication.explanation import Explanation, Judgement
-from subscriber.publication.publishing import Publishing
-from subscriber.settings import Settings
-from subscriber.stages.explain_journal import Change, Values, Wanted, explain_journal
+from subscriber.postgres.publication.explanation import Explanation, FilterResult
+from subscriber.postgres.publication.publishing import Publishing
+from subscriber.stream.decode.explain_journal import ChangeSelection, ExplainedChange, Values, explain_journal
+from subscriber.stream.journal.reader import JournalReader
+from subscriber.stream.journal.storage import journal_url, open_storage
 from subscriber.targets import Target, open_target
 
 _OPERATIONS = {"I": "INSERT", "U": "UPDATE", "D": "DELETE"}
@@ -69,7 +68,7 @@ def command(
     publications are evaluated as they are defined now, not as they were when the change was
     applied.
     """
-    wanted = Wanted(parse_lsn(lsn) if lsn else None, xid, table, _key(keys))
+    wanted = ChangeSelection(parse_lsn(lsn) if lsn else None, xid, table, _key(keys))
     with open_target(target) as database:
         found, publishing = _subscription(database, subscription)
     assert found.system_identifier is not None
@@ -97,9 +96,9 @@ def _key(keys: tuple[str, ...]) -> dict[str, str] | None:
 def _subscription(target: Target, name: str | None) -> tuple[Subscription, Publishing]:
     with target.reporting(), target.engine.connect() as connection:
         if name is not None:
-            found = catalog.get_subscription(connection, name)
+            found = get_subscription(connection, name)
         else:
-            emulated = [one for one in catalog.list_subscriptions(connection) if one.options.carrier is not None]
+            emulated = [one for one in list_subscriptions(connection) if one.options.carrier is not None]
             if len(emulated) != 1:
                 raise UsageError(
                     "there is no subscription with a carrier in this target"
@@ -127,7 +126,7 @@ def _subscription(target: Target, name: str | None) -> tuple[Subscription, Publi
 # Printing ---------------------------------------------------------------------------------------
 
 
-def _lines(change: Change, *, show_values: bool) -> Iterator[str]:
+def _lines(change: ExplainedChange, *, show_values: bool) -> Iterator[str]:
     place = f"{format_lsn(change.finish_lsn):>12}  xid {change.xid:<8} lsn {format_lsn(change.lsn):>12}  "
     explanation = change.explanation
     if explanation is None:
@@ -135,8 +134,8 @@ def _lines(change: Change, *, show_values: bool) -> Iterator[str]:
         yield f"{place}TRUNCATE {', '.join(change.relations)}: {sent}"
         return
     yield f"{place}{explanation.operation.upper()} {change.relations[0]}: {_outcome(explanation)}"
-    for judgement in explanation.judgements:
-        yield f"    {_judgement(judgement)}"
+    for result in explanation.filter_results:
+        yield f"    {_filter_result(result)}"
     if show_values:
         for name, values in (("old", change.old), ("new", change.new)):
             if values:
@@ -158,17 +157,17 @@ def _outcome(explanation: Explanation) -> str:
     return f"sent{where}" if as_it_was else f"sent as {operation}{where}"
 
 
-def _judgement(judgement: Judgement) -> str:
-    if judgement.where is None:
-        return f"{judgement.publication}: no filter"
-    return f"{judgement.publication}: WHERE {judgement.where}  old {judgement.old}, new {judgement.new}"
+def _filter_result(result: FilterResult) -> str:
+    if result.where is None:
+        return f"{result.publication}: no filter"
+    return f"{result.publication}: WHERE {result.where}  old {result.old}, new {result.new}"
 
 
 def _row(values: Values) -> str:
     return ", ".join(f"{name}={'NULL' if value is None else value}" for name, value in values.items())
 
 
-def _as_json(change: Change, *, show_values: bool) -> dict[str, Any]:
+def _as_json(change: ExplainedChange, *, show_values: bool) -> dict[str, Any]:
     explanation = change.explanation
     found: dict[str, Any] = {
         "finish_lsn": format_lsn(change.finish_lsn),
@@ -185,7 +184,7 @@ def _as_json(change: Change, *, show_values: bool) -> dict[str, Any]:
         "new": explanation.new,
         "judgements": [
             {"publication": one.publication, "where": one.where, "old": one.old, "new": one.new}
-            for one in explanation.judgements
+            for one in explanation.filter_results
         ],
         "sent": None if explanation.sent is None else _OPERATIONS[explanation.sent].lower(),
         "sent_as": None if explanation.sent_as is None else explanation.sent_as.qualified_name,

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import click
 
+from subscriber.base.errors import UsageError
+from subscriber.base.lsn import INVALID_LSN, MAX_LSN, format_lsn, parse_lsn
+from subscriber.base.settings import Settings
 from subscriber.cli.options import json_option
-from subscriber.errors import UsageError
-from subscriber.journal.browse import JournalSummary, browse, list_journals, segments_of
-from subscriber.journal.retention import ConsumerPosition, list_consumers
-from subscriber.journal.storage import open_storage
-from subscriber.lsn import INVALID_LSN, MAX_LSN, format_lsn, parse_lsn
-from subscriber.settings import Settings
+from subscriber.stream.journal.browse import JournalSummary, browse, list_journals, segments_of
+from subscriber.stream.journal.retention import ConsumerPosition, list_consumers
+from subscriber.stream.journal.storage import open_storage
 
 journal_option = click.option(
     "--journal",
@@ -74,9 +74,8 @@ def ls(journal: str | None, as_json: bool, segments: bool) -> None:
 def forget(journal: str | None, consumer: str, yes: bool) -> None:
     """Remove a consumer from a journal.
 
-    Needed for a consumer that no `subscriber run` removes: its target no longer exists, or was
-    restored to a state before CREATE SUBSCRIPTION. CONSUMER_FILE is the name that `subscriber
-    journal ls` prints.
+    Use it if the consumer's target no longer exists or was restored to a time before CREATE
+    SUBSCRIPTION. CONSUMER_FILE is the name that `subscriber journal ls` prints.
 
     The journal is then trimmed up to the position of the remaining consumers. If the subscription
     still exists, the changes that it has not applied are lost.

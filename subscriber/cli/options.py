@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import logging
 import sys
-from collections.abc import Callable
-from typing import Any
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, Final
 
 import click
+from typing_extensions import override
+
+from subscriber.base.background import in_background
+from subscriber.base.errors import SubscriberError
+from subscriber.base.run_log import JsonFormatter, RepeatFilter, TextFormatter
 
 target_option: Callable[[Any], Any] = click.option(
     "--target",
@@ -23,17 +32,50 @@ json_option: Callable[[Any], Any] = click.option(
 )
 
 
-class _StandardError(logging.Handler):
-    """Writes to the current ``sys.stderr``.
+_COUNT_SECONDS: Final = 1.0
 
-    A live table replaces ``sys.stderr``, to print log lines above itself.
+logger = logging.getLogger(__name__)
+
+
+class RunLog(logging.Handler):
+    """The log of a run on standard error; :meth:`log_counts` writes how often records repeat.
+
+    It writes to the current ``sys.stderr``, which a live table replaces to print above itself.
     """
 
+    def __init__(self, formatter: logging.Formatter) -> None:
+        super().__init__()
+        self.setFormatter(formatter)
+        self._repeats = RepeatFilter()
+        self.addFilter(self._repeats)
+
+    @override
     def emit(self, record: logging.LogRecord) -> None:
         try:
             print(self.format(record), file=sys.stderr, flush=True)
         except Exception:
             self.handleError(record)
+
+    def log_counts(self, *, all_counts: bool = False) -> None:
+        for record in self._repeats.due(time.time(), all_counts=all_counts):
+            with self.lock or contextlib.nullcontext():
+                self.emit(record)
+
+    @contextlib.contextmanager
+    def counting(self) -> Iterator[None]:
+        """Write the counts that are due while the block runs, in a thread."""
+
+        def count(end: threading.Event) -> None:
+            while not end.wait(_COUNT_SECONDS):
+                self.log_counts()
+
+        with in_background("counts of the log", count, 0.0):
+            yield
+
+    @override
+    def close(self) -> None:
+        self.log_counts(all_counts=True)
+        super().close()
 
 
 def warn_on_stderr() -> None:
@@ -42,15 +84,42 @@ def warn_on_stderr() -> None:
     _silence_libraries()
 
 
-def log_to_stderr(*, verbose: bool = False) -> None:
-    """Log to standard error, as PostgreSQL's server log does."""
-    logging.basicConfig(
-        format="%(asctime)s %(levelname)s:  %(message)s",
-        level=logging.DEBUG if verbose else logging.INFO,
-        handlers=[_StandardError()],
-        force=True,
-    )
+def log_to_stderr(*, verbose: bool = False, log_format: str = "text") -> RunLog:
+    """Log to standard error, as PostgreSQL's server log does, or as one JSON object a line."""
+    log = RunLog(JsonFormatter() if log_format == "json" else TextFormatter())
+    logging.basicConfig(level=logging.DEBUG if verbose else logging.INFO, handlers=[log], force=True)
+    logging.captureWarnings(log_format == "json")
     _silence_libraries()
+    return log
+
+
+def run_log_options(function: Callable[..., None]) -> Callable[..., None]:
+    """Give a command ``log``, the log that ``--verbose`` and ``--log-format`` describe. An error of
+    the command is an object of the JSON log, too.
+    """
+
+    @click.option("--verbose", "-v", is_flag=True, help="Also log debug messages.")
+    @click.option(
+        "--log-format",
+        type=click.Choice(["text", "json"]),
+        default="text",
+        show_default=True,
+        envvar="SUBSCRIBER_LOG_FORMAT",
+        show_envvar=True,
+        help="The log as PostgreSQL's server writes it, or one JSON object a line.",
+    )
+    @functools.wraps(function)
+    def with_log(*, verbose: bool, log_format: str, **options: Any) -> None:
+        log = log_to_stderr(verbose=verbose, log_format=log_format)
+        try:
+            function(log=log, **options)
+        except SubscriberError as error:
+            if log_format == "text":
+                raise
+            logger.error("%(error)s%(further)s", {"error": error.message, "further": error.further})  # noqa: TRY400
+            sys.exit(1)
+
+    return with_log
 
 
 def _silence_libraries() -> None:

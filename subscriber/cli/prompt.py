@@ -12,9 +12,10 @@ statement of several lines is edited, recalled and kept in the history as a whol
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import fields
 from pathlib import Path
 from typing import Final
 
@@ -24,16 +25,21 @@ from prompt_toolkit.application import get_app
 from prompt_toolkit.completion import WordCompleter
 from prompt_toolkit.enums import DEFAULT_BUFFER
 from prompt_toolkit.filters import Condition, has_focus
-from prompt_toolkit.history import History
+from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.shortcuts import CompleteStyle
 
-from subscriber import __version__, catalog
-from subscriber.catalog.subscription_options import SubscriptionOptions
+from subscriber import __version__
+from subscriber.base.errors import SubscriberError, UsageError
+from subscriber.base.utf8 import invalid_utf8
+from subscriber.catalog.own_tables import CATALOG
+from subscriber.catalog.publications import list_publications
+from subscriber.catalog.subscription_options import OPTIONS
+from subscriber.catalog.subscriptions import list_subscriptions
 from subscriber.cli.backslash import WELCOME_HELP
-from subscriber.errors import SubscriberError
-from subscriber.publication.publication_options import PUBLICATION_OPTIONS
-from subscriber.sql.statements import NOTHING_OPEN, Statement, cut, open_in
+from subscriber.cli.secrets import without_secrets
+from subscriber.postgres.publication.publication_statements import PUBLICATION_OPTIONS
+from subscriber.postgres.sql.statements import NOTHING_OPEN, Statement, cut, open_in
 from subscriber.targets import Target
 
 _QUOTED: Final = frozenset("'\"$*")
@@ -47,7 +53,7 @@ _KEYWORDS: Final = (
 
 
 def prompt_name(target: Target) -> str:
-    """The name of the target in the prompt: the name of its database, or the name of its file."""
+    """The name of the target's database, or of its file."""
     return Path(target.url.database or "").name or target.url.get_backend_name()
 
 
@@ -57,18 +63,13 @@ def prompt_after(name: str, text: str) -> str:
 
 
 def is_finished(text: str) -> bool:
-    """Whether Enter runs what is typed."""
     if is_leaving(text) or _word(text) == "help":
         return True
     return open_in(text) == NOTHING_OPEN
 
 
 def is_leaving(text: str) -> bool:
-    r"""Whether what is typed ends the prompt.
-
-    ``\q`` in the last line ends it, also in the middle of a statement. ``quit`` and ``exit`` must
-    be the only text.
-    """
+    r"""Whether it ends the prompt: ``\q`` in the last line, or ``quit`` or ``exit`` alone."""
     before, _, line = text.rpartition("\n")
     word = line.strip()
     return (word == r"\q" and open_in(before) not in _QUOTED) or _word(text) in ("quit", "exit")
@@ -79,7 +80,6 @@ def _word(text: str) -> str:
 
 
 def open_session(target: Target, history: History) -> PromptSession[str]:
-    """A prompt on the terminal. It shows the name of the target, and keeps a history."""
     name = prompt_name(target)
     session: PromptSession[str] = PromptSession(
         prompt_after(name, ""),
@@ -119,25 +119,19 @@ def _key_bindings() -> KeyBindings:
 
 def _completions(target: Target) -> Iterator[str]:
     yield from _KEYWORDS
-    yield from (option.name for option in fields(SubscriptionOptions))
+    yield from OPTIONS
     yield from PUBLICATION_OPTIONS
-    yield from catalog.CATALOG.tables
+    yield from CATALOG.tables
     try:
         with target.reporting(), target.engine.connect() as connection:
-            yield from (subscription.name for subscription in catalog.list_subscriptions(connection))
-            yield from (publication.name for publication in catalog.list_publications(connection))
+            yield from (subscription.name for subscription in list_subscriptions(connection))
+            yield from (publication.name for publication in list_publications(connection))
     except SubscriberError:
         pass  # there is no catalog or no connection: a completion does not report errors
 
 
 def converse(session: PromptSession[str], run: Callable[[Statement], str]) -> None:
-    r"""Read and run statements until Control-D or ``\q``. Errors are printed, and the prompt
-    continues.
-
-    Args:
-        session: reads what is typed.
-        run: runs one statement or backslash command, and returns what to print.
-    """
+    r"""Read and run statements until Control-D or ``\q``. Errors are printed, and it goes on."""
     click.echo(f'subscriber ({__version__})\nType "help" for help.\n')
     while True:
         try:
@@ -156,6 +150,10 @@ def _answer(text: str, run: Callable[[Statement], str]) -> None:
     if _word(text) == "help":
         click.echo(WELCOME_HELP)
         return
+    wrong = invalid_utf8(text)
+    if wrong is not None:
+        click.echo(UsageError(wrong, sqlstate="22021").report(), err=True)
+        return
     try:
         for statement in cut(text):  # an open quote is an error before any statement runs
             with _printing_errors():
@@ -170,3 +168,43 @@ def _printing_errors() -> Iterator[None]:
         yield
     except SubscriberError as error:
         click.echo(error.report(), err=True)
+
+
+# Its history: a file that only its owner can read, without passwords -----------------------------
+
+
+def history_file(environment: Mapping[str, str], platform: str = sys.platform) -> Path:
+    """The file in the user's state folder or, on macOS, application data folder."""
+    home = Path(environment.get("HOME") or Path.home())
+    if platform == "darwin":
+        state = home / "Library" / "Application Support"
+    else:
+        xdg = Path(environment.get("XDG_STATE_HOME") or "")
+        state = xdg if xdg.is_absolute() else home / ".local" / "state"
+    return state / "subscriber" / "sql_history"
+
+
+def open_history(file: Path) -> History:
+    """The history in ``file``; if it cannot be written, only until the prompt ends."""
+    try:
+        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor = os.open(file, os.O_WRONLY | os.O_CREAT, 0o600)
+        try:
+            os.fchmod(descriptor, 0o600)
+        finally:
+            os.close(descriptor)
+    except OSError:
+        return InMemoryHistory()
+    return _PrivateHistory(str(file))
+
+
+class _PrivateHistory(FileHistory):
+    """Stores without secrets what it recalls, until the prompt ends, as it was typed."""
+
+    def store_string(self, string: str) -> None:
+        kept = without_secrets(string)
+        if kept is not None:
+            try:
+                super().store_string(kept)
+            except OSError:
+                pass  # the command runs even if the disk is full

@@ -7,7 +7,7 @@ from functools import partial
 import click
 
 from subscriber.cli.options import target_option
-from subscriber.commands.import_publications import import_publications
+from subscriber.commands.publication_commands import import_publications
 from subscriber.targets import open_target
 
 

@@ -11,6 +11,8 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
 from functools import partial
 from operator import attrgetter
 from pathlib import Path
@@ -18,23 +20,20 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from subscriber.cli.options import log_to_stderr, target_option
-from subscriber.errors import SubscriberError, UsageError
-from subscriber.journal.storage import open_to_others
-from subscriber.settings import Settings, default_journal
-from subscriber.signals import set_by_signals
+from subscriber.base.errors import AlreadyRunning, SubscriberError, UsageError
+from subscriber.base.settings import Settings, default_journal
+from subscriber.base.signals import set_by_signals
+from subscriber.cli.options import RunLog, run_log_options, target_option
+from subscriber.stream.journal.storage import open_to_others
 
 if TYPE_CHECKING:
-    from subscriber.apply.logical_messages import MessageListener
+    from subscriber.apply.message_listener import MessageListener
+    from subscriber.worker.supervisor import Supervisor
 
 logger = logging.getLogger(__name__)
 
 END_SECONDS: Final = 13.0
-"""Seconds that the run has to end in order.
-
-Programs that kill a process that does not end usually wait longer (systemd waits 90 s), but people
-do not.
-"""
+"""How long the run may take to end in order: systemd waits 90 s, but people do not."""
 _POLL_SECONDS: Final = 1.0
 _SAY_SECONDS: Final = 2.0
 _NOT_ENDED: Final = (
@@ -47,7 +46,12 @@ _NOT_ENDED: Final = (
 @click.option(
     "--once",
     is_flag=True,
-    help="Exit when everything is applied that was committed at the publisher when the command began.",
+    help="Apply everything the publisher had committed when the command started, then exit.",
+)
+@click.option(
+    "--standby",
+    is_flag=True,
+    help="If another run has the target's run lock, wait until it ends, and take over.",
 )
 @click.option(
     "--master",
@@ -60,8 +64,27 @@ _NOT_ENDED: Final = (
     metavar="MODULE:FUNCTION",
     help="A Python function to call with each logical message (pg_logical_emit_message).",
 )
-@click.option("--verbose", "-v", is_flag=True, help="Also log debug messages.")
-def command(target: str, once: bool, master: str, on_message: str | None, verbose: bool) -> None:
+@click.option(
+    "--http",
+    metavar="HOST:PORT",
+    help="Serve metrics, health and a dashboard, such as 127.0.0.1:9187 (needs subscriber[http]).",
+)
+@click.option(
+    "--http-token-file",
+    metavar="FILE",
+    help="A file with the token that requests must have; needed for another host than a loopback address.",
+)
+@run_log_options
+def command(
+    target: str,
+    once: bool,
+    standby: bool,
+    master: str,
+    on_message: str | None,
+    http: str | None,
+    http_token_file: str | None,
+    log: RunLog,
+) -> None:
     """Replicate: run the workers of all enabled subscriptions of a target.
 
     Each worker receives the stream of a replication slot, copies the tables of new subscriptions,
@@ -75,69 +98,124 @@ def command(target: str, once: bool, master: str, on_message: str | None, verbos
     target is then rolled back, and applied again at the next start. A second Ctrl-C ends the
     command at once.
 
+    With --standby, a second run on another machine waits for the run lock of the target, and goes
+    on where the first one ended. Both need the same journal, on a shared volume or at a URL. A run
+    that was taken over while it was stopped or cut off ends with 1.
+
     The exit code is 0 after a normal stop, and 1 if a subscription has an error that is not
     resolved. With --once it is 0 only if at least one subscription is enabled, every table of the
     enabled subscriptions is ready, and everything is applied that was committed at the publisher
     when the command began; otherwise it is 1, and standard error names what is left, and why.
     """
-    log_to_stderr(verbose=verbose)
     stop, working = stop_on_signals(), threading.Event()
-    with ending_in_time(stop, working, once=once):
+    with log.counting(), ending_in_time(stop, working, once=once):
         listener = None if on_message is None else message_listener(on_message)
-        if not _run(target, master, Settings.from_environment(), listener, stop, working, once=once):
+        settings = Settings.from_environment()
+        extras = _served(http, http_token_file, settings, Extras(listener, standby))
+        if not _run(target, master, settings, extras, stop, working, once=once):
             sys.exit(1)
+
+
+@dataclass(frozen=True, slots=True)
+class Extras:
+    """What a run does besides: it calls ``on_message``, may be a ``standby`` until it gets the run
+    lock, and enters ``shown`` with its supervisor, ``shown_waiting`` while it waits for the lock.
+    """
+
+    on_message: MessageListener | None = None
+    standby: bool = False
+    shown: Callable[[Supervisor], AbstractContextManager[object]] = lambda _: contextlib.nullcontext()
+    shown_waiting: Callable[[], AbstractContextManager[object]] = contextlib.nullcontext
+
+
+def _served(http: str | None, token_file: str | None, settings: Settings, extras: Extras) -> Extras:
+    """Add the HTTP server; wrong options are refused before anything is started."""
+    if http is None:
+        if token_file is not None:
+            raise UsageError("--http-token-file is for --http")
+        return extras
+    try:
+        from subscriber.operate.http_server import parse_address, read_token
+        from subscriber.operate.serve_run import serve_run, serve_standby
+    except ImportError as error:
+        raise UsageError(
+            f'--http needs the module "{error.name}"', hint='Install it with: pip install "subscriber[http]"'
+        ) from None
+    address = parse_address(http)
+    token = read_token(token_file, address[0])
+    return replace(
+        extras,
+        shown=partial(serve_run, settings=settings, address=address, token=token),
+        shown_waiting=partial(serve_standby, address, token),
+    )
 
 
 def _run(
     target: str,
     master: str,
     settings: Settings,
-    listener: MessageListener | None,
+    extras: Extras,
     stop: threading.Event,
     working: threading.Event,
     *,
     once: bool,
 ) -> bool:
-    """Work until everything is done, or until ``stop`` is set. ``working`` is set when the workers
-    start; Spark may take longer.
-
-    Returns:
-        Whether the run was successful, as :meth:`Supervisor.run` returns it.
-    """
+    """Work until all is done or ``stop`` is set, and set ``working`` when the workers start."""
     # Imported here, because `run --help` needs none of it.
-    from subscriber import catalog
-    from subscriber.pipeline.session import starting_spark
+    from subscriber.catalog.own_tables import ensure_catalog
+    from subscriber.spark.session import starting_spark
     from subscriber.targets import open_target
+    from subscriber.worker.take_over import Deposed, holding_run_lock
 
     warn_of_open_journals(settings)
-    with open_target(target) as database, database.running():
+    lock_waits = extras.shown_waiting if extras.standby else None
+    with open_target(target) as database, holding_run_lock(database, stop, lock_waits):
         if stop.is_set():
             return _interrupted(once=once)
         logger.info('starting Spark on master "%s"', master)
         try:
             with starting_spark(master, spark_log(settings)) as spark:
                 with database.reporting():
-                    catalog.ensure_catalog(database.engine)
+                    ensure_catalog(database.engine)
                 for lost in database.transactions.durability_warnings():
-                    logger.warning("%s. HINT:  %s", lost.message, lost.hint)
+                    logger.warning("%(error)s\nHINT:  %(hint)s", {"error": lost.message, "hint": lost.hint})
                 from subscriber.cli.live import live_table
-                from subscriber.pipeline.on_spark import spark_pipeline
-                from subscriber.runtime.heartbeat import beating
-                from subscriber.runtime.read_status import subscription_statuses
-                from subscriber.runtime.status_file import keeping_status_file
-                from subscriber.runtime.supervisor import Supervisor
+                from subscriber.operate.service_manager import ServiceManager
+                from subscriber.spark.spark_functions import functions_on
+                from subscriber.worker.heartbeat import beating
+                from subscriber.worker.read_status import subscription_statuses
+                from subscriber.worker.subscription_status import keeping_status_file
+                from subscriber.worker.supervisor import Supervisor
 
                 if stop.is_set():
                     return _interrupted(once=once)
                 working.set()
-                supervisor = Supervisor(database, spark_pipeline(spark), settings, once=once, on_message=listener)
+                supervisor = Supervisor(
+                    database, functions_on(spark), settings, once=once, on_message=extras.on_message
+                )
+                manager = ServiceManager()
                 statuses = partial(subscription_statuses, database, settings)
+                deposed = Deposed(stop)
                 with (
                     keeping_status_file(database.status_file, statuses, lambda: supervisor.busy_since),
-                    beating(database, lambda: supervisor.busy_since, partial(supervisor.snapshots, look=False)),
+                    beating(
+                        database, lambda: supervisor.busy_since, partial(supervisor.snapshots, look=False), deposed.by
+                    ),
+                    extras.shown(supervisor),
+                    contextlib.closing(manager),
                     live_table(supervisor) as show,
                 ):
-                    return supervisor.run(stop, show)
+
+                    def on_tick(current: Supervisor) -> None:
+                        manager.tick(current)
+                        if show is not None:
+                            show(current)
+
+                    done = supervisor.run(stop, on_tick)
+                deposed.check()
+                return done
+        except AlreadyRunning:
+            raise
         except SubscriberError as error:
             if not stop.is_set():
                 raise
@@ -147,10 +225,7 @@ def _run(
 
 
 def _interrupted(*, once: bool) -> bool:
-    """Whether a run that was stopped before it began to work was successful.
-
-    With ``once`` it was not, because nothing has caught up.
-    """
+    """Whether a stop before any work is a success: with ``once``, nothing has caught up."""
     if once:
         logger.error("the run was stopped before every subscription had caught up")
     return not once
@@ -164,8 +239,8 @@ def ending_in_time(stop: threading.Event, working: threading.Event, *, once: boo
     The target then rolls back its open transactions. Before ``working`` is set no transaction is
     open, and the exit code is 0: on a busy machine, Spark may need as long to start. With ``once``
     the exit code is 1, because nothing has caught up. After an interrupt the process also ends at
-    once, without Python's finalization: a thread may be running code of a database driver, and
-    finalization would abort that code.
+    once, without Python's finalization, which would abort a thread in the code of a database
+    driver.
     """
     ended = threading.Event()
 
@@ -189,13 +264,7 @@ def ending_in_time(stop: threading.Event, working: threading.Event, *, once: boo
 
 
 def _leave(code: int, say: Callable[[], object] = lambda: None) -> None:
-    """End the process at once. Its child processes notice the end of their pipes.
-
-    Args:
-        code: the exit code.
-        say: logs why. Where nobody reads standard error, this waits forever, and the process does
-            not wait for it.
-    """
+    """End the process at once. Its child processes notice the end of their pipes."""
 
     def finish() -> None:
         say()
@@ -208,13 +277,7 @@ def _leave(code: int, say: Callable[[], object] = lambda: None) -> None:
 
 
 def warn_of_open_journals(settings: Settings) -> None:
-    """Log a warning for each journal that is open to the group or to others.
-
-    A journal contains the publisher's rows, and earlier versions created it with such permissions.
-
-    Raises:
-        JournalUnavailable: the journals cannot be read now.
-    """
+    """Warn of each journal that others can read: earlier versions created such ones."""
     for folder in open_to_others(settings.journal):
         logger.warning(
             'group or others have access to the journal "%s", which contains rows of the publisher; remove the access with: chmod -R go= %s',
@@ -224,11 +287,7 @@ def warn_of_open_journals(settings: Settings) -> None:
 
 
 def message_listener(place: str) -> MessageListener:
-    """The function with the name ``package.module:function``.
-
-    Raises:
-        UsageError: there is no such function.
-    """
+    """The function with the name ``package.module:function``."""
     module, _, path = place.partition(":")
     try:
         found: Any = attrgetter(path)(importlib.import_module(module))
@@ -244,9 +303,7 @@ def message_listener(place: str) -> MessageListener:
 
 
 def spark_log(settings: Settings) -> Path:
-    """The log file of Spark: beside the journals, or in the user's data folder if the journals are
-    at a URL.
-    """
+    """Spark's log file: beside the journals, or in the user's data folder if they are at a URL."""
     journal = default_journal(os.environ) if "://" in settings.journal else settings.journal
     return Path(journal).parent / "spark.log"
 

@@ -13,23 +13,14 @@ from typing import Any
 
 import click
 
+from subscriber.base.errors import UsageError
+from subscriber.base.settings import POSTGRESQL_VERSIONS, Settings
 from subscriber.cli.options import json_option
-from subscriber.errors import UsageError
-from subscriber.scenario.expected_failures import (
-    FAILURES,
-    Expected,
-    ExpectedFailures,
-    Verdict,
-    expected_key,
-    judge,
-    read_expected_failures,
-)
-from subscriber.scenario.library import SUFFIX, find_scenarios, read_scenario
-from subscriber.scenario.report.page import write_report
-from subscriber.scenario.run_session import Result, Runner
-from subscriber.scenario.session.session_file import with_output
-from subscriber.scenario.stage import NATIVE, Publications, Setup, Stage, check_subscriber
-from subscriber.scenario.template import scenario_template
+from subscriber.testing import library
+from subscriber.testing.run_session import Result, Runner
+from subscriber.testing.session.session_file import with_output
+from subscriber.testing.session_page import write_report
+from subscriber.testing.stage import NATIVE, Publications, Setup, Stage, check_subscriber
 
 _paths = click.argument("paths", nargs=-1, required=True, metavar="PATH…", type=click.Path(path_type=Path))
 _pg = click.option(
@@ -86,23 +77,29 @@ def run(
     A PATH is a scenario file, or a folder whose scenarios are run. Prints one line for each run,
     with the differences if it failed, and the totals. A scenario that the file
     expected_failures.toml of its folder lists is expected to fail, and it is an error if it passes.
+    Subscribers act as the version that SUBSCRIBER_POSTGRESQL_VERSION names, and emulated
+    publications too if the servers are older.
 
     The exit code is 0 if no run failed or passed unexpectedly, else 1.
     """
     for subscriber in subscribers:
         check_subscriber(subscriber, publications)
-    files = find_scenarios(paths)
-    scenarios = [read_scenario(file) for file in files]
+    version = Settings.from_environment().postgresql_version
+    files = library.find_scenarios(paths)
+    scenarios = [library.read_scenario(file) for file in files]
     expected = _expected_failures(files)
     if shuffle is not None:
         random.Random(shuffle).shuffle(scenarios)
     judged = []
     with Stage() as stage:
         runner = Runner(stage, timeout)
-        setups = [Setup(subscriber, major, publications) for subscriber, major in product(subscribers, majors)]
+        setups = [
+            Setup(subscriber, major, publications, max(version, min(major, max(POSTGRESQL_VERSIONS))))
+            for subscriber, major in product(subscribers, majors)
+        ]
         for setup, scenario in product(setups, scenarios):
             result = runner.run(scenario, setup)
-            verdict = judge(result, expected)
+            verdict = library.judge(result, expected)
             judged.append((result, verdict))
             if not as_json:
                 _print_result(result, verdict, expected)
@@ -112,7 +109,7 @@ def run(
         click.echo(_summary([verdict for _, verdict in judged]))
     if report is not None:
         write_report(report, judged, expected)
-    if any(verdict in FAILURES for _, verdict in judged):
+    if any(verdict in library.FAILURES for _, verdict in judged):
         sys.exit(1)
 
 
@@ -129,7 +126,7 @@ def record(paths: tuple[Path, ...], majors: tuple[int, ...], timeout: float) -> 
     """
     if len(majors) != 1:
         raise click.UsageError("--pg can be given only once: a file has one expected output.")
-    files = find_scenarios(paths)
+    files = library.find_scenarios(paths)
     failed = False
     with Stage() as stage:
         runner = Runner(stage, timeout)
@@ -150,26 +147,25 @@ def new(name: str, folder: Path) -> None:
 
     An existing file is not overwritten.
     """
-    name = name.removesuffix(SUFFIX)
+    name = name.removesuffix(library.SUFFIX)
     if re.fullmatch(r"\w[\w-]*", name) is None:
         raise UsageError(
             f'"{name}" is not a valid name for a scenario',
             hint="Use letters, digits, _ and -, such as 110_filter_on_dates.",
         )
-    path = folder / f"{name}{SUFFIX}"
+    path = folder / f"{name}{library.SUFFIX}"
     try:
         with path.open("x") as file:
-            file.write(scenario_template(name))
+            file.write(library.scenario_template(name))
     except FileExistsError:
         raise UsageError(f"{path} already exists", hint="Choose another name.") from None
     click.echo(f"wrote {path}; run it with: subscriber scenario run {path}")
 
 
-def _expected_failures(files: Iterable[Path]) -> ExpectedFailures:
-    """The expected failures of all folders that contain the files."""
-    found: dict[tuple[str, str, Publications], Expected] = {}
+def _expected_failures(files: Iterable[Path]) -> library.ExpectedFailures:
+    found: dict[tuple[str, str, Publications], library.Expected] = {}
     for folder in {file.parent for file in files}:
-        found |= read_expected_failures(folder)
+        found |= library.read_expected_failures(folder)
     return found
 
 
@@ -177,8 +173,8 @@ def _expected_failures(files: Iterable[Path]) -> ExpectedFailures:
 
 
 def _record(runner: Runner, file: Path, setup: Setup) -> bool:
-    text = file.read_text()
-    scenario = read_scenario(file)
+    scenario = library.read_scenario(file)
+    text = file.read_text(encoding="utf-8")
     result = runner.run(scenario, setup)
     broken = [exchange for exchange in result.exchanges if exchange.error]
     if result.skipped or broken or result.leftover:
@@ -200,12 +196,12 @@ def _record(runner: Runner, file: Path, setup: Setup) -> bool:
 # Printing ---------------------------------------------------------------------------------------
 
 
-def _print_result(result: Result, verdict: Verdict, expected: ExpectedFailures) -> None:
+def _print_result(result: Result, verdict: library.Verdict, expected: library.ExpectedFailures) -> None:
     click.echo(f"{verdict:<20}{result.setup}  {result.scenario.name}  {result.seconds:.1f} s")
     if verdict == "skipped":
         click.echo(f"    {result.skipped}")
     elif verdict == "failed as expected":
-        why = expected[expected_key(result)]
+        why = expected[library.expected_key(result)]
         click.echo(f"    {why.until}: {why.reason}")
     elif verdict == "passed unexpectedly":
         click.echo("    remove it from expected_failures.toml")
@@ -224,20 +220,17 @@ def _failure_lines(result: Result) -> Iterator[str]:
     yield from result.leftover.splitlines()
 
 
-def _summary(verdicts: Sequence[Verdict]) -> str:
-    """The numbers of results, as ``N passed, N failed``.
-
-    Scenarios that failed as expected are counted in a line before it.
-    """
+def _summary(verdicts: Sequence[library.Verdict]) -> str:
+    """``N passed, N failed``, below a line with those that failed as expected."""
     known = verdicts.count("failed as expected")
     skipped = verdicts.count("skipped")
-    failed = sum(verdict in FAILURES for verdict in verdicts)
+    failed = sum(verdict in library.FAILURES for verdict in verdicts)
     before = f"{known} failed as expected\n" if known else ""
     after = f", {skipped} skipped" if skipped else ""
     return f"{before}{len(verdicts) - failed - skipped - known} passed, {failed} failed{after}"
 
 
-def _as_json(result: Result, verdict: Verdict) -> dict[str, Any]:
+def _as_json(result: Result, verdict: library.Verdict) -> dict[str, Any]:
     return {
         "scenario": result.scenario.name,
         "title": result.scenario.title,

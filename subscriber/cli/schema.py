@@ -5,20 +5,16 @@ from __future__ import annotations
 import json
 import sys
 from collections import Counter
-from typing import Any
 
 import click
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
+from subscriber.cli.live import showing_progress
 from subscriber.cli.options import json_option, target_option
-from subscriber.cli.psql_table import format_rows
-from subscriber.migration.schema.apply_schema import Outcome, apply_schema
-from subscriber.migration.schema.ddl_script import ddl_script
-from subscriber.migration.schema.schema_difference import schema_difference
-from subscriber.migration.schema.schema_object import Phase, SchemaObject
-from subscriber.settings import Settings
+from subscriber.migrate.schema.apply_schema import apply_schema, check_copied, ddl_script
+from subscriber.migrate.schema.schema_difference import schema_difference
+from subscriber.migrate.schema.schema_object import Phase
 from subscriber.targets import open_target
+from subscriber.testing.session.psql_table import format_rows
 
 
 @click.group("schema")
@@ -44,8 +40,8 @@ def diff(target: str, ddl: bool, as_json: bool, subscription: str) -> None:
     """
     if ddl and as_json:
         raise click.UsageError("--ddl excludes --json, whose objects have their DDL.")
-    with open_target(target) as database:
-        difference = schema_difference(database, subscription, Settings.from_environment())
+    with open_target(target) as database, showing_progress():
+        difference = schema_difference(database, subscription)
     if as_json:
         click.echo(json.dumps([one.as_json() for one in difference.objects], indent=1))
     elif ddl:
@@ -66,41 +62,27 @@ def diff(target: str, ddl: bool, as_json: bool, subscription: str) -> None:
 def apply(target: str, before: bool, after: bool, as_json: bool, subscription: str) -> None:
     """Build what the target of SUBSCRIPTION lacks, each object in a transaction of its own.
 
-    What is there is left alone, so the command can be repeated. An object that calls a function
+    What is there is left alone, so the command can be repeated. With --after, all tables must be
+    ready. An object that calls a function
     that the target lacks is left out. The exit code is 1 if an object was refused or left out.
     """
     if before == after:
         raise click.UsageError("Give either --before or --after.")
     phase: Phase = "before" if before else "after"
-    with open_target(target) as database:
-        difference = schema_difference(database, subscription, Settings.from_environment())
-        objects = difference.missing(phase)
-        with _bar(len(objects)) as bar:
-            task = bar.add_task(phase, total=len(objects))
-            outcomes = apply_schema(database, difference, phase, lambda _outcome: bar.advance(task))
+    with open_target(target) as database, showing_progress():
+        if after:
+            check_copied(database, subscription)
+        difference = schema_difference(database, subscription)
+        outcomes = apply_schema(database, difference, phase)
     refused = [one for one in outcomes if one.refusal]
     if as_json:
-        click.echo(json.dumps([_json(one) for one in outcomes], indent=1))
+        click.echo(json.dumps([{**one.object.as_json(), "refusal": one.refusal} for one in outcomes], indent=1))
     else:
         for one in refused:
-            click.echo(f"{'left out' if one.left_out else 'refused'}: {_shown(one.object)}: {one.refusal}")
+            outcome = "left out" if one.left_out else "refused"
+            click.echo(f"{outcome}: {one.object.kind} {one.object.name}: {one.refusal}")
         left_out = sum(one.left_out for one in refused)
         more = f", {left_out} left out" if left_out else ""
         click.echo(f"{len(outcomes) - len(refused)} built, {len(refused) - left_out} refused{more}")
     if refused:
         sys.exit(1)
-
-
-def _bar(total: int) -> Progress:
-    """A progress bar on standard error; nothing if that is no terminal, or nothing is built."""
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    return Progress(*columns, console=console, transient=True, disable=not (console.is_terminal and total))
-
-
-def _shown(one: SchemaObject) -> str:
-    return f"{one.kind} {one.name}"
-
-
-def _json(outcome: Outcome) -> dict[str, Any]:
-    return {**outcome.object.as_json(), "refusal": outcome.refusal}

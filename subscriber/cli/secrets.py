@@ -1,36 +1,28 @@
-"""What was typed, without its secrets, so that it can be shown or kept.
-
-Commands contain connection strings, and these contain passwords (names_are_data).
-"""
+"""What was typed, without its secrets, so that it can be shown or kept (names_are_data)."""
 
 from __future__ import annotations
 
 import re
 from typing import Final
 
-from subscriber.errors import SQLSyntaxError
-from subscriber.scenario.session.aligned import display_width
-from subscriber.settings import UNREADABLE_CONNINFO, redact_conninfo
-from subscriber.sql.lexer import Kind, Lexed, scan
+from subscriber.base.errors import SQLSyntaxError
+from subscriber.base.settings import UNREADABLE_CONNINFO, redact_conninfo
+from subscriber.postgres.sql.lexer import Kind, Lexed, scan
+from subscriber.postgres.sql.quoting import quote_literal
+from subscriber.testing.session.aligned import display_width
 
 _SECRET: Final = re.compile(r"passw(or)?d(?!_required)|secret|_key\b|://\S*:\S*@", re.IGNORECASE)
-"""Text that may precede or contain a secret.
-
-It is needed if a connection string has no quotes or cannot be parsed.
-"""
+"""Text around a secret, for connection strings without quotes or that cannot be parsed."""
 
 _CONSTANT: Final = re.compile(r"(?:[bexn]|u&)?'|\$|\".*=", re.IGNORECASE | re.DOTALL)
-"""The beginning of a token that may be a connection string: a string constant, or an identifier
-that was meant as a string constant.
-"""
+"""The beginning of a string constant, or of an identifier that was meant as one."""
 _MASK: Final = "'…'"
 
 
 def without_secrets(text: str) -> str | None:
-    """What was typed, with every connection string redacted by :func:`redact_conninfo`.
+    """What was typed, with every connection string redacted; None if it may still contain a secret.
 
-    The result is None if it may still contain a secret. A misspelled command may contain a password
-    too, so the constants at all places of a command are redacted.
+    A misspelled command may contain a password too, so all its constants are redacted.
 
     >>> without_secrets("CREATE SUBSCRIPTION s CONNECTION 'host=h password=x' PUBLICATION p;")
     "CREATE SUBSCRIPTION s CONNECTION 'host=h' PUBLICATION p;"
@@ -44,16 +36,14 @@ def without_secrets(text: str) -> str | None:
         shown = redact_conninfo(lexeme.value)
         if shown == lexeme.value or (shown == UNREADABLE_CONNINFO and not _SECRET.search(lexeme.value)):
             continue
-        escaped = shown.replace("'", "''")
-        kept = f"{kept[: lexeme.start]}'{escaped}'{kept[lexeme.end :]}"
+        kept = f"{kept[: lexeme.start]}{quote_literal(shown)}{kept[lexeme.end :]}"
     return None if _SECRET.search(kept) else kept
 
 
 def point_at(error: SQLSyntaxError, command: Lexed) -> SQLSyntaxError:
-    """The error with its line and a caret below its position, as psql prints them.
+    """The error with its line and a caret, as psql prints them, and constants masked.
 
-    Constants in the line are masked. If the line may still contain a secret, the error is returned
-    unchanged, with the position as a number.
+    If the line may still contain a secret, the error is returned unchanged.
     """
     if error.position is None or (excerpt := _excerpt(command, error.position - 1)) is None:
         return error

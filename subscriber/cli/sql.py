@@ -1,6 +1,4 @@
-"""``subscriber sql``: PostgreSQL's commands for subscriptions and publications, and queries, on a
-target.
-"""
+"""``subscriber sql``: PostgreSQL's commands for subscriptions and publications, and queries."""
 
 from __future__ import annotations
 
@@ -11,17 +9,17 @@ from pathlib import Path
 
 import click
 
-from subscriber import catalog, commands
+from subscriber.base.errors import SQLSyntaxError, SubscriberError, UsageError
+from subscriber.base.settings import Settings
+from subscriber.base.utf8 import decode_utf8
+from subscriber.catalog.own_tables import ensure_catalog
 from subscriber.cli.backslash import run_backslash
 from subscriber.cli.options import target_option
-from subscriber.cli.psql_table import format_result
 from subscriber.cli.secrets import point_at
-from subscriber.commands.subscription_grammar import parse
-from subscriber.commands.subscription_statements import CreateSubscription, Query
-from subscriber.errors import SQLSyntaxError, SubscriberError, UsageError
-from subscriber.settings import Settings
-from subscriber.sql.statements import Statement, cut
+from subscriber.commands.subscription_grammar import CreateSubscription, Query, parse
+from subscriber.postgres.sql.statements import Statement, cut
 from subscriber.targets import Target, open_target
+from subscriber.testing.session.psql_table import format_result
 
 
 @click.command("sql")
@@ -70,8 +68,7 @@ def command(target: str, publisher: str | None, text: str | None, file: Path | N
 
 def _converse(database: Target, run: partial[str]) -> None:
     # prompt_toolkit is loaded only if there is a prompt.
-    from subscriber.cli.prompt import converse, open_session
-    from subscriber.cli.prompt_history import history_file, open_history
+    from subscriber.cli.prompt import converse, history_file, open_history, open_session
 
     converse(open_session(database, open_history(history_file(os.environ))), run)
 
@@ -81,19 +78,13 @@ def _statements(text: str | None, file: Path | None) -> tuple[str | None, list[S
     if text is not None:
         return None, cut(text)
     if file is None or str(file) == "-":
-        return "<stdin>", cut(sys.stdin.read())
+        return "<stdin>", cut(decode_utf8(sys.stdin.buffer.read(), "<stdin>"))
     try:
-        return str(file), cut(file.read_text())
+        return str(file), cut(decode_utf8(file.read_bytes(), str(file)))
     except OSError as error:
         raise UsageError(
             f"{file}: {error.strerror}", hint="-f needs a file with statements; - is standard input."
         ) from error
-    except UnicodeDecodeError as error:
-        raise UsageError(
-            f"{file}: byte {error.start} is not valid UTF-8",
-            sqlstate="22021",
-            hint="-f needs a file with statements, in UTF-8.",
-        ) from None
 
 
 def _at(error: SubscriberError, source: str | None, statement: Statement) -> SubscriberError:
@@ -102,30 +93,32 @@ def _at(error: SubscriberError, source: str | None, statement: Statement) -> Sub
 
 
 def _run(database: Target, settings: Settings, publisher: str | None, statement: Statement) -> str:
-    """What one statement or backslash command prints, without the last newline."""
     if statement.command:
         if statement.sql:
             raise UsageError(
                 "a backslash command after a statement is not supported", hint="End the statement with a semicolon."
             )
-        return run_backslash(statement.command, database)
+        return run_backslash(statement.command, database, settings.postgresql_version)
     try:
         parsed = parse(statement)
         if not isinstance(parsed, Query):
-            said = commands.run_command(database, parsed, settings, _notify, publisher)
+            # A query needs no commands.
+            from subscriber.commands.dispatch import run_command
+
+            tag = run_command(database, parsed, settings, _notify, publisher)
             if isinstance(parsed, CreateSubscription):
                 _warn_at_creation(database, parsed, settings)
-            return said
+            return tag
     except SQLSyntaxError as error:
         raise point_at(error, statement) from None
     with database.reporting():
-        catalog.ensure_catalog(database.engine)
+        ensure_catalog(database.engine)
     return format_result(database.query(parsed.sql)) + "\n"
 
 
 def _warn_at_creation(database: Target, created: CreateSubscription, settings: Settings) -> None:
     # The check is loaded only if a subscription was created.
-    from subscriber.migration.warn_at_creation import warn_at_creation
+    from subscriber.migrate.check_migration import warn_at_creation
 
     warn_at_creation(database, created, settings, _notify)
 

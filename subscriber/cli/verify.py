@@ -13,19 +13,23 @@ from typing import Any
 
 import click
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
-from subscriber import catalog
+from subscriber.base.errors import UsageError
+from subscriber.base.lsn import format_lsn
+from subscriber.base.progress_lines import shown_by
+from subscriber.base.settings import Settings
+from subscriber.catalog.existing_catalog import existing_catalog, missing_catalog
+from subscriber.catalog.subscriptions import list_subscriptions
+from subscriber.cli.live import showing_bars, showing_progress
 from subscriber.cli.options import json_option, target_option
-from subscriber.cli.psql_table import format_rows
-from subscriber.errors import UsageError
-from subscriber.lsn import format_lsn
-from subscriber.settings import Settings
 from subscriber.targets import Target, open_target
+from subscriber.testing.session.psql_table import format_rows
 from subscriber.verify.report import OnProgress, TableVerification, VerifyOptions, VerifyProgress, VerifyReport
 from subscriber.verify.verify_subscription import verify_subscription
 
 _HEADINGS = ("table", "publisher", "target", "differing", "only at publisher", "only in target", "at", "")
+_MANY_ROWS = 100_000
+"""A table of fewer rows has no bar of its own."""
 _KINDS = {"differing": "differing", "only_publisher": "only at publisher", "only_target": "only in target"}
 
 
@@ -35,7 +39,6 @@ class _Share(click.ParamType[float]):
     name = "percentage"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """The share of the rows."""
         given = re.fullmatch(r"(\d+(?:\.\d+)?)\s*%", str(value))
         share = 0.0 if given is None else float(given[1]) / 100
         if not 0 < share <= 1:
@@ -71,9 +74,9 @@ def command(
 ) -> None:
     """Compare publisher and target at one LSN, while both are being written.
 
-    `subscriber run` must be running. The command lets it bring the target to a snapshot of the
-    publisher, and holds it there while both sides are read; changes wait in the journal meanwhile.
-    SUBSCRIPTION may be left out if the target has only one.
+    `subscriber run` must be running. The command pauses `subscriber run` at one LSN, reads both
+    sides, and resumes it; changes wait in the journal meanwhile. SUBSCRIPTION may be left out if
+    the target has only one.
 
     For each table prints the numbers of rows on both sides, of rows that differ, and of rows that
     only one side has. With --repair, these rows become those of the publisher, in one transaction
@@ -103,36 +106,32 @@ def command(
 
 def _only_subscription(database: Target) -> str:
     """The name of the target's only subscription; neither a file nor the catalog is created."""
-    with catalog.existing_catalog(database) as connection:
-        names = [] if connection is None else [one.name for one in catalog.list_subscriptions(connection)]
+    with existing_catalog(database) as connection:
+        names = [] if connection is None else [one.name for one in list_subscriptions(connection)]
     if len(names) == 1:
         return names[0]
     if not names:
         raise UsageError(
             "there is no subscription to verify",
             sqlstate="42704",
-            hint=f"{catalog.missing_catalog(database)}. Is the target URL correct?",
+            hint=f"{missing_catalog(database)}. Is the target URL correct?",
         )
     raise click.UsageError(f"Name one of the subscriptions: {', '.join(names)}.")
 
 
 @contextlib.contextmanager
 def _progress_bar(console: Console | None = None) -> Iterator[OnProgress | None]:
-    """Give the function that draws a bar for each table; None without a terminal."""
+    """Give the function that draws a bar for the rows of a large table; None without a terminal."""
     console = console or Console(stderr=True)
     if not console.is_terminal:
-        yield None
+        with showing_progress(console):
+            yield None
         return
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    bars: dict[str, TaskID] = {}
-    with Progress(*columns, console=console, transient=True) as progress:
+    with showing_bars(console) as draw, shown_by(draw):
 
         def show(current: VerifyProgress) -> None:
-            if current.table not in bars:
-                bars[current.table] = progress.add_task(current.table, total=None)
-            # Each row is read on both sides.
-            total = 2 * current.estimated_rows or None
-            progress.update(bars[current.table], total=total, completed=current.publisher_rows + current.target_rows)
+            if current.estimated_rows >= _MANY_ROWS:  # each row is read on both sides
+                draw(current.table, current.publisher_rows + current.target_rows, 2 * current.estimated_rows)
 
         yield show
 

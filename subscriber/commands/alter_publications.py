@@ -2,45 +2,46 @@
 subscription (rules D11, D12, C52, C54, C55).
 
 The publisher is queried first, while the command holds no lock for which other sessions of the
-target would wait. Then one transaction of the target creates missing tables, and adds and removes
-tables of the subscription.
+target would wait. Then one transaction creates missing tables, and adds and removes tables of the
+subscription.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 
-from subscriber import catalog
-from subscriber.catalog import RelationState, Subscription
-from subscriber.catalog.kept_publishing import keep_publishing
-from subscriber.commands import publisher_slots, requirements
+from subscriber.base.errors import UsageError
+from subscriber.catalog.schema_changes import differing_relations, set_schema_differences, store_published_shapes
+from subscriber.catalog.stored_publishing import store_publishing, with_stored_tables
+from subscriber.catalog.subscription_options import option_values, read_options
+from subscriber.catalog.subscriptions import Subscription, set_publications
+from subscriber.catalog.table_states import (
+    RelationState,
+    delete_relations,
+    relations_of,
+    sequences_of,
+    set_relation_states,
+)
+from subscriber.commands import create_tables, requirements, subscription_slots
 from subscriber.commands.check_publications import check_publications, read_uncopied
 from subscriber.commands.check_target_tables import check_tables, warn_of_shapes
 from subscriber.commands.create_subscription import check_named_once
-from subscriber.commands.create_tables import create_missing_tables, design_tables
-from subscriber.commands.create_tables_differences import find_differences, tell_differences
 from subscriber.commands.notices import Notify
-from subscriber.commands.publisher_connection import connected
-from subscriber.commands.subscription_options import REFRESHING, read_options
-from subscriber.commands.subscription_statements import AlterPublications, RefreshPublication
-from subscriber.errors import UsageError
+from subscriber.commands.refresh_sequences import keys_of
+from subscriber.commands.sequence_rows import follow_sequences
+from subscriber.commands.subscription_grammar import AlterPublications, RefreshPublication
+from subscriber.commands.subscription_slots import connected
 from subscriber.targets import Target
 
 
 def alter_publications(target: Target, subscription: Subscription, command: AlterPublications, notify: Notify) -> None:
-    """ALTER SUBSCRIPTION … SET, ADD, DROP PUBLICATION.
-
-    Raises:
-        UsageError: the list of publications is not valid, or the tables cannot be refreshed.
-        PublisherError: the publisher could not be queried; nothing has changed.
-    """
-    given = {"refresh": True, "copy_data": True} | read_options(command.options.sql, command.options.given, REFRESHING)
+    given = {"refresh": True, "copy_data": True} | read_options(command.options, "PUBLICATION")
     publications = _new_list(subscription, command)
     if not given["refresh"]:
         with target.begin() as connection:
-            catalog.set_publications(connection, subscription.subid, publications)
-        publisher_slots.end_receiver(subscription, notify)
+            set_publications(connection, subscription.subid, publications)
+        subscription_slots.end_receiver(subscription, notify)
         return
     form = f"ALTER SUBSCRIPTION ... {command.action.upper()} PUBLICATION"
     if not subscription.enabled:
@@ -58,32 +59,27 @@ def alter_publications(target: Target, subscription: Subscription, command: Alte
         )
     named = () if command.action == "drop" else command.publications
     _refresh(target, replace(subscription, publications=publications), named, notify, copy_data=given["copy_data"])
-    publisher_slots.end_receiver(subscription, notify)
+    subscription_slots.end_receiver(subscription, notify)
 
 
 def refresh_publication(
-    target: Target, subscription: Subscription, command: RefreshPublication, notify: Notify
+    target: Target, subscription: Subscription, command: RefreshPublication, notify: Notify, version: int = 18
 ) -> None:
-    """ALTER SUBSCRIPTION … REFRESH PUBLICATION.
-
-    Raises:
-        UsageError: the tables cannot be refreshed.
-        PublisherError: the publisher could not be queried; nothing has changed.
-    """
+    """Errors have the words of a major version of PostgreSQL (rule C52)."""
+    form = "ALTER SUBSCRIPTION ... REFRESH PUBLICATION" if version >= 19 else "ALTER SUBSCRIPTION ... REFRESH"
     if not subscription.enabled:
-        raise UsageError("ALTER SUBSCRIPTION ... REFRESH is not allowed for disabled subscriptions", sqlstate="55000")
-    given = {"copy_data": True} | read_options(command.options.sql, command.options.given, REFRESHING - {"refresh"})
+        raise UsageError(f"{form} is not allowed for disabled subscriptions", sqlstate="55000")
+    given = {"copy_data": True} | read_options(command.options, "REFRESH")
     if subscription.two_phase_state == "e" and given["copy_data"]:
         raise UsageError(
-            "ALTER SUBSCRIPTION ... REFRESH with copy_data is not allowed when two_phase is enabled",
+            f"{form} with copy_data is not allowed when two_phase is enabled",
             sqlstate="42601",
-            hint="Use ALTER SUBSCRIPTION ... REFRESH with copy_data = false, or use DROP/CREATE SUBSCRIPTION.",
+            hint=f"Use {form} with copy_data = false, or use DROP/CREATE SUBSCRIPTION.",
         )
     _refresh(target, subscription, (), notify, copy_data=given["copy_data"])
 
 
 def _new_list(subscription: Subscription, command: AlterPublications) -> tuple[str, ...]:
-    """The subscription's publications after the command."""
     check_named_once(command.publications)
     if command.action == "set":
         return command.publications
@@ -105,22 +101,15 @@ def _new_list(subscription: Subscription, command: AlterPublications) -> tuple[s
 def _refresh(
     target: Target, subscription: Subscription, named: Sequence[str], notify: Notify, *, copy_data: bool
 ) -> None:
-    """Change the subscription's tables to those that the publications publish.
-
-    Args:
-        target: the subscriber's database.
-        subscription: the subscription, with its publications after the command.
-        named: the publications for which a warning is given if they do not exist.
-        notify: called with warnings and notices.
-        copy_data: whether new tables are copied.
-    """
+    """Change the subscription's tables; warns of ``named`` publications that do not exist."""
     options = subscription.options
     with target.reporting(), target.engine.connect() as connection:
-        known = {(one.schema, one.name) for one in catalog.relations_of(connection, subscription.subid)}
-        differing = catalog.differing_relations(connection, subscription.subid)
+        known = set(keys_of(relations_of(connection, subscription.subid)))
+        followed = set(keys_of(sequences_of(connection, subscription.subid)))
+        differing = differing_relations(connection, subscription.subid)
     with connected(subscription.conninfo, subscription.name) as publisher:
         publisher.check_server()
-        requirements.check_publisher(publisher.version, asdict(options))
+        requirements.check_publisher(publisher.version, option_values(options))
         system_identifier = publisher.system_identifier()
         with target.reporting(), target.engine.connect() as connection:
             requirements.check_other_database(target, connection, system_identifier, publisher.database)
@@ -138,8 +127,8 @@ def _refresh(
         missing = check_tables(target, publisher, tables, options.map, create_tables=options.create_tables)
         new = [one.published for one in missing]
         made = [table for table in tables if table not in new and table.qualified_name in differing]
-        differences = find_differences(
-            publisher, [*missing, *design_tables(target, publisher, tables, made, options.map)]
+        differences = create_tables.find_differences(
+            publisher, [*missing, *create_tables.design_tables(target, publisher, tables, made, options.map)]
         )
         warn_of_shapes(target, publisher, now, options, notify)
         uncopied = []
@@ -149,13 +138,19 @@ def _refresh(
     published = {table.key for table in tables}
     state = RelationState.INIT if copy_data else RelationState.READY
     with target.begin() as connection:
-        create_missing_tables(target, connection, missing, notify)
-        told = {table.qualified_name for table in new}
-        tell_differences([one for one in differences if one.relation in told], notify)
-        catalog.set_publications(connection, subscription.subid, subscription.publications)
-        catalog.set_schema_differences(connection, subscription.subid, differences)
+        create_tables.create_missing_tables(target, connection, missing, notify)
+        new_names = {table.qualified_name for table in new}
+        create_tables.notify_of_differences([one for one in differences if one.relation in new_names], notify)
+        set_publications(connection, subscription.subid, subscription.publications)
+        set_schema_differences(connection, subscription.subid, differences)
         if now.publishing is not None:
-            keep_publishing(connection, subscription.subid, now.publishing)
-        catalog.set_relation_states(connection, subscription.subid, sorted(published - known), state)
-        catalog.delete_relations(connection, subscription.subid, sorted(known - published))
-        catalog.keep_published_shapes(connection, subscription.subid, uncopied)
+            publishing = with_stored_tables(connection, subscription.subid, now.publishing)
+            store_publishing(connection, subscription.subid, publishing)
+        set_relation_states(connection, subscription.subid, sorted(published - known), state)
+        delete_relations(connection, subscription.subid, sorted(known - published))
+        published_sequences = {one.key for one in now.sequences}
+        new_sequences = [one for one in now.sequences if one.key not in followed]
+        added = follow_sequences(target, connection, subscription, new_sequences, notify)
+        set_relation_states(connection, subscription.subid, added, state, are_sequences=True)
+        delete_relations(connection, subscription.subid, sorted(followed - published_sequences))
+        store_published_shapes(connection, subscription.subid, uncopied)

@@ -1,10 +1,11 @@
-"""Checks of a subscription's publications, and the tables that they publish. The publications are
-the server's, or emulated ones.
+"""Checks of a subscription's publications, of the server or emulated, and their tables.
 
-With a carrier, this module checks everything that the server would check when the publication is
-created and when its tables are written: the filters against the publisher's tables (rules B23-B29),
-the replica identities (B32-B36), and whether the carrier contains everything that the publications
-need.
+With a carrier, this checks what the server would check when the publication is created and when its
+tables are written: the filters (rules B23-B29), the replica identities (B32-B36), and whether the
+carrier contains everything that the publications need.
+
+A publication may have got tables since the subscription was created or refreshed. As PostgreSQL's
+subscriber does, the apply ignores their changes until REFRESH PUBLICATION.
 """
 
 from __future__ import annotations
@@ -12,34 +13,29 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from subscriber import catalog
-from subscriber.catalog.kept_publishing import read_definitions
+from subscriber.base.errors import PublisherNotReady, SubscriberError, UsageError
+from subscriber.base.suggestions import perhaps
+from subscriber.catalog.catalog_names import is_catalog_table
+from subscriber.catalog.existing_catalog import existing_catalog
+from subscriber.catalog.stored_publishing import read_definitions, read_publishing
 from subscriber.catalog.subscription_options import SubscriptionOptions
-from subscriber.commands.notices import (
-    Notify,
-    notice,
-    warn_missing_publications,
-    warn_other_origins,
-    warn_unreadable,
-    warn_without_identity,
-)
-from subscriber.errors import PublisherNotReady, SubscriberError, UsageError
-from subscriber.filters.check import check_filter, columns_of
-from subscriber.publication.carrier import check_carrier
-from subscriber.publication.coverage import check_coverage
-from subscriber.publication.definition import Publication
-from subscriber.publication.publishing import Publishing
+from subscriber.catalog.subscriptions import Subscription
+from subscriber.commands import notices
+from subscriber.postgres.expressions.check_filter import check_filter, columns_of
+from subscriber.postgres.publication.coverage import FilterColumns, check_carrier, check_coverage
+from subscriber.postgres.publication.definition import Publication
+from subscriber.postgres.publication.publishing import Publishing
+from subscriber.postgres.schema.published_table import Publications, PublishedTable
+from subscriber.postgres.schema.publisher_tables import PublisherTable, PublisherTables, TableAttributes
+from subscriber.postgres.schema.relation_names import RelationNames, TableName
+from subscriber.postgres.sql.quoting import quote_identifier
+from subscriber.publisher import server_publications
+from subscriber.publisher.catalog import read_attributes
 from subscriber.publisher.catalog_tables import read_publisher_tables
-from subscriber.publisher.privileges import unreadable_tables
-from subscriber.publisher.published_tables import ServerPublications
-from subscriber.publisher.publisher import Publisher
-from subscriber.publisher.read_attributes import read_attributes
-from subscriber.publisher.replica_identity import tables_without_identity
-from subscriber.schema.attributes import TableAttributes
-from subscriber.schema.published_table import Publications, PublishedTable
-from subscriber.schema.publisher_tables import PublisherTable, PublisherTables
-from subscriber.schema.relation_names import RelationNames
-from subscriber.suggestions import perhaps
+from subscriber.publisher.client import PublisherClient
+from subscriber.publisher.connection import connect_publisher
+from subscriber.publisher.sequences import PublishedSequence, published_sequences
+from subscriber.publisher.table_checks import tables_without_identity, unreadable_tables
 from subscriber.targets import Target
 
 
@@ -49,106 +45,83 @@ class SubscribedTables:
 
     Attributes:
         tables: the published tables, without those in which subscribers keep their catalog.
-        changing: the schemas and names of the tables whose UPDATEs or DELETEs are published.
-        publishing: the emulated publications as the catalog stores them; None if the server's
-            publications are used.
+        changing: the tables whose UPDATEs or DELETEs are published.
+        publishing: the emulated publications as the catalog stores them; None for the server's.
+        sequences: the published sequences, with the columns of ``tables`` that use them.
     """
 
     tables: list[PublishedTable]
     changing: frozenset[tuple[str, str]] = frozenset()
     publishing: Publishing | None = None
+    sequences: Sequence[PublishedSequence] = ()
 
-    def publications(self, publisher: Publisher, names: Sequence[str]) -> Publications:
-        """The publications of these names: the emulated ones, else those of the server."""
-        return self.publishing or ServerPublications(publisher.connection, names)
+    def publications(self, publisher: PublisherClient, names: Sequence[str]) -> Publications:
+        return self.publishing or server_publications.ServerPublications(publisher.connection, names)
 
 
 def check_publications(
     target: Target,
-    publisher: Publisher,
+    publisher: PublisherClient,
     subscription: str,
     publications: Sequence[str],
     options: SubscriptionOptions,
-    notify: Notify,
+    notify: notices.Notify,
     *,
     named: Sequence[str] | None = None,
     known: Collection[tuple[str, str]] = (),
 ) -> SubscribedTables:
-    """The tables that a subscription's publications publish now. Gives PostgreSQL's warnings.
+    """The tables that a subscription's publications publish now, with PostgreSQL's warnings.
 
-    Args:
-        target: the subscriber's database.
-        publisher: the publisher.
-        subscription: the name of the subscription.
-        publications: the publications of the subscription.
-        options: the options of the subscription; ``copy_data`` decides whether tables are copied.
-        notify: called with warnings.
-        named: the publications for which a warning is given if they do not exist; None for all.
-        known: tables that the subscription has already; they are not copied.
-
-    Raises:
-        UsageError: an emulated publication does not exist, or does not match the publisher's
-            tables.
-        NotSupportedError: the carrier lacks something, or a filter cannot be evaluated here.
-        PublisherError: the publisher could not be queried, or refused.
+    A warning is given for those ``named`` publications that do not exist (None: for all).
+    ``copy_data`` decides whether tables are copied, except for the ``known`` ones, which the
+    subscription has.
     """
     if options.carrier is None:
         missing = publisher.missing_publications(publications if named is None else named)
         hints = [hint for name in missing if (hint := publisher.like_publication(name))]
-        warn_missing_publications(notify, missing, " ".join(hints) or None)
+        notices.warn_missing_publications(notify, missing, " ".join(hints) or None)
     published = find_published_tables(target, publisher, publications, options, notify)
     streamed = publications if options.carrier is None else (options.carrier,)
-    warn_without_identity(notify, tables_without_identity(publisher.connection, streamed))
+    notices.warn_without_identity(notify, tables_without_identity(publisher.connection, streamed))
     if options.copy_data:
         new = [table for table in published.tables if table.key not in known]
-        warn_unreadable(notify, unreadable_tables(publisher.connection, new))
+        notices.warn_unreadable(notify, unreadable_tables(publisher.connection, new))
     if options.copy_data and options.origin == "none":
-        warn_other_origins(notify, subscription, publisher.publications_of_other_origins(streamed, known))
+        notices.warn_other_origins(
+            notify,
+            subscription,
+            server_publications.publications_of_other_origins(publisher.connection, streamed, known),
+        )
     return published
 
 
 def find_published_tables(
     target: Target,
-    publisher: Publisher,
+    publisher: PublisherClient,
     publications: Sequence[str],
     options: SubscriptionOptions,
-    notify: Notify,
+    notify: notices.Notify,
 ) -> SubscribedTables:
-    """The tables that publications publish now. Emulated publications are checked against the
-    publisher's tables; privileges and replica identities are not checked.
-
-    Args:
-        target: the subscriber's database.
-        publisher: the publisher.
-        publications: the publications of the subscription.
-        options: the options of the subscription.
-        notify: called with a notice of tables that are left out.
-
-    Raises:
-        SubscriberError: as :func:`check_publications`.
+    """The tables that publications publish now, with a notice of those left out. Privileges and
+    replica identities are not checked; errors are those of :func:`check_publications`.
     """
     publishing = None
-    source: Publications = ServerPublications(publisher.connection, publications)
+    source: Publications = server_publications.ServerPublications(publisher.connection, publications)
     if options.carrier is not None:
         source = publishing = _check_emulated(target, publisher, publications, options.carrier)
     tables = _without_own(source.published_tables(), options.map, notify)
-    return SubscribedTables(tables, source.changing_tables(), publishing)
+    sequences: Sequence[PublishedSequence] = ()
+    named = frozenset(source.sequences())
+    if named:
+        found = published_sequences(publisher.connection, [table.key for table in tables], named)
+        sequences = tuple(one for one in found if one.key in named)
+    return SubscribedTables(tables, source.changing_tables(), publishing, sequences)
 
 
 def read_uncopied(
-    publisher: Publisher, publications: Publications, tables: Sequence[PublishedTable]
+    publisher: PublisherClient, publications: Publications, tables: Sequence[PublishedTable]
 ) -> list[tuple[PublishedTable, TableAttributes]]:
-    """The properties of tables that are not copied, for
-    :func:`~subscriber.catalog.keep_published_shapes`.
-
-    Args:
-        publisher: the publisher, which is queried.
-        publications: the publications of the subscription, of the server or emulated.
-        tables: the published tables.
-
-    Raises:
-        PublisherError: the publisher could not be queried.
-    """
+    """For :func:`~subscriber.catalog.schema_changes.store_published_shapes`."""
     found = []
     for table in tables:
         attributes = read_attributes(publisher.connection, publications, table.schema, table.name)
@@ -157,22 +130,26 @@ def read_uncopied(
     return found
 
 
-def _without_own(tables: Sequence[PublishedTable], names: RelationNames, notify: Notify) -> list[PublishedTable]:
-    """Leave out tables with the names of the catalog's tables: the publisher may itself be a target
-    of this program.
-    """
-    own = [table for table in tables if catalog.is_own_table(names, *table.key)]
+def _without_own(
+    tables: Sequence[PublishedTable], names: RelationNames, notify: notices.Notify
+) -> list[PublishedTable]:
+    """Leave out the tables of a subscriber's catalog: the publisher may itself be a target."""
+    own = [table for table in tables if is_catalog_table(names, *table.key, table.columns)]
     if own:
         shown = ", ".join(f'"{table.qualified_name}"' for table in own)
-        notice(notify, f"tables that have the names of subscriber's catalog tables are not replicated: {shown}")
+        notices.notice(notify, f"the tables of subscriber's own catalog at the publisher are not replicated: {shown}")
     return [table for table in tables if table not in own]
 
 
-def _check_emulated(target: Target, publisher: Publisher, publications: Sequence[str], carrier: str) -> Publishing:
+def _check_emulated(
+    target: Target, publisher: PublisherClient, publications: Sequence[str], carrier: str
+) -> Publishing:
     # `subscriber check` also looks at targets without a catalog or a file, and creates neither.
-    with catalog.existing_catalog(target) as connection:
+    with existing_catalog(target) as connection:
         definitions = read_definitions(connection, publications)
-    of_publisher = {publication.name: publication for publication in publisher.publications()}
+    of_publisher = {
+        publication.name: publication for publication in server_publications.read_publications(publisher.connection)
+    }
     if carrier not in of_publisher:
         raise PublisherNotReady(
             f'publication "{carrier}" does not exist',
@@ -184,22 +161,27 @@ def _check_emulated(target: Target, publisher: Publisher, publications: Sequence
     for definition in definitions:
         _check_members(definition, tables)
 
-    def filter_columns(where: str, table: PublisherTable) -> frozenset[str]:
-        return frozenset(columns_of(check_filter(where, table, tables)))
-
     publishing = Publishing(definitions, tables)
     publishing.published_tables()  # first: PostgreSQL also raises the errors of this call at this place (rule B39)
-    check_coverage(definitions, tables, filter_columns, tuple(of_publisher.values()))
-    check_carrier(of_publisher[carrier], definitions, tables, filter_columns)
+    check_coverage(definitions, tables, _filter_columns(tables), tuple(of_publisher.values()))
+    check_carrier_of(publishing, of_publisher[carrier])
     return publishing
 
 
-def _check_members(publication: Publication, tables: PublisherTables) -> None:
-    """Check the tables and filters that a publication names.
+def check_carrier_of(publishing: Publishing, carrier: Publication) -> None:
+    """Refuse (0A000) a carrier that leaves out what emulated publications need."""
+    check_carrier(carrier, publishing.publications, publishing.tables, _filter_columns(publishing.tables))
 
-    The publication may have been created for another publisher, or its tables may have been altered
-    since.
-    """
+
+def _filter_columns(tables: PublisherTables) -> FilterColumns:
+    def filter_columns(where: str, table: PublisherTable) -> frozenset[str]:
+        return frozenset(columns_of(check_filter(where, table, tables)))
+
+    return filter_columns
+
+
+def _check_members(publication: Publication, tables: PublisherTables) -> None:
+    """A publication may be of another publisher, or its tables may have been altered since."""
     for entry in publication.tables:
         table = tables.tables.get(entry.key)
         qualified = f"{entry.schema}.{entry.name}"
@@ -217,3 +199,43 @@ def _check_members(publication: Publication, tables: PublisherTables) -> None:
             except SubscriberError as error:
                 context = f'row filter of table "{qualified}" in publication "{publication.name}"'
                 raise error.replace(relation=error.relation or qualified, context=error.context or context) from None
+
+
+# Tables that a subscription does not have ---------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """The published tables that a subscription lacks, and its publications that do not exist."""
+
+    tables: tuple[str, ...] = ()
+    publications: tuple[str, ...] = ()
+
+
+def read_unknown(target: Target, subscription: Subscription, known: Collection[TableName]) -> Unknown:
+    names = subscription.options.map
+    with target.reporting(), target.engine.connect() as connection:
+        publishing = read_publishing(connection, subscription)
+    if publishing is not None:
+        return Unknown(unknown_tables(publishing.published_tables(), known, names))
+    with connect_publisher(subscription.conninfo, subscription.name) as server:
+        missing = PublisherClient(server).missing_publications(subscription.publications)
+        tables = server_publications.ServerPublications(server, subscription.publications).published_tables()
+    return Unknown(unknown_tables(tables, known, names), tuple(missing))
+
+
+def unknown_tables(
+    published: Collection[PublishedTable], known: Collection[TableName], names: RelationNames
+) -> tuple[str, ...]:
+    """The published tables that a subscription does not have, without catalogs of subscribers."""
+    return tuple(
+        sorted(
+            table.qualified_name
+            for table in published
+            if table.key not in known and not is_catalog_table(names, *table.key, table.columns)
+        )
+    )
+
+
+def refresh_command(subscription: str) -> str:
+    return f"ALTER SUBSCRIPTION {quote_identifier(subscription)} REFRESH PUBLICATION;"

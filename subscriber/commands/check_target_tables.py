@@ -1,93 +1,102 @@
-"""Checks of a subscription's tables in the target. They must exist, or ``create_tables`` creates
-them (rule D13).
-"""
+"""Checks of the subscription's tables in the target, which must exist or be created (rule D13)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 
-from subscriber import catalog
-from subscriber.apply.relations.local_relations import LocalRelation, RelationMap
-from subscriber.apply.relations.relation_checks import check_required
+from subscriber.apply.relations.target_relations import RelationMap, TargetRelation, check_required
 from subscriber.apply.statements.identity import row_identity
+from subscriber.base.errors import SubscriberError, TargetRelationError, UsageError
+from subscriber.catalog.catalog_names import map_elsewhere, occupies
 from subscriber.catalog.subscription_options import SubscriptionOptions
 from subscriber.commands.check_publications import SubscribedTables
 from subscriber.commands.create_tables import MissingTable, design_tables
 from subscriber.commands.notices import Notify, warning
-from subscriber.errors import SubscriberError, TargetRelationError, UsageError
-from subscriber.protocol.messages import Relation
-from subscriber.publisher.announced import announced_relations
-from subscriber.publisher.publisher import Publisher
-from subscriber.schema.published_table import PublishedTable
-from subscriber.schema.relation_names import SAME_NAMES, RelationNames, TableName
-from subscriber.targets import Target
+from subscriber.postgres.protocol.messages import Relation
+from subscriber.postgres.schema.published_table import PublishedTable
+from subscriber.postgres.schema.relation_names import SAME_NAMES, RelationNames, TableName
+from subscriber.postgres.types.oids import with_type_names
+from subscriber.publisher.catalog import announced_relations, user_type_names
+from subscriber.publisher.client import PublisherClient
+from subscriber.targets import Connection, Target, TargetTable
 from subscriber.targets.ddl import table_identity
 
 
 def check_tables(
     target: Target,
-    publisher: Publisher,
+    publisher: PublisherClient,
     tables: Sequence[PublishedTable],
     names: RelationNames = SAME_NAMES,
     *,
     create_tables: bool,
 ) -> list[MissingTable]:
     """Check the target's table of each published table; returns the tables that are to be created.
+    Columns are checked by :func:`warn_of_shapes`.
 
-    Columns are not checked here; :func:`warn_of_shapes` checks them.
-
-    Args:
-        target: the database of the tables.
-        publisher: the publisher; it is queried for the columns of tables that are to be created.
-        tables: the published tables.
-        names: maps the publisher's names to the target's.
-        create_tables: whether missing tables are to be created.
-
-    Raises:
-        UsageError: 42P01, a table does not exist and is not to be created; 42809, a relation is of
-            a kind that cannot be replicated into; 42710, two tables have the same name.
-        PublisherNotReady: a table was dropped at the publisher in the meantime.
+    UsageError: 42P01, a table does not exist and is not to be created; 42809, a relation is of a
+    kind that cannot be replicated into; 42710, two tables have the same name.
     """
     missing = set(check_relations(target, [table.key for table in tables], names, create_tables=create_tables))
     return design_tables(target, publisher, tables, [table for table in tables if table.key in missing], names)
 
 
 def warn_of_shapes(
-    target: Target, publisher: Publisher, published: SubscribedTables, options: SubscriptionOptions, notify: Notify
+    target: Target,
+    publisher: PublisherClient,
+    published: SubscribedTables,
+    options: SubscriptionOptions,
+    notify: Notify,
 ) -> None:
     """Compare the existing tables with the published ones, and warn of differences at which copying
-    or applying would stop.
+    or applying would stop. A table that is still to be created is skipped.
 
-    PostgreSQL's commands do not check columns, and its workers fail later. Therefore nothing is
-    refused here. The warnings have the texts of the errors of
-    :mod:`subscriber.apply.relations.local_relations` and
-    :mod:`subscriber.apply.statements.identity`. A table that is still to be created is skipped.
-
-    Raises:
-        PublisherError: the publisher could not be queried.
-        TargetError: the target could not be read.
+    PostgreSQL's commands do not check columns, and its workers fail later, so nothing is refused
+    here. The texts are those of the errors of :mod:`subscriber.apply.relations.target_relations`
+    and :mod:`subscriber.apply.statements.identity`.
     """
     with target.reporting(), target.engine.connect() as connection:
-        there = RelationMap(target, connection, options.map, add_columns=options.schema_changes == "add_columns")
-        for relation in announced_relations(publisher.connection, published.tables):
-            if target.shapes.reflect(connection, *options.map.local(relation.namespace, relation.name)) is None:
-                continue
-            for error in _misfits(there, relation, changes=(relation.namespace, relation.name) in published.changing):
-                named = options.map.qualified(relation.namespace, relation.name)
-                message = error.message if f'"{named}"' in error.message else f'table "{named}": {error.message}'
-                warning(notify, message, detail=error.detail, hint=error.hint)
+        places = [options.map.in_target(*table.key) for table in published.tables]
+        tables = target.shapes.reflect_all(connection, places)
+        for _, error in misfits(target, connection, publisher, published, options, tables):
+            warning(notify, error.message, detail=error.detail, hint=error.hint)
 
 
-def _misfits(there: RelationMap, relation: Relation, *, changes: bool) -> Iterator[SubscriberError]:
+def misfits(
+    target: Target,
+    connection: Connection,
+    publisher: PublisherClient,
+    published: SubscribedTables,
+    options: SubscriptionOptions,
+    tables: Mapping[TableName, TargetTable],
+) -> Iterator[tuple[TableName, SubscriberError]]:
+    """The differences of :func:`warn_of_shapes`. ``tables`` has the target's names."""
+    there = RelationMap(target, connection, options.map, add_columns=options.schema_changes == "add_columns")
+    announced = announced_relations(publisher.connection, published.tables)
+    type_names = user_type_names(publisher.connection, announced)
+    for relation in announced:
+        key = relation.namespace, relation.name
+        table = tables.get(options.map.in_target(*key))
+        if table is None:
+            continue
+        for error in _misfits(there, relation, table, changes=key in published.changing):
+            named = options.map.qualified(*key)
+            message = error.message if f'"{named}"' in error.message else f'table "{named}": {error.message}'
+            detail, hint = (
+                None if text is None else with_type_names(text, type_names) for text in (error.detail, error.hint)
+            )
+            yield key, error.replace(message=with_type_names(message, type_names), detail=detail, hint=hint)
+
+
+def _misfits(there: RelationMap, relation: Relation, table: TargetTable, *, changes: bool) -> Iterator[SubscriberError]:
     try:
-        local = there.compare(relation)
+        local = there.compare(relation, table)
     except TargetRelationError as error:
         yield error
         return
     # The publisher itself refuses to change rows of a table without a replica identity.
     identified = relation.replica_identity == "f" or any(column.is_identity for column in relation.columns)
-    checks: list[Callable[[LocalRelation], object]] = [check_required]
+    checks: list[Callable[[TargetRelation], object]] = [check_required]
     if changes and identified:
         checks.append(row_identity)
     for check in checks:
@@ -100,54 +109,57 @@ def _misfits(there: RelationMap, relation: Relation, *, changes: bool) -> Iterat
 def check_relations(
     target: Target, relations: Sequence[TableName], names: RelationNames, *, create_tables: bool | None = None
 ) -> list[TableName]:
-    """Check the target's table of each relation; returns the relations whose table is to be
-    created.
-
-    Args:
-        target: the database of the tables.
-        relations: the relations, by the publisher's names.
-        names: maps the publisher's names to the target's.
-        create_tables: whether missing tables are to be created; None if the command cannot create
-            tables.
-
-    Raises:
-        UsageError: as :func:`check_tables`.
-    """
+    """As :func:`check_tables`; ``create_tables`` is None if the command cannot create any."""
     names.check_distinct(relations, partial(table_identity, target))
-    missing = []
     with target.reporting(), target.engine.connect() as connection:
-        for relation in relations:
-            qualified = names.qualified(*relation)
-            if catalog.is_own_table(names, *relation):
-                raise UsageError(
-                    f'cannot use relation "{qualified}" as logical replication target',
-                    sqlstate="42809",
-                    detail="The table has the name of one of subscriber's catalog tables.",
-                    relation=qualified,
-                )
-            found = target.shapes.reflect(connection, *names.local(*relation))
-            if found is None and create_tables:
-                missing.append(relation)
-            elif found is None:
-                raise UsageError(
-                    f'relation "{qualified}" does not exist',
-                    sqlstate="42P01",
-                    detail=_mapped_from(relation, names),
-                    relation=qualified,
-                    hint="Create the table at the subscriber, with the publisher's column names"
-                    + ("." if create_tables is None else ", or use WITH (create_tables = true)."),
-                )
-            elif found.kind not in ("table", "partitioned table"):
-                raise UsageError(
-                    f'cannot use relation "{qualified}" as logical replication target',
-                    sqlstate="42809",
-                    detail=f"This operation is not supported for {found.kind}s." if found.kind != "other" else None,
-                    relation=qualified,
-                )
-    return missing
+        tables = target.shapes.reflect_all(connection, [names.in_target(*relation) for relation in relations])
+    return [
+        relation
+        for relation in relations
+        if check_relation(target, relation, tables.get(names.in_target(*relation)), names, create_tables=create_tables)
+    ]
+
+
+def check_relation(
+    target: Target,
+    relation: TableName,
+    found: TargetTable | None,
+    names: RelationNames,
+    *,
+    create_tables: bool | None = None,
+) -> bool:
+    """As :func:`check_relations`, for one relation; returns whether its table is to be created."""
+    qualified = names.qualified(*relation)
+    if occupies(target, *names.in_target(*relation), found):
+        raise UsageError(
+            f'cannot use relation "{qualified}" as logical replication target',
+            sqlstate="42809",
+            detail="The target has a table of subscriber's catalog in this place.",
+            relation=qualified,
+            hint=f"Replicate it into a table of another name: WITH ({map_elsewhere(names, *relation)}).",
+        )
+    if found is None and create_tables:
+        return True
+    if found is None:
+        raise UsageError(
+            f'relation "{qualified}" does not exist',
+            sqlstate="42P01",
+            detail=_mapped_from(relation, names),
+            relation=qualified,
+            hint="Create the table at the subscriber, with the publisher's column names"
+            + ("." if create_tables is None else ", or use WITH (create_tables = true)."),
+        )
+    if found.kind not in ("table", "partitioned table"):
+        raise UsageError(
+            f'cannot use relation "{qualified}" as logical replication target',
+            sqlstate="42809",
+            detail=f"This operation is not supported for {found.kind}s." if found.kind != "other" else None,
+            relation=qualified,
+        )
+    return False
 
 
 def _mapped_from(relation: TableName, names: RelationNames) -> str | None:
-    if names.local(*relation) == relation:
+    if names.in_target(*relation) == relation:
         return None
     return f'Option "map" replicates the publisher\'s table "{".".join(relation)}" into it.'

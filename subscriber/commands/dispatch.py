@@ -2,63 +2,43 @@
 
 from __future__ import annotations
 
-from subscriber import catalog
-from subscriber.commands import alter_publications, alter_subscription
+from subscriber.base.settings import Settings
+from subscriber.catalog.own_tables import ensure_catalog
+from subscriber.catalog.subscriptions import get_subscription
+from subscriber.commands import alter_publications, alter_subscription, server_grammar, subscription_grammar
 from subscriber.commands.create_subscription import create_subscription
 from subscriber.commands.drop_subscription import drop_subscription
 from subscriber.commands.notices import Notify
 from subscriber.commands.publication_commands import run_publication_command
 from subscriber.commands.recreate_slot import recreate_slot
 from subscriber.commands.refresh_sequences import refresh_sequences
-from subscriber.commands.refresh_tables import refresh_tables
-from subscriber.commands.subscription_statements import (
-    AlterConnection,
-    AlterEnabled,
-    AlterOptions,
-    AlterOwner,
-    AlterPublications,
-    AlterSkip,
-    AlterSubscription,
-    CreateSubscription,
-    DropSubscription,
-    RecreateSlot,
-    RefreshPublication,
-    RefreshSequences,
-    RefreshTables,
-    RenameSubscription,
-    SubscriptionCommand,
-    TruncateTables,
-)
-from subscriber.commands.truncate_tables import truncate_tables
+from subscriber.commands.server_commands import run_server_command
+from subscriber.commands.table_commands import refresh_tables, truncate_tables
 from subscriber.commands.wake import wake_run
-from subscriber.publication.publication_statements import PublicationCommand
-from subscriber.settings import Settings
+from subscriber.postgres.publication.publication_statements import PublicationCommand
+from subscriber.postgres.schema.server_features import ServerFeatures
 from subscriber.targets import Target
+
+RunnableCommand = (
+    subscription_grammar.SubscriptionCommand
+    | PublicationCommand
+    | server_grammar.ServerCommand
+    | subscription_grammar.TruncateTables
+)
 
 
 def run_command(
     target: Target,
-    command: SubscriptionCommand | PublicationCommand | TruncateTables,
+    command: RunnableCommand,
     settings: Settings,
     notify: Notify,
     publisher: str | None = None,
 ) -> str:
-    """Execute a command on a target, and wake a ``subscriber run`` of this machine.
+    """Execute a command, and wake a ``subscriber run`` of this machine; returns the tag, such as
+    ``CREATE SUBSCRIPTION``. An error has PostgreSQL's message if PostgreSQL can raise it.
 
-    Args:
-        target: the database with the catalog and the replicated tables.
-        command: the parsed command.
-        settings: the settings; they contain the place of the journals.
-        notify: called with each notice and warning, as psql prints them.
-        publisher: the connection string of the server with the tables of a publication; None for
-            the publisher of the target's subscriptions.
-
-    Returns:
-        The command's tag, such as ``CREATE SUBSCRIPTION``.
-
-    Raises:
-        SubscriberError: it could not be executed; the message is PostgreSQL's if PostgreSQL can
-            raise the same error.
+    ``notify`` gets each notice and warning, as psql prints them. ``publisher`` is the connection
+    string of the server with the tables of a publication; None for that of the subscriptions.
     """
     tag = _run(target, command, settings, notify, publisher)
     wake_run(settings)
@@ -67,21 +47,23 @@ def run_command(
 
 def _run(
     target: Target,
-    command: SubscriptionCommand | PublicationCommand | TruncateTables,
+    command: RunnableCommand,
     settings: Settings,
     notify: Notify,
     publisher: str | None,
 ) -> str:
-    if isinstance(command, TruncateTables):
+    if isinstance(command, subscription_grammar.TruncateTables):
         truncate_tables(target, command, notify)
         return "TRUNCATE TABLE"
+    if isinstance(command, server_grammar.ServerCommand):
+        return run_server_command(target, command, notify)
     if isinstance(command, PublicationCommand):
         return run_publication_command(target, command, publisher, notify)
     match command:
-        case CreateSubscription():
+        case subscription_grammar.CreateSubscription():
             create_subscription(target, command, settings, notify)
             return "CREATE SUBSCRIPTION"
-        case DropSubscription():
+        case subscription_grammar.DropSubscription():
             drop_subscription(target, command, settings, notify)
             return "DROP SUBSCRIPTION"
         case _:
@@ -89,35 +71,36 @@ def _run(
             return "ALTER SUBSCRIPTION"
 
 
-def _alter(target: Target, command: AlterSubscription, settings: Settings, notify: Notify) -> None:
-    if isinstance(command, AlterOwner) and command.owner is not None:
+def _alter(target: Target, command: subscription_grammar.AlterSubscription, settings: Settings, notify: Notify) -> None:
+    if isinstance(command, subscription_grammar.AlterOwner) and command.owner is not None:
         alter_subscription.refuse_owner(
             command
         )  # PostgreSQL also looks for the role before it looks for the subscription
     with target.reporting():
-        catalog.ensure_catalog(target.engine)
+        ensure_catalog(target.engine)
         with target.engine.connect() as connection:
-            subscription = catalog.get_subscription(connection, command.name)
+            subscription = get_subscription(connection, command.name)
     match command:
-        case AlterConnection():
+        case subscription_grammar.AlterConnection():
             alter_subscription.alter_connection(target, subscription, command, notify)
-        case AlterEnabled():
-            alter_subscription.alter_enabled(target, subscription, command)
-        case AlterOptions():
+        case subscription_grammar.AlterEnabled():
+            alter_subscription.alter_enabled(target, subscription, command, notify)
+        case subscription_grammar.AlterOptions():
             alter_subscription.alter_options(target, subscription, command, settings, notify)
-        case AlterSkip():
-            alter_subscription.alter_skip(target, subscription, command)
-        case AlterOwner():
+        case subscription_grammar.AlterSkip():
+            alter_subscription.alter_skip(target, subscription, command, settings.postgresql_version)
+        case subscription_grammar.AlterOwner():
             alter_subscription.refuse_owner(command)
-        case RenameSubscription():
+        case subscription_grammar.RenameSubscription():
             alter_subscription.rename_subscription(target, subscription, command)
-        case AlterPublications():
+        case subscription_grammar.AlterPublications():
             alter_publications.alter_publications(target, subscription, command, notify)
-        case RefreshPublication():
-            alter_publications.refresh_publication(target, subscription, command, notify)
-        case RefreshSequences():
-            refresh_sequences(target, subscription, settings, notify)
-        case RefreshTables():
+        case subscription_grammar.RefreshPublication():
+            alter_publications.refresh_publication(target, subscription, command, notify, settings.postgresql_version)
+        case subscription_grammar.RefreshSequences():
+            acts_as_19 = ServerFeatures(settings.postgresql_version * 10000).published_sequences
+            refresh_sequences(target, subscription, settings, notify, as_postgresql=acts_as_19)
+        case subscription_grammar.RefreshTables():
             refresh_tables(target, subscription, command)
-        case RecreateSlot():
+        case subscription_grammar.RecreateSlot():
             recreate_slot(target, subscription, command, settings, notify)

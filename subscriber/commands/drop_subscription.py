@@ -1,7 +1,6 @@
-"""DROP SUBSCRIPTION (rule C54): stop the worker, drop the slot, and then delete the subscription.
-
-A slot that no catalog names would retain the publisher's WAL forever. If the slot cannot be
-dropped, nothing has changed.
+"""DROP SUBSCRIPTION (rule C54): stop the worker, drop the slot, and then delete the subscription. A
+slot that no catalog names would retain the publisher's WAL forever, so nothing changes if it cannot
+be dropped.
 """
 
 from __future__ import annotations
@@ -12,45 +11,54 @@ from typing import Final
 
 import sqlalchemy as sa
 
-from subscriber import catalog
 from subscriber.apply.prepared import forget_finished
-from subscriber.catalog import RelationState, Subscription
-from subscriber.catalog.cutovers import Cutover, find_cutover, held_cutover
-from subscriber.catalog.dropped_tables import DroppedTable, remember_dropped_tables
-from subscriber.commands import publisher_slots
+from subscriber.base.errors import JournalError, PublisherError, UsageError
+from subscriber.base.lsn import LSN
+from subscriber.base.settings import Settings
+from subscriber.catalog.cutovers import Cutover, held_cutover, read_cutover
+from subscriber.catalog.deleted_rows import delete_passed, record_relations
+from subscriber.catalog.own_tables import ensure_catalog
+from subscriber.catalog.released import (
+    DroppedTable,
+    forget_released_slot,
+    release_slot,
+    released_slots,
+    store_dropped_tables,
+)
+from subscriber.catalog.subscriptions import (
+    Subscription,
+    delete_subscription,
+    find_subscription,
+    set_enabled,
+    set_options,
+)
+from subscriber.catalog.table_states import RelationState, relations_of
+from subscriber.commands import subscription_slots
 from subscriber.commands.notices import Notify, first_names, notice, warning
-from subscriber.commands.release_slot import delete_journal, remove_journal_of, tell_dropped
-from subscriber.commands.subscription_statements import DropSubscription
-from subscriber.errors import JournalError, PublisherError, UsageError
-from subscriber.lsn import LSN
-from subscriber.publisher.fence import lifting_statements
-from subscriber.publisher.publisher import Publisher, connect_publisher
-from subscriber.publisher.reverse_replication import dropping_statements
-from subscriber.settings import Settings
+from subscriber.commands.subscription_grammar import DropSubscription
+from subscriber.commands.subscription_slots import delete_journal, remove_journal_of, warn_dropped
+from subscriber.publisher.client import PublisherClient
+from subscriber.publisher.connection import connect_publisher
+from subscriber.publisher.fence.read_only import lifting_statements
+from subscriber.publisher.fence.reverse_replication import dropping_statements
 from subscriber.targets import Target
 
 
 def drop_subscription(target: Target, command: DropSubscription, settings: Settings, notify: Notify) -> None:
-    """Execute DROP SUBSCRIPTION.
-
-    Raises:
-        UsageError: 42704, there is no subscription of that name; 55P03, another command carries out
-            a cutover of it.
-        PublisherError: the slot could not be dropped; the subscription is as it was before.
-    """
+    """55P03: another command carries out a cutover of it."""
     with target.reporting():
-        catalog.ensure_catalog(target.engine)
+        ensure_catalog(target.engine)
     with target.begin() as connection:
-        subscription = catalog.find_subscription(connection, command.name)
+        subscription = find_subscription(connection, command.name)
         if subscription is None:
             if not command.if_exists:
                 raise UsageError(f'subscription "{command.name}" does not exist', sqlstate="42704")
             notice(notify, f'subscription "{command.name}" does not exist, skipping')
             return
-        cutover = find_cutover(connection, subscription.subid)
+        cutover = read_cutover(connection, subscription.subid)
         if cutover is not None and cutover.is_held and not cutover.is_mine:
-            raise held_cutover(command.name, cutover)
-        catalog.set_enabled(connection, command.name, enabled=False)  # the worker reads this and ends
+            raise held_cutover(command.name, cutover, cutover.lease)
+        set_enabled(connection, command.name, enabled=False)  # the worker reads this and ends
     _warn_unfinished(target, subscription, notify)
     if subscription.slot_name is not None:
         try:
@@ -58,24 +66,28 @@ def drop_subscription(target: Target, command: DropSubscription, settings: Setti
         except BaseException:
             if subscription.enabled:
                 with target.begin() as connection:
-                    catalog.set_enabled(connection, command.name, enabled=True)
+                    set_enabled(connection, command.name, enabled=True)
             raise
         notice(notify, f'dropped replication slot "{subscription.slot_name}" on publisher')
         # The slot has been dropped. If an error of the journal kept the subscription, it could only
         # be dropped in three steps.
         with contextlib.suppress(JournalError, UsageError):
-            tell_dropped(subscription, _applied(target, subscription), settings, notify)
+            warn_dropped(subscription, _applied(target, subscription), settings, notify)
         remove_journal_of(system_identifier, subscription.slot_name, settings, notify)
     with target.begin() as connection:
-        for released in catalog.released_slots(connection):
+        for released in released_slots(connection):
             if released.subscription == command.name:
                 # A batch may have been committed while the slot was being released.
                 applied = subscription.progress.read(connection)
-                catalog.release_slot(connection, replace(released, applied=applied))
-        remember_dropped_tables(connection, _tables(connection, subscription))
-        catalog.delete_subscription(connection, command.name)
+                release_slot(connection, replace(released, applied=applied))
+        store_dropped_tables(connection, _tables(connection, subscription))
+        if subscription.options.retain_dead_tuples:
+            set_options(connection, subscription.subid, {"retain_dead_tuples": False})
+            record_relations(connection, target, subscription)
+            delete_passed(connection)
+        delete_subscription(connection, command.name)
         if subscription.slot_name is not None:
-            catalog.forget_released_slot(connection, system_identifier, subscription.slot_name)
+            forget_released_slot(connection, system_identifier, subscription.slot_name)
         if target.origins is not None:
             target.origins.drop(connection, subscription.origin)
         left = forget_finished(target, connection, subscription.subid)
@@ -91,16 +103,14 @@ def drop_subscription(target: Target, command: DropSubscription, settings: Setti
 
 
 def _tables(connection: sa.Connection, subscription: Subscription) -> list[DroppedTable]:
-    """The tables that the subscription has filled."""
-    local = subscription.options.map.local
+    local = subscription.options.map.in_target
     return [
         DroppedTable(local(one.schema, one.name), (one.schema, one.name), subscription.name)
-        for one in catalog.relations_of(connection, subscription.subid)
+        for one in relations_of(connection, subscription.subid)
     ]
 
 
 def _warn_of_cutover(cutover: Cutover, notify: Notify) -> None:
-    """Say what a cutover leaves behind when its row is dropped."""
     fence, reverse = cutover.options.get("fence"), cutover.options.get("reverse")
     if fence is not None:
         warning(
@@ -118,11 +128,9 @@ def _warn_of_cutover(cutover: Cutover, notify: Notify) -> None:
 
 
 def _warn_unfinished(target: Target, subscription: Subscription, notify: Notify) -> None:
-    """Warn of tables that do not have all rows of the publisher, before the slot is dropped that
-    could still send them.
-    """
+    """Warn of tables that lack rows, before the slot is dropped that could send them."""
     with target.reporting(), target.engine.connect() as connection:
-        relations = catalog.relations_of(connection, subscription.subid)
+        relations = relations_of(connection, subscription.subid)
     for states, what, detail in _UNFINISHED:
         names = [one.qualified_name for one in relations if one.state in states]
         if names:
@@ -152,26 +160,18 @@ def _applied(target: Target, subscription: Subscription) -> LSN:
 
 
 def remove_journal(subscription: Subscription, settings: Settings) -> None:
-    """Remove the journal of a slot that was dropped.
-
-    If the worker is on another machine, there is nothing to remove.
-
-    Raises:
-        JournalError, UsageError: the journal cannot be accessed.
-    """
+    """Remove the journal of a slot that was dropped, if it is on this machine."""
     if subscription.system_identifier is not None and subscription.slot_name is not None:
         delete_journal(subscription.system_identifier, subscription.slot_name, settings)
 
 
 def _drop_slot(subscription: Subscription, slot: str) -> str:
-    """Drop the slot; returns the publisher's system identifier, which is part of the journal's
-    name.
-    """
+    """Drop the slot; returns the system identifier, a part of the journal's name."""
     try:
         with connect_publisher(subscription.conninfo, subscription.name) as server:
-            publisher = Publisher(server)
+            publisher = PublisherClient(server)
             system_identifier = subscription.system_identifier or publisher.system_identifier()
-            publisher_slots.remove_slot(publisher, slot)
+            subscription_slots.remove_slot(publisher, slot)
             return system_identifier
     except PublisherError as error:
         if not error.refused:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
+from subscriber.postgres.schema.relation_names import RelationNames, TableName
 from subscriber.publisher.conninfo import ANY_SERVER, ANY_SERVER_HINT, names_any_server
-from subscriber.publisher.privileges import UnreadableTable
-from subscriber.publisher.replica_identity import TableWithoutIdentity
-from subscriber.schema.relation_names import RelationNames, TableName
+from subscriber.publisher.table_checks import TableWithoutIdentity, UnreadableTable
 
 Notify = Callable[[str], None]
 """A function that is called with each notice and warning. The text begins with the severity, as
@@ -16,17 +15,38 @@ psql prints it; DETAIL and HINT are lines of the same text.
 """
 
 
+class RetentionOptions(NamedTuple):
+    """``retain_dead_tuples``, and whether the retention is active."""
+
+    retain: bool
+    active: bool
+
+
 FIRST_NAMES: Final = 5
 """The largest number of names in a message; for further names it has only their number."""
 
 
+def tell_of_retention(
+    notify: Notify, subscription: RetentionOptions, *, enabled: bool, warns: bool, limited: bool = False
+) -> None:
+    """What 19 says of ``retain_dead_tuples``: that of a disabled subscription, deleted rows stay;
+    and that ``max_retention_duration`` (``limited``) has no effect without it.
+    """
+    if subscription.retain and subscription.active and not enabled:
+        message = "deleted rows to detect conflicts would not be removed until the subscription is enabled"
+        if warns:
+            warning(notify, message, hint="Consider setting retain_dead_tuples to false.")
+        else:
+            notice(notify, message)
+    elif limited and not subscription.retain:
+        notice(notify, "max_retention_duration is ineffective when retain_dead_tuples is disabled")
+
+
 def notice(notify: Notify, message: str, *, hint: str | None = None) -> None:
-    """``NOTICE:  …``, with a HINT below it."""
     notify(f"NOTICE:  {message}" + (f"\nHINT:  {hint}" if hint else ""))
 
 
 def warning(notify: Notify, message: str, *, detail: str | None = None, hint: str | None = None) -> None:
-    """``WARNING:  …``, with DETAIL and HINT below it."""
     lines = [f"WARNING:  {message}"]
     lines += [f"{label}:  {text}" for label, text in (("DETAIL", detail), ("HINT", hint)) if text]
     notify("\n".join(lines))
@@ -44,16 +64,13 @@ def quoted(names: Sequence[str]) -> str:
 
 
 def first_names(names: Sequence[str]) -> str:
-    """``"a", "b"``; for a long list the first names, and the number of further names."""
+    """``"a", "b"``; of a long list the first names, and the number of the others."""
     left = len(names) - FIRST_NAMES
     return quoted(names) if left <= 0 else f"{quoted(names[:FIRST_NAMES])} and {left:,} more"
 
 
 def warn_without_identity(notify: Notify, tables: Sequence[TableWithoutIdentity]) -> None:
-    """Warn of tables without a usable replica identity (rules B32, B33).
-
-    The application's UPDATE or DELETE at the publisher fails then, and not the subscription.
-    """
+    """Rules B32, B33: the application's UPDATE or DELETE at the publisher fails."""
     if not tables:
         return
     names = [table.qualified_name for table in tables]
@@ -83,7 +100,6 @@ def warn_without_identity(notify: Notify, tables: Sequence[TableWithoutIdentity]
 
 
 def warn_unreadable(notify: Notify, tables: Sequence[UnreadableTable]) -> None:
-    """Warn that the role of the CONNECTION cannot copy these tables."""
     if not tables:
         return
     names = [table.qualified_name for table in tables]
@@ -106,9 +122,7 @@ def _script(statements: Iterable[str]) -> str:
 
 
 def warn_missing_publications(notify: Notify, missing: Sequence[str], hint: str | None = None) -> None:
-    """Warn of publications that the publisher does not have; they may be created later (rule
-    C54).
-    """
+    """Warn of missing publications; they may be created later (rule C54)."""
     if len(missing) == 1:
         warning(notify, f"publication {quoted(missing)} does not exist on the publisher", hint=hint)
     elif missing:
@@ -116,9 +130,7 @@ def warn_missing_publications(notify: Notify, missing: Sequence[str], hint: str 
 
 
 def warn_unused_names(notify: Notify, names: RelationNames, relations: Collection[TableName]) -> None:
-    """Warn of names in ``map`` that are not published: their tables may be published later, or the
-    map may have an error.
-    """
+    """Warn of names in ``map`` that are not published: the map may have an error."""
     schemas = {schema for schema, _ in relations}
     unused = [f'relation "{".".join(remote)}"' for remote, _ in names.tables if remote not in relations]
     unused += [f'schema "{remote}"' for remote, _ in names.schemas if remote not in schemas]

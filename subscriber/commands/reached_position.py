@@ -1,51 +1,47 @@
-"""How far a target is: the position that it has, and the last transaction that came."""
+"""How far a target is: the position that it has, and the rows of its tables."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import sqlalchemy as sa
 
-from subscriber.catalog import Subscription
-from subscriber.errors import SubscriberError
-from subscriber.journal.positions import journal_positions
-from subscriber.journal.storage import journal_url
-from subscriber.lsn import INVALID_LSN, LSN
-from subscriber.settings import Settings
+from subscriber.base.errors import SubscriberError
+from subscriber.base.lsn import LSN
+from subscriber.base.reach import Reach
+from subscriber.base.settings import Settings
+from subscriber.catalog.subscriptions import Subscription
+from subscriber.catalog.table_states import relations_of
+from subscriber.stream.journal.positions import journal_positions
+from subscriber.stream.journal.storage import journal_url
 from subscriber.targets import Target
 
 
-@dataclass(frozen=True, slots=True)
-class ReachedPosition:
-    """How far a target is.
-
-    Attributes:
-        reached: the LSN up to which the target has all changes: the applied position, or the
-            received position if no received change waits to be applied.
-        applied: the applied position, which moves only with transactions that were sent.
-        received: the received position; 0/0 if the journal is on another machine.
-        last: the end of the last transaction that was applied or received.
-    """
-
-    reached: LSN
-    applied: LSN
-    received: LSN
-    last: LSN
-
-
-def reached_position(target: Target, subscription: Subscription, settings: Settings) -> ReachedPosition:
-    """How far the target is, for one subscription.
-
-    Raises:
-        TargetUnavailable: the target cannot be queried.
-    """
+def reached_position(target: Target, subscription: Subscription, settings: Settings) -> Reach:
     with target.reporting(), target.engine.connect() as connection:
         applied = subscription.progress.read(connection)
+    return reach_of(subscription, settings, applied)
+
+
+def reach_of(subscription: Subscription, settings: Settings, applied: LSN) -> Reach:
+    """What was received is unknown if the journal is on another machine."""
     if subscription.system_identifier is None or subscription.slot_name is None:
-        return ReachedPosition(applied, applied, INVALID_LSN, applied)
+        return Reach(applied=applied)
+    url = journal_url(settings.journal, subscription.system_identifier, subscription.slot_name)
     try:
-        received, last = journal_positions(
-            journal_url(settings.journal, subscription.system_identifier, subscription.slot_name)
-        )
+        return Reach(*journal_positions(url), applied)
     except SubscriberError:
-        received, last = INVALID_LSN, INVALID_LSN
-    reached = max(applied, received) if last <= applied else applied
-    return ReachedPosition(reached, applied, received, max(applied, last))
+        return Reach(applied=applied)
+
+
+def count_rows(target: Target, subscription: Subscription) -> dict[str, int]:
+    """By the publisher's ``schema.table``, of the tables that the target has."""
+    counts = {}
+    with target.reporting(), target.engine.connect() as connection:
+        relations = relations_of(connection, subscription.subid)
+        places = [subscription.options.map.in_target(one.schema, one.name) for one in relations]
+        tables = target.shapes.reflect_all(connection, places)
+        for relation, place in zip(relations, places, strict=True):
+            table = tables.get(place)
+            if table is not None:
+                query = sa.select(sa.func.count()).select_from(table.clause())
+                counts[relation.qualified_name] = int(connection.execute(query).scalar_one())
+    return counts

@@ -7,36 +7,27 @@ copies of all tables.
                                      └──────────────────┘ └─ L: snapshots of the copies, later than C
 
 The changes between D and C are in no slot. Every table is copied again from a snapshot after C, and
-each copy replaces the rows in one transaction (:mod:`subscriber.commands.refresh_tables`), so
-readers see the old rows until the new ones are there. The copy has also what was deleted meanwhile.
+each copy replaces the rows in one transaction (:mod:`subscriber.commands.table_commands`). It has
+also what was deleted meanwhile.
 
-The command is refused while nothing is lost (:mod:`subscriber.positions.lost_changes`): such a slot
-has nothing to recreate. What is done at the publisher cannot be rolled back, so the steps are in
-this order::
+What is done at the publisher cannot be rolled back, so the steps are in this order::
 
     lock the journal ── drop the old slot ── create the new one ── one transaction of the target ── remove the journal
                                          1                      2                               3
 
 The transaction moves the progress to C, by compare-and-set; sets the tables to be copied; and
-releases the slot at C and takes it up again, so that the worker ends and another one continues at C
-(:mod:`subscriber.positions.slot_position`). No batch and no copy of the old worker is committed
-after it (:mod:`subscriber.runtime.catalog_rules`, ``check_replicated``). If the command is killed,
+releases the slot at C and takes it up again, so that another worker continues at C
+(:mod:`subscriber.commands.slot_position`). No batch and no copy of the old worker is committed
+after it (:mod:`subscriber.worker.catalog_rules`, ``check_replicated``). If the command is killed,
 
-- at 1 there is no slot, and at 2 there is a slot that was confirmed beyond the journal's end: a
+- at 1 there is no slot, and at 2 there is one that was confirmed beyond the journal's end: a
   receiver refuses both, and the repeated command finds that changes are lost, and begins again;
-- at 3 everything is done: a receiver begins a journal that ends before C again at C by itself. Only
-  a journal that ends after C, or cannot be read, must be removed. A receiver refuses such a
-  journal, and the repeated command removes it.
+- at 3 everything is done. A receiver begins a journal that ends before C again at C by itself. It
+  refuses one that ends after C, or cannot be read; the repeated command removes it.
 
 The creation of a slot waits for every transaction of the publisher, prepared ones included. So a
-transaction that is still prepared in the target was committed or rolled back at the publisher
-before C, and the copies have its outcome. It is rolled back in the target, where it would hold
-locks for ever.
-
-*Rejected:* to do this with a slot that is well. What it has kept would be thrown away, and
-``REFRESH TABLE`` copies tables again without that. *Rejected:* to do it without a command, when the
-slot is found to be lost: the reason may be a CONNECTION that leads to the wrong server, and the
-copies would replace good rows.
+transaction that is still prepared in the target was decided at the publisher before C, and the
+copies have its outcome. In the target, where it would hold locks for ever, it is rolled back.
 """
 
 from __future__ import annotations
@@ -47,28 +38,31 @@ from typing import Final
 
 import sqlalchemy as sa
 
-from subscriber import catalog, failpoints
 from subscriber.apply.prepared import still_prepared
-from subscriber.catalog import ReleasedSlot, Subscription
+from subscriber.base import failpoints
+from subscriber.base.errors import JournalCorrupt, SlotInUse, UsageError
+from subscriber.base.lsn import LSN, format_lsn
+from subscriber.base.settings import Settings
+from subscriber.catalog.own_tables import target_identifier
 from subscriber.catalog.prepared_transactions import forget_prepared, list_prepared
-from subscriber.commands import publisher_slots
+from subscriber.catalog.released import ReleasedSlot, release_slot
+from subscriber.catalog.subscription_options import read_options
+from subscriber.catalog.subscriptions import Subscription, set_two_phase_state, take_up_slot
+from subscriber.catalog.table_states import read_states, relations_of, replace_relations
+from subscriber.commands import subscription_slots
+from subscriber.commands.consumers import check_other_targets
+from subscriber.commands.lost_changes import lost_changes
 from subscriber.commands.notices import Notify, notice, warning
-from subscriber.commands.publisher_connection import connected, replicating
-from subscriber.commands.refresh_tables import check_not_shared
-from subscriber.commands.release_slot import remove_journal_of, while_progress_stands
-from subscriber.commands.subscription_options import REFRESHING, read_options
-from subscriber.commands.subscription_statements import RecreateSlot
-from subscriber.errors import JournalCorrupt, SlotInUse, UsageError
-from subscriber.journal.control import read_control
-from subscriber.journal.positions import journal_positions
-from subscriber.journal.storage import Storage, journal_url, open_storage
-from subscriber.lsn import LSN, format_lsn
-from subscriber.positions.consumers import check_other_targets
-from subscriber.positions.lost_changes import lost_changes
+from subscriber.commands.subscription_grammar import RecreateSlot
+from subscriber.commands.subscription_slots import connected, remove_journal_of, replicating, while_progress_stands
+from subscriber.commands.table_commands import check_not_shared
+from subscriber.postgres.sql.quoting import quote_identifier
+from subscriber.publisher.client import PublisherClient, Slot
 from subscriber.publisher.conninfo import wants_standby
 from subscriber.publisher.history import UNKNOWN_TIMELINE, Server, check_is_primary, check_system, identify
-from subscriber.publisher.publisher import Publisher, Slot
-from subscriber.settings import Settings
+from subscriber.stream.journal.control import read_control
+from subscriber.stream.journal.positions import journal_positions
+from subscriber.stream.journal.storage import Storage, journal_url, open_storage
 from subscriber.targets import Target
 
 _REFRESH: Final = "ALTER SUBSCRIPTION ... REFRESH TABLE copies tables again with the slot that there is."
@@ -77,28 +71,23 @@ _REFRESH: Final = "ALTER SUBSCRIPTION ... REFRESH TABLE copies tables again with
 def recreate_slot(
     target: Target, subscription: Subscription, command: RecreateSlot, settings: Settings, notify: Notify
 ) -> None:
-    """ALTER SUBSCRIPTION … RECREATE SLOT.
-
-    Raises:
-        UsageError: 55000, the subscription has no slot, or its slot is well, or a table has rows of
-            another subscription, too; 55006, another subscription uses the slot.
-        SlotInUse: a receiver streams from the slot, or writes the journal.
-        PublisherError: the publisher cannot be queried, is not ready, is another system, or is no
-            primary any more.
+    """ALTER SUBSCRIPTION … RECREATE SLOT. UsageError 55000: the subscription has no slot, its slot
+    is well, or a table has rows of another subscription, too; 55006: another subscription uses the
+    slot. SlotInUse: a receiver streams from the slot, or writes the journal.
     """
     slot_name = subscription.slot_name
     if slot_name is None:
         raise UsageError(
             "cannot recreate the slot of a subscription that does not have a slot name",
             sqlstate="55000",
-            hint="Use ALTER SUBSCRIPTION ... SET (slot_name = ...) first.",
+            hint=f"Use ALTER SUBSCRIPTION {quote_identifier(subscription.name)} SET (slot_name = {quote_identifier(subscription.name)}) first.",
         )
-    given = {"copy_data": True} | read_options(command.options.sql, command.options.given, REFRESHING - {"refresh"})
+    given = {"copy_data": True} | read_options(command.options, "REFRESH")
     copy_data: bool = given["copy_data"]
     with target.reporting(), target.engine.connect() as connection:
         applied = subscription.progress.read(connection)
-        identifier = catalog.target_identifier(connection)
-        tables = [(one.schema, one.name) for one in catalog.relations_of(connection, subscription.subid)]
+        identifier = target_identifier(connection)
+        tables = [(one.schema, one.name) for one in relations_of(connection, subscription.subid)]
         if copy_data:
             check_not_shared(target, connection, subscription, tables)
     server, conninfo = _primary(subscription, settings, slot_name)
@@ -119,7 +108,7 @@ def recreate_slot(
         notice(notify, f'subscription "{subscription.name}" cannot continue with its slot: {lost}')
         with _locked(storage):
             if slot is not None:
-                publisher_slots.remove_slot(publisher, slot_name)
+                subscription_slots.remove_slot(publisher, slot_name)
                 notice(notify, f'dropped replication slot "{slot_name}" on publisher')
             failpoints.hit("recreate.before")
             begin = _make_slot(subscription, conninfo, slot_name, notify)
@@ -141,19 +130,13 @@ def recreate_slot(
         )
 
 
-def _unused(publisher: Publisher, subscription: Subscription, name: str) -> Slot | None:
-    """The slot, which nobody streams from; None if there is none.
-
-    Raises:
-        PublisherNotReady: a slot of that name is not a slot of this program.
-        SlotInUse: somebody streams from it.
-        UsageError: 55000, the slot is well, and it is not known whose it is.
-    """
+def _unused(publisher: PublisherClient, subscription: Subscription, name: str) -> Slot | None:
+    """The slot, which nobody streams from; None if there is none."""
     slot = publisher.slot(name)
     if slot is None or slot.lost is not None:
         return slot
-    if slot.active_pid is not None and (subscription.enabled or not publisher_slots.is_released(publisher, name)):
-        raise publisher_slots.in_use(publisher, name, _REFRESH)
+    if slot.active_pid is not None and (subscription.enabled or not subscription_slots.is_released(publisher, name)):
+        raise subscription_slots.in_use(publisher, name, _REFRESH)
     publisher.check_slot(name)
     if not subscription.slot_adopted:
         raise UsageError(
@@ -166,8 +149,8 @@ def _unused(publisher: Publisher, subscription: Subscription, name: str) -> Slot
 
 
 def _primary(subscription: Subscription, settings: Settings, slot: str) -> tuple[Server, str]:
-    """The state of the WAL of the server that CONNECTION leads to, and the connection string of
-    that server. What a former primary, a standby or another system lacks is not lost.
+    """The WAL's state of the server that CONNECTION leads to, and that server's connection string.
+    What a former primary, a standby or another system lacks is not lost.
     """
     with replicating(subscription.conninfo, subscription.name) as stream:
         server = identify(stream, received_on=UNKNOWN_TIMELINE)
@@ -178,7 +161,7 @@ def _primary(subscription: Subscription, settings: Settings, slot: str) -> tuple
 
 
 def _timeline(storage: Storage) -> int:
-    """The timeline that changes were received on; unknown where the journal cannot say."""
+    """The timeline that changes were received on, as far as the journal says."""
     with contextlib.suppress(JournalCorrupt):
         control = read_control(storage)
         if control is not None:
@@ -202,10 +185,8 @@ def _locked(storage: Storage) -> Iterator[None]:
 
 
 def _make_slot(subscription: Subscription, conninfo: str, name: str, notify: Notify) -> LSN:
-    """Create the slot, and return where its changes begin. Two-phase commit waits until all tables
-    are ready, as after CREATE SUBSCRIPTION (rule C48).
-    """
-    created = publisher_slots.make_slot(
+    """Two-phase commit waits for ready tables, as after CREATE SUBSCRIPTION (rule C48)."""
+    created = subscription_slots.make_slot(
         conninfo,
         subscription.name,
         name,
@@ -228,20 +209,18 @@ def _begin_again(
         _roll_back_prepared(target, connection, subid, notify)
         subscription.progress.restart(connection, applied, begin)
         # Without copies, too: a table that is not ready needs changes that are lost.
-        unfinished = [(one.schema, one.name) for one in catalog.read_states(connection, subid).unfinished]
-        catalog.replace_relations(connection, subid, None if copy_data else unfinished)
+        unfinished = [(one.schema, one.name) for one in read_states(connection, subid).unfinished]
+        replace_relations(connection, subid, None if copy_data else unfinished)
         if subscription.two_phase_state == "e":
-            catalog.set_two_phase_state(connection, subid, "p")
-        catalog.release_slot(connection, released)
-        catalog.take_up_slot(connection, subid)
+            set_two_phase_state(connection, subid, "p")
+        release_slot(connection, released)
+        take_up_slot(connection, subid)
 
     while_progress_stands(target, subscription, change)
 
 
 def _roll_back_prepared(target: Target, connection: sa.Connection, subid: int, notify: Notify) -> None:
-    """Roll back the subscription's transactions that are prepared in the target, and forget all of
-    them.
-    """
+    """Roll back and forget the transactions that are prepared in the target."""
     for transaction in still_prepared(target, connection, subid):
         assert target.prepared is not None
         target.prepared.finish(transaction.gid, commit=False)

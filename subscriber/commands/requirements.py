@@ -1,46 +1,32 @@
-"""Checks whether the publisher and the target support the options of a subscription: the third
-check of an option (see :mod:`subscriber.commands.subscription_options`).
-"""
+"""The third check of options (:mod:`subscriber.catalog.subscription_options`): is it supported?"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
 import sqlalchemy as sa
 
-from subscriber import catalog
-from subscriber.catalog import Subscription
-from subscriber.commands import publisher_slots
-from subscriber.errors import NotSupportedError, UsageError
-from subscriber.journal.storage import journal_url, open_storage
-from subscriber.positions.consumers import check_other_targets
-from subscriber.publisher.publisher import Publisher
-from subscriber.schema.server_features import ServerFeatures
-from subscriber.settings import Settings
+from subscriber.apply.writing.unrepresentable import refusal, refused_column
+from subscriber.base.errors import NotSupportedError, UsageError
+from subscriber.base.settings import Settings
+from subscriber.catalog.own_tables import target_identifier
+from subscriber.catalog.subscription_options import OPTIONS
+from subscriber.catalog.subscriptions import Subscription
+from subscriber.commands import subscription_slots
+from subscriber.commands.consumers import check_other_targets
+from subscriber.commands.notices import Notify, warning
+from subscriber.postgres.schema.relation_names import RelationNames, TableName
+from subscriber.postgres.schema.server_features import check_option_versions
+from subscriber.postgres.schema.value_rules import ValueRules
+from subscriber.publisher.client import PublisherClient
+from subscriber.stream.journal.storage import journal_url, open_storage
 from subscriber.targets import Target
-
-_SINCE: Final = (
-    ("binary", True, ServerFeatures.binary_transfer),
-    ("two_phase", True, ServerFeatures.two_phase),
-    ("origin", "none", ServerFeatures.origin_option),
-    ("failover", True, ServerFeatures.failover_slots),
-)
-"""An option, its value, and the first server version that supports it (F). PostgreSQL's own
-subscriber ignores such an option without an error if the server is older.
-"""
 
 
 def check_target(target: Target, options: Mapping[str, Any]) -> None:
-    """Refuse options that the target does not support.
-
-    Args:
-        target: the subscriber's database.
-        options: the options that were given, by name.
-
-    Raises:
-        NotSupportedError: ``synchronous_commit`` waits for standbys, which the target does not
-            have.
+    """``synchronous_commit`` waits for standbys, which a target may not have; and
+    ``retain_dead_tuples`` needs triggers.
     """
     value = options.get("synchronous_commit")
     if value in ("remote_write", "remote_apply") and not target.capabilities.standbys:
@@ -49,33 +35,41 @@ def check_target(target: Target, options: Mapping[str, Any]) -> None:
             detail=f"{target.capabilities.database} cannot wait for a standby: a commit waits only for the database's own disk.",
             hint="Use synchronous_commit = on.",
         )
+    if options.get("retain_dead_tuples") and target.deleted_rows is None:
+        raise NotSupportedError(
+            "retain_dead_tuples = true is not supported",
+            detail=f"Deleted rows are recorded by triggers, which this program does not create in {target.capabilities.database}.",
+            hint="Leave retain_dead_tuples out.",
+        )
 
 
 def check_publisher(version: int, options: Mapping[str, Any]) -> None:
-    """Refuse options that the publisher's server does not support.
+    """Refuse options for which the server is too old."""
+    versions = needed_versions(options)
+    check_option_versions(version, {name: options[name] for name in versions}, versions)
 
-    Args:
-        version: the version of the server, as libpq returns it.
-        options: the options that were given, by name.
 
-    Raises:
-        NotSupportedError: the server is too old for an option.
-    """
-    for name, value, since in _SINCE:
-        if options.get(name) == value and version < since:
-            raise NotSupportedError(
-                f"{name} = {str(value).lower()} needs PostgreSQL {since // 10000} or newer at the publisher",
-                detail=f"The publisher is PostgreSQL {version // 10000}.",
-                hint=f"Leave {name} out.",
-            )
+def check_retention(publisher: PublisherClient) -> None:
+    """A standby cannot say which of the primary's transactions are still in progress."""
+    if publisher.is_standby():
+        raise UsageError(
+            "cannot enable retain_dead_tuples if the publisher is in recovery",
+            sqlstate="55000",
+            hint="Let CONNECTION lead to the primary.",
+        )
+
+
+def needed_versions(options: Mapping[str, Any]) -> dict[str, int]:
+    """The options that not every publisher supports, and the first version that does (F)."""
+    return {
+        name: option.since
+        for name, option in OPTIONS.items()
+        if option.since and options.get(name, option.default) != option.default
+    }
 
 
 def check_other_database(target: Target, connection: sa.Connection, system_identifier: str, database: str) -> None:
-    """Refuse a subscription of a database to itself.
-
-    Raises:
-        NotSupportedError: the publisher is the target.
-    """
+    """Refuse a subscription of a database to itself."""
     if target.cluster is not None and target.cluster.has_database(connection, system_identifier, database):
         raise NotSupportedError(
             "the publisher is the target itself",
@@ -85,22 +79,10 @@ def check_other_database(target: Target, connection: sa.Connection, system_ident
 
 
 def check_slot_is_free(others: Sequence[Subscription], slot: str, conninfo: str, system_identifier: str | None) -> None:
-    """Refuse a slot that another subscription of the target uses: a slot sends each change to only
-    one of them.
-
-    Args:
-        others: the target's other subscriptions.
-        slot: the name of the slot.
-        conninfo: the connection string of this subscription.
-        system_identifier: the system identifier of this subscription's publisher; None if the
-            publisher was not connected to.
-
-    Raises:
-        UsageError: another subscription uses the slot; the message names it.
-    """
+    """Refuse a slot of another subscription: each change would reach only one of them."""
     for other in others:
         known = other.system_identifier is not None and system_identifier is not None
-        same = other.system_identifier == system_identifier if known else other.conninfo == conninfo
+        same = other.system_identifier == system_identifier if known else other.connection == conninfo
         if same and other.slot_name == slot:
             raise UsageError(
                 f'replication slot "{slot}" is used by subscription "{other.name}"',
@@ -110,22 +92,53 @@ def check_slot_is_free(others: Sequence[Subscription], slot: str, conninfo: str,
 
 
 def check_slot_is_unused(
-    target: Target, publisher: Publisher, settings: Settings, system_identifier: str, slot: str
+    target: Target, publisher: PublisherClient, settings: Settings, system_identifier: str, slot: str
 ) -> None:
-    """Refuse a slot that somebody else uses: a subscription of another target, whose consumer is in
-    the journal, or a session that streams from it. A worker that has just been told to end is
-    waited for.
-
-    Raises:
-        UsageError: 55006, a subscription of another target uses the slot.
-        SlotInUse: a session streams from the slot.
+    """Refuse a slot of another target's subscription (55006), or one that a session streams from,
+    after waiting for a worker that was told to end (SlotInUse).
     """
     with target.reporting(), target.engine.connect() as connection:
-        identifier = catalog.target_identifier(connection)
+        identifier = target_identifier(connection)
     check_other_targets(open_storage(journal_url(settings.journal, system_identifier, slot)), identifier, slot)
-    if not publisher_slots.is_released(publisher, slot):
-        raise publisher_slots.in_use(
+    if not subscription_slots.is_released(publisher, slot):
+        raise subscription_slots.in_use(
             publisher,
             slot,
             "Use another slot_name: a slot sends each change to one subscription only. To take the slot over, first stop its receiver.",
         )
+
+
+# unrepresentable_values ---------------------------------------------------------------------------
+
+
+def check_value_rules(target: Target, rules: ValueRules, names: RelationNames) -> None:
+    """Refuse named columns that the target lacks (42703), or where NULL cannot stand (42P16)."""
+    named = list(rules.named())
+    if not named:
+        return
+    with target.reporting(), target.engine.connect() as connection:
+        for place, name in named:
+            table = target.shapes.reflect(connection, *names.in_target(*place))
+            if table is None:
+                continue
+            column, relation = table.column(name), names.qualified(*place)
+            if column is None:
+                raise UsageError(
+                    f'column "{name}" of relation "{relation}" does not exist',
+                    sqlstate="42703",
+                    relation=relation,
+                    hint="The option unrepresentable_values names columns as the target has them.",
+                )
+            reason = refusal(table.key or (), column)
+            if reason is not None:
+                raise refused_column(relation, name, reason)
+
+
+def warn_unused_rules(notify: Notify, rules: ValueRules, relations: Collection[TableName]) -> None:
+    """Warn of tables in the option that are not published: it may have an error."""
+    for table in dict.fromkeys(table for table, *_ in rules.columns):
+        if table not in relations:
+            name = ".".join(table)
+            warning(
+                notify, f'relation "{name}" of option "unrepresentable_values" matches no table of the subscription'
+            )

@@ -2,9 +2,9 @@
 
 ::
 
-    CREATE SUBSCRIPTION name CONNECTION 'conninfo' PUBLICATION name [, ...]
+    CREATE SUBSCRIPTION name { CONNECTION 'conninfo' | SERVER name } PUBLICATION name [, ...]
         [WITH (option [= value] [, ...])]
-    ALTER SUBSCRIPTION name CONNECTION 'conninfo'
+    ALTER SUBSCRIPTION name { CONNECTION 'conninfo' | SERVER name }
     ALTER SUBSCRIPTION name { SET | ADD | DROP } PUBLICATION name [, ...]
         [WITH (option [= value] [, ...])]
     ALTER SUBSCRIPTION name REFRESH PUBLICATION [WITH (option [= value] [, ...])]
@@ -20,45 +20,28 @@
     TRUNCATE [TABLE] name [, ...] [{ RESTART | CONTINUE } IDENTITY] [RESTRICT]
     SELECT ...
 
-and the commands of :mod:`subscriber.publication.publication_grammar`.
+and the commands of :mod:`subscriber.postgres.publication.publication_grammar` and
+:mod:`subscriber.commands.server_grammar`.
 
-A command is understood completely or refused. A wrong command is refused with PostgreSQL's text and
-SQLSTATE. A valid command that this version cannot execute is refused with "not supported yet". The
-connection string is stored as written, and libpq reads it.
+A command is understood completely, or refused with PostgreSQL's text and SQLSTATE; a valid one that
+this version cannot execute with "not supported yet". The options of ALTER SUBSCRIPTION are stored
+as written: PostgreSQL looks for the subscription before it reads them, so its error comes first.
 
-*Rejected:* sqlglot's parser. It keeps commands that it does not know as text, so they would not be
-refused.
+*Rejected:* sqlglot's parser, which keeps commands that it does not know as text.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Final, Literal
 
-from subscriber.commands.subscription_options import parse_options
-from subscriber.commands.subscription_statements import (
-    AlterConnection,
-    AlterEnabled,
-    AlterOptions,
-    AlterOwner,
-    AlterPublications,
-    AlterSkip,
-    AlterSubscription,
-    Command,
-    CreateSubscription,
-    DropSubscription,
-    Query,
-    RecreateSlot,
-    RefreshPublication,
-    RefreshSequences,
-    RefreshTables,
-    RenameSubscription,
-    TruncateTables,
-)
-from subscriber.errors import NotSupportedError
-from subscriber.publication import publication_grammar as publications
-from subscriber.publication.publication_statements import RelationName
-from subscriber.sql.cursor import (
+from subscriber.base.errors import NotSupportedError
+from subscriber.catalog.subscription_options import SubscriptionOptions, parse_options
+from subscriber.commands import server_grammar
+from subscriber.postgres.publication import publication_grammar as publications
+from subscriber.postgres.publication.publication_statements import PublicationCommand, RelationName
+from subscriber.postgres.sql.cursor import (
     Cursor,
     read_name,
     read_names,
@@ -67,25 +50,147 @@ from subscriber.sql.cursor import (
     read_with,
     second_command,
 )
-from subscriber.sql.lexer import Kind, Lexed, error_of, scan
+from subscriber.postgres.sql.lexer import Kind, Lexed, error_of, scan
+from subscriber.postgres.sql.option_list import OptionList
+
+# Commands as data ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class CreateSubscription:
+    name: str
+    conninfo: str = field(repr=False)  # may hold a password
+    publications: tuple[str, ...]
+    options: SubscriptionOptions
+    server: str | None = None
+    """The foreign server that has the connection string; ``conninfo`` is empty then."""
+
+
+@dataclass(frozen=True, slots=True)
+class DropSubscription:
+    """``cascade`` has no effect, as in PostgreSQL: nothing depends on a subscription."""
+
+    name: str
+    if_exists: bool
+    cascade: bool
+
+
+@dataclass(frozen=True, slots=True)
+class AlterConnection:
+    name: str
+    conninfo: str = field(repr=False)  # may hold a password
+    server: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AlterPublications:
+    name: str
+    action: Literal["set", "add", "drop"]
+    publications: tuple[str, ...]
+    options: OptionList
+
+
+@dataclass(frozen=True, slots=True)
+class RefreshPublication:
+    name: str
+    options: OptionList
+
+
+@dataclass(frozen=True, slots=True)
+class RefreshSequences:
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class RefreshTables:
+    """The tables by the publisher's names."""
+
+    name: str
+    tables: tuple[RelationName, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RecreateSlot:
+    name: str
+    options: OptionList
+
+
+@dataclass(frozen=True, slots=True)
+class AlterEnabled:
+    name: str
+    enabled: bool
+
+
+@dataclass(frozen=True, slots=True)
+class AlterOptions:
+    name: str
+    options: OptionList
+
+
+@dataclass(frozen=True, slots=True)
+class AlterSkip:
+    name: str
+    options: OptionList
+
+
+@dataclass(frozen=True, slots=True)
+class AlterOwner:
+    """``owner`` is None for the current role (CURRENT_USER and its synonyms)."""
+
+    name: str
+    owner: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class RenameSubscription:
+    name: str
+    new_name: str
+
+
+@dataclass(frozen=True, slots=True)
+class TruncateTables:
+    """The tables by the publisher's names."""
+
+    tables: tuple[RelationName, ...]
+    restart_identity: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A SELECT for the target, in the target's SQL dialect, without its semicolon."""
+
+    sql: str
+
+
+AlterSubscription = (
+    AlterConnection
+    | AlterPublications
+    | RefreshPublication
+    | RefreshSequences
+    | RefreshTables
+    | RecreateSlot
+    | AlterEnabled
+    | AlterOptions
+    | AlterSkip
+    | AlterOwner
+    | RenameSubscription
+)
+SubscriptionCommand = CreateSubscription | AlterSubscription | DropSubscription
+Command = SubscriptionCommand | PublicationCommand | server_grammar.ServerCommand | TruncateTables | Query
+
+
+# Parsing ------------------------------------------------------------------------------------------
+
 
 UNDERSTOOD: Final = (
-    "The supported commands are CREATE, ALTER and DROP of SUBSCRIPTION and PUBLICATION, TRUNCATE, and SELECT."
+    "The supported commands are CREATE, ALTER and DROP of SUBSCRIPTION, PUBLICATION, SERVER and USER MAPPING,"
+    " TRUNCATE, and SELECT."
 )
 
 
 def parse(text: str | Lexed) -> Command:
-    """Parse one command; a semicolon may end it.
-
-    Args:
-        text: the command, or the command with its lexemes; a text without lexemes is scanned here.
-
-    Raises:
-        SQLSyntaxError: it does not parse; with PostgreSQL's text (``syntax error at or near "…"``)
-            and SQLSTATE; the detail has the position.
-        UsageError: options of CREATE SUBSCRIPTION that exclude each other (C54).
-        NotSupportedError: the command is not a command of this program, or needs a feature that
-            this version does not have.
+    """Parse one command; a semicolon may end it. SQLSyntaxError has PostgreSQL's text and SQLSTATE,
+    and the position in its detail; NotSupportedError: the command is not one of this version.
     """
     lexed = scan(text) if isinstance(text, str) else text
     cursor = Cursor(lexed)
@@ -107,13 +212,17 @@ def parse(text: str | Lexed) -> Command:
 
 def _create_subscription(cursor: Cursor) -> CreateSubscription:
     name = read_name(cursor)
-    cursor.expect("connection")
-    conninfo = cursor.take(Kind.STRING).value
+    conninfo, server = "", None
+    if cursor.accept("server"):
+        server = read_name(cursor)
+    else:
+        cursor.expect("connection")
+        conninfo = cursor.take(Kind.STRING).value
     cursor.expect("publication")
     publications = read_names(cursor)
-    given = read_with(cursor).given
+    given = read_with(cursor)
     cursor.end()
-    return CreateSubscription(name, conninfo, publications, parse_options(cursor.sql, given, default_slot_name=name))
+    return CreateSubscription(name, conninfo, publications, parse_options(given, default_slot_name=name), server)
 
 
 def _drop_subscription(cursor: Cursor) -> DropSubscription:
@@ -185,6 +294,7 @@ def _rename(cursor: Cursor, name: str) -> RenameSubscription:
 
 _ALTER_FORMS: Final[Mapping[str, Callable[[Cursor, str], AlterSubscription]]] = {
     "connection": _connection,
+    "server": lambda cursor, name: AlterConnection(name, "", read_name(cursor)),
     "set": _set,
     "add": lambda cursor, name: _publications(cursor, name, "add"),
     "drop": lambda cursor, name: _publications(cursor, name, "drop"),
@@ -228,6 +338,7 @@ _COMMANDS: Final[Mapping[tuple[str, ...], Callable[[Cursor], Command]]] = {
     ("drop", "subscription"): _drop_subscription,
     ("truncate",): _truncate,
     **publications.COMMANDS,
+    **server_grammar.COMMANDS,
 }
 _FIRST_WORDS: Final = frozenset(words[0] for words in _COMMANDS)
 
@@ -236,9 +347,7 @@ _FIRST_WORDS: Final = frozenset(words[0] for words in _COMMANDS)
 
 
 def _select(lexed: Lexed) -> Query:
-    """The query without the semicolon that ends it. Only the positions of lexemes are used here:
-    the target interprets them.
-    """
+    """The query without the semicolon that ends it; the target interprets the rest."""
     sql, lexemes = lexed.sql, lexed.lexemes
     if not lexemes[-1].terminated and (fault := lexemes[-1].fault):
         raise error_of(sql, fault)

@@ -2,19 +2,16 @@
 
 ::
 
-    conninfo, connection, sql_connection, server_errors
-               ──▶ publisher            checks whether it is ready: system, settings, slots, publications
-               ──▶ logical_decoding     the settings that logical decoding depends on, by version
-               ──▶ published_tables     the tables that the server's publications publish, with columns and filters
-               ──▶ shapes, schema_objects, sequences, read_attributes, replica_identity, privileges     the properties of those tables
-               ──▶ catalog_tables, publication_definitions      all tables and publications, for emulated publications
-               ──▶ slots, snapshot, history, blockers           replication commands, and the sessions that they wait for
-               ──▶ fence, change_watch, slot_changes                    a cutover: writes stop, and what came since
-               ──▶ reverse_obstacles, reverse_replication               a cutover: the way back
-               ──▶ copy_plan, copy_out                          a table's rows as of a snapshot (copy_out runs in Spark's tasks and in the driver)
-
-``announced`` gives the relation messages that the stream would send for published tables.
-
-The receiving of the stream is in :mod:`subscriber.receive`. This package uses no target, no journal
-and no subscription catalog.
+    conninfo, connection, server_errors
+        ──▶ client, server_facts           checks whether it is ready: system, settings, slots, publications
+        ──▶ catalog                        columns and indexes of tables, for:
+              shapes, table_objects        everything that is needed to create an equal table
+              omitted_objects              what the target does not get
+              catalog_tables               all tables, for emulated publications
+              table_checks                 identities, privileges, inheritance, sizes
+        ──▶ server_publications, sequences what the server publishes
+        ──▶ slots, snapshot, history       replication commands
+        ──▶ copy_plan, copy_out            a table's rows as of a snapshot (copy_out runs in Spark's tasks and in the driver)
+        ──▶ failover                       whether a standby could take the slot over
+        ──▶ fence                          a cutover: writes stop, and the way back
 """

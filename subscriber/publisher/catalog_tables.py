@@ -1,45 +1,17 @@
 """The properties of a publisher's tables that emulated publications depend on (rules B1, B2, B13,
-B29, B35, B37).
-
-The queries work from version 10 on, and run in one snapshot. Expressions are printed with an empty
-``search_path``, so that user-defined objects appear with their schema.
+B29, B35, B37), read in one snapshot with an empty ``search_path``, from version 10 on.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
 
-from subscriber.filters.builtins import catalog_query
-from subscriber.publisher.sql_connection import Connection, features_of
-from subscriber.schema.publisher_tables import (
-    Generated,
-    Identity,
-    Kind,
-    Persistence,
-    PublisherColumn,
-    PublisherTable,
-    PublisherTables,
-)
-
-_KINDS: Final[Mapping[str, Kind]] = {
-    "r": "table",
-    "p": "partitioned table",
-    "v": "view",
-    "m": "materialized view",
-    "f": "foreign table",
-    "S": "sequence",
-}
-_PERSISTENCES: Final[Mapping[str, Persistence]] = {"p": "permanent", "u": "unlogged", "t": "temporary"}
-_IDENTITIES: Final[Mapping[str, Identity]] = {"d": "default", "n": "nothing", "i": "index", "f": "full"}
-_GENERATED: Final[Mapping[str, Generated]] = {"": "", "s": "stored", "v": "virtual"}
-
-_FIRST_NORMAL_OID: Final = 16384
-_FIRST_UNPINNED_OID: Final = 12000
-"""The oids of the system catalogs are lower; their columns are not read. The tables of
-information_schema have higher oids, and may be published.
-"""
+from subscriber.postgres.expressions.builtin_catalog import own_objects
+from subscriber.postgres.expressions.functions.hashes import PROBE as HASH_PROBE
+from subscriber.postgres.schema import publisher_tables
+from subscriber.publisher.catalog import FIRST_NORMAL_OID, FIRST_UNPINNED_OID, read_tables
+from subscriber.publisher.connection import Connection, features_of
 
 _DEFAULT_COLLATION: Final = 100
 _ORDERED_AS_UTF8: Final = frozenset({"UTF8", "LATIN1", "SQL_ASCII"})
@@ -48,120 +20,88 @@ program uses.
 """
 
 
-def read_publisher_tables(connection: Connection) -> PublisherTables:
-    """Everything in this database that a FROM clause can name: tables, views and sequences. Those
-    of the system are without columns.
-
-    Raises:
-        psycopg.Error: a query failed.
-    """
+def read_publisher_tables(connection: Connection) -> publisher_tables.PublisherTables:
+    """Everything in this database that a FROM clause can name; system tables have no columns."""
+    known_until = _written(connection)
     with connection.transaction():
         connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
-        encoding, database, role, path, current, schemas = _one(
+        encoding, database, role, path, current, schemas, has_known_hashes = _one(
             connection,
             "SELECT current_setting('server_encoding'), current_database()::text, current_user::text, current_schemas(true)::text[], current_schema()::text,"
-            " ARRAY(SELECT nspname::text FROM pg_namespace)",
+            f" ARRAY(SELECT nspname::text FROM pg_namespace), {HASH_PROBE}",
         )
         connection.execute("SET LOCAL search_path = ''")
-        features = features_of(connection)
-        counted = features.column_lists and not features.lists_of_live_columns
-        relations = connection.execute(
-            "SELECT c.oid::int8, n.nspname::text, c.relname::text, c.relkind::text, c.relpersistence::text,"
-            " c.relreplident::text, c.relispartition, c.relnatts FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
-            " WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f', 'S') ORDER BY c.oid"
-        ).fetchall()
-        columns, keys, parents = _columns(connection), _identity_keys(connection), _parents(connection)
+        found = read_tables(connection)
         bytewise = _bytewise_collations(connection)
-        own_objects = connection.execute(catalog_query.own_objects(connection.info.server_version).encode()).fetchall()
-    tables = {}
-    for oid, schema, name, kind, persistence, identity, is_partition, attributes in relations:
-        names = tuple(column.name for column in columns[oid])
-        tables[schema, name] = PublisherTable(
-            oid,
-            schema,
-            name,
-            _KINDS[kind],
-            tuple(columns[oid]),
-            identity=_IDENTITIES[identity],
-            identity_columns=names if identity == "f" else keys.get(oid, ()),
-            parents=tuple(parents[oid]),
-            is_partition=is_partition,
-            persistence=_PERSISTENCES[persistence],
-            is_system=oid < _FIRST_NORMAL_OID,
-            attributes=attributes if counted else 0,
-        )
-    return PublisherTables(
+        marks = {row[0]: dict(zip(_MARKED, row[-3:], strict=True)) for row in connection.execute(_MARKS.encode())}
+        collations = _other_collations(connection, bytewise)
+        of_users = connection.execute(own_objects(connection.info.server_version).encode()).fetchall()
+    read_at = _flushed(connection)
+    return publisher_tables.PublisherTables(
         connection.info.server_version,
-        tables,
+        {table.key: replace(table, **marks.get(table.oid, {})) for table in found},
         bytewise,
         search_path=tuple(path),
-        own_objects="\n".join(sorted(line for (line,) in own_objects)),
+        own_objects="\n".join(sorted(line for (line,) in of_users)),
         schemas=frozenset(schemas),
         current_schema=current,
         database=database,
         role=role,
         encoding=encoding,
+        known_until=known_until,
+        read_at=read_at,
+        has_known_hashes=has_known_hashes,
+        collations=collations,
     )
 
 
-def _columns(connection: Connection) -> dict[int, list[PublisherColumn]]:
-    """The columns of tables. The expression of a generated column is its default in the catalog."""
-    generated = "a.attgenerated::text" if features_of(connection).generated_columns else "''"
-    rows = connection.execute(
-        f"SELECT a.attrelid::int8, a.attname::text, a.attnum, a.atttypid::int8, a.atttypmod,"
-        f" format_type(a.atttypid, a.atttypmod), a.attcollation::int8, {generated},"
-        f" CASE WHEN {generated} <> '' THEN pg_get_expr(d.adbin, d.adrelid) END"
-        " FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid AND c.relkind IN ('r', 'p')"
-        " LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum"
-        f" WHERE a.attnum > 0 AND NOT a.attisdropped AND a.attrelid >= {_FIRST_UNPINNED_OID}"
-        " ORDER BY a.attrelid, a.attnum".encode()
+def _written(connection: Connection) -> int:
+    """The end of the WAL; on a standby, of what it has replayed."""
+    (position,) = _one(
+        connection,
+        "SELECT (CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_insert_lsn() END - '0/0')::int8",
     )
-    columns: dict[int, list[PublisherColumn]] = defaultdict(list)
-    for oid, name, number, type_oid, modifier, type_name, collation, made, expression in rows:
-        columns[oid].append(
-            PublisherColumn(
-                name, number, type_oid, modifier, type_name, collation, _GENERATED[made.strip()], expression
-            )
-        )
-    return columns
+    return int(position)
 
 
-def _identity_keys(connection: Connection) -> dict[int, tuple[str, ...]]:
-    """The columns of each table's replica identity index, as RelationGetIndexList chooses it: a
-    deferrable primary key does not count.
-    """
-    key_columns = "i.indnkeyatts" if features_of(connection).covering_indexes else "i.indnatts"
-    rows = connection.execute(
-        "SELECT i.indrelid::int8, ARRAY(SELECT a.attname::text FROM unnest(i.indkey::int2[]) WITH ORDINALITY AS k (attnum, place)"
-        "  JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.attnum"
-        f"  WHERE place <= {key_columns} ORDER BY place)"
-        " FROM pg_index i JOIN pg_class c ON c.oid = i.indrelid"
-        " WHERE i.indisvalid AND i.indisunique AND i.indimmediate AND i.indpred IS NULL"
-        f" AND i.indrelid >= {_FIRST_UNPINNED_OID}"
-        " AND CASE c.relreplident WHEN 'd' THEN i.indisprimary WHEN 'i' THEN i.indisreplident ELSE false END".encode()
+def _flushed(connection: Connection) -> int:
+    """The end of the durable WAL. An empty commit puts all ended transactions before it."""
+    with connection.transaction():
+        connection.execute("SET LOCAL synchronous_commit = local")
+        connection.execute("SELECT CASE WHEN NOT pg_is_in_recovery() THEN txid_current() END")
+    (position,) = _one(
+        connection,
+        "SELECT (CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_flush_lsn() END - '0/0')::int8",
     )
-    return {oid: tuple(names) for oid, names in rows}
+    return int(position)
 
 
-def _parents(connection: Connection) -> dict[int, list[tuple[str, str]]]:
-    rows = connection.execute(
-        "SELECT i.inhrelid::int8, n.nspname::text, c.relname::text FROM pg_inherits i"
-        " JOIN pg_class c ON c.oid = i.inhparent AND c.relkind IN ('r', 'p', 'f')"
-        " JOIN pg_namespace n ON n.oid = c.relnamespace ORDER BY i.inhrelid, i.inhseqno"
-    )
-    parents: dict[int, list[tuple[str, str]]] = defaultdict(list)
-    for oid, schema, name in rows:
-        parents[oid].append((schema, name))
-    return parents
+def read_placements(connection: Connection) -> tuple[int, dict[int, publisher_tables.Placement]]:
+    """As :meth:`PublisherTables.placements`; and the end of the WAL before they were read."""
+    known_until = _written(connection)
+    rows = connection.execute(_MARKS.encode()).fetchall()
+    return known_until, {
+        oid: publisher_tables.Placement((schema, name), parent, placed_by, altered_by if is_partitioned else 0)
+        for oid, schema, name, is_partitioned, parent, _, placed_by, altered_by in rows
+    }
+
+
+_MARKS: Final = (
+    "SELECT c.oid::int8, n.nspname::text, c.relname::text, c.relkind = 'p', COALESCE(i.inhparent, 0)::int8,"
+    " t.xmin::text::int8, COALESCE(CASE WHEN i.inhrelid IS NULL THEN a.oldest ELSE i.xmin END::text, '0')::int8,"
+    " c.xmin::text::int8 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace JOIN pg_type t ON t.oid = c.reltype"
+    " LEFT JOIN pg_inherits i ON i.inhrelid = c.oid AND c.relispartition"
+    " LEFT JOIN (SELECT DISTINCT ON (attrelid) attrelid, xmin AS oldest FROM pg_attribute WHERE attnum > 0 AND NOT attisdropped"
+    f" AND attrelid >= {FIRST_NORMAL_OID} ORDER BY attrelid, age(xmin) DESC) a ON a.attrelid = c.oid"
+    f" WHERE c.relkind IN ('r', 'p') AND c.relpersistence = 'p' AND c.oid >= {FIRST_NORMAL_OID}"
+)
+"""ATTACH and DETACH alter every column of a partition, so they are not later than the oldest of its
+columns' rows."""
+_MARKED: Final = ("created_by", "placed_by", "altered_by")
 
 
 def _bytewise_collations(connection: Connection) -> frozenset[int]:
-    """Collations that compare by bytes and change the case of ASCII letters only: C and POSIX of
-    libc, and C of the builtin provider.
-
-    The other builtin collations also compare by bytes, but change the case of all letters. They are
-    therefore not included.
-    """
+    """C and POSIX of libc, C of builtin; builtin's others change the case of all letters."""
     features = features_of(connection)
     (encoding,) = _one(connection, "SELECT current_setting('server_encoding')")
     if encoding not in _ORDERED_AS_UTF8:
@@ -181,6 +121,38 @@ def _bytewise_collations(connection: Connection) -> frozenset[int]:
         f" WHEN 'b' THEN {locale} = 'C' ELSE false END FROM pg_database WHERE datname = current_database()",
     )
     return frozenset(found | ({_DEFAULT_COLLATION} if is_c else set()))
+
+
+def _other_collations(
+    connection: Connection, bytewise: frozenset[int]
+) -> tuple[publisher_tables.PublisherCollation, ...]:
+    """The default collation and those of columns, except these."""
+    features = features_of(connection)
+    own = "locale" if features.builtin_locale_provider else "iculocale"
+    of_collation = f"coalesce(c.coll{own}, %s)" if features.icu_databases else "%s"
+    of_database = f"coalesce(d.dat{own}, %s)" if features.icu_databases else "%s"
+    rules = "icurules" if features.icu_rules else None
+    provider = "d.datlocprovider::text" if features.icu_databases else "'c'"
+    version = "pg_database_collation_actual_version(d.oid)" if features.icu_databases else "NULL"
+    # The rules of the builtin provider are those of the server's version of Unicode.
+    if features.builtin_locale_provider:
+        version = f"CASE d.datlocprovider WHEN 'b' THEN unicode_version() ELSE {version} END"
+        of_collations = (
+            "CASE c.collprovider WHEN 'b' THEN unicode_version() ELSE pg_collation_actual_version(c.oid) END"
+        )
+    else:
+        of_collations = "pg_collation_actual_version(c.oid)"
+    rows = connection.execute(
+        f"SELECT c.oid::int8, c.collname::text, c.collprovider::text, {of_collation % 'c.collcollate'}::text,"
+        f" {of_collation % 'c.collctype'}::text, {of_collations}, {f'c.coll{rules}' if rules else 'NULL'}"
+        f" FROM pg_collation c WHERE c.collprovider <> 'd' AND c.oid < {FIRST_NORMAL_OID}"
+        " AND c.oid IN (SELECT attcollation FROM pg_attribute JOIN pg_class r ON r.oid = attrelid AND relkind IN ('r', 'p')"
+        f"  WHERE attrelid >= {FIRST_UNPINNED_OID})"
+        f" UNION ALL SELECT {_DEFAULT_COLLATION}, 'default', {provider},"
+        f" {of_database % 'd.datcollate'}::text, {of_database % 'd.datctype'}::text, {version}, {f'd.dat{rules}' if rules else 'NULL'}"
+        " FROM pg_database d WHERE d.datname = current_database() ORDER BY 1".encode()
+    )
+    return tuple(publisher_tables.PublisherCollation(*row) for row in rows if row[0] not in bytewise)
 
 
 def _one(connection: Connection, question: str) -> tuple[Any, ...]:

@@ -1,33 +1,41 @@
 """A replication connection in CopyBoth mode, on psycopg's libpq layer (``psycopg.pq``).
 
-psycopg 3 has no replication cursor. Its ``pq`` layer has all functions of libpq, and libpq handles
-TLS, service files, password files and every other connection parameter as psql does.
+psycopg 3 has no replication cursor.
 
-Reading: libpq returns one CopyData message at a time from its buffer. When the buffer is empty, the
-socket is read once more immediately, and only if that brings nothing does the caller wait. While
-much arrives, a short sleep before the wait lets the publisher fill the socket. With a backlog of
-500,000 rows, sleeps of 4 ms reduced the number of wake-ups from 100,000 to 4,600 and halved the
-receiver's CPU time. While little arrives, there is no sleep, so that a commit is seen at once.
+Reading: libpq returns one CopyData message at a time from its buffer. When that is empty, the
+socket is read once more, and only if that brings nothing does the caller wait. While much arrives,
+a short sleep before the wait lets the publisher fill the socket: with a backlog of 500,000 rows,
+sleeps of 4 ms reduced the wake-ups from 100,000 to 4,600 and halved the receiver's CPU time. While
+little arrives, there is no sleep, so that a commit is seen at once.
 
 What the server says beside the data (NOTICE, WARNING) is returned among the frames, at its place in
-the stream (:mod:`subscriber.protocol.notice`).
+the stream (:mod:`subscriber.postgres.protocol.envelope`).
 """
 
 from __future__ import annotations
 
+import contextlib
 import select
 import threading
 import time
-from typing import Final, NoReturn, Self
+from collections.abc import Iterator
+from typing import Any, Final, NoReturn, Self, TypeAlias
 
+import psycopg
 from psycopg import pq
 from psycopg.errors import OperationalError
 
-from subscriber.errors import PublisherError, PublisherUnavailable
-from subscriber.protocol.notice import encode_notice
-from subscriber.publisher.conninfo import at_host, replication_conninfo
-from subscriber.publisher.server_errors import server_error
-from subscriber.publisher.sql_connection import connected, next_result
+from subscriber.base.errors import PublisherError, PublisherUnavailable
+from subscriber.postgres.protocol.envelope import encode_notice
+from subscriber.postgres.schema.server_features import ServerFeatures
+from subscriber.publisher.conninfo import (
+    at_host,
+    check_conninfo,
+    check_session,
+    replication_conninfo,
+    session_conninfo,
+)
+from subscriber.publisher.server_errors import connection_refused, error_of, server_error
 
 NAP_SECONDS: Final = 0.004
 STOP_SECONDS: Final = 0.2
@@ -40,12 +48,7 @@ have hundreds of megabytes of small ones.
 
 
 class ReplicationConnection:
-    """A ``replication=database`` connection. Use it as a context manager.
-
-    Attributes:
-        conninfo: the connection string, as given.
-        application_name: the application name, as given.
-    """
+    """A ``replication=database`` connection, and a context manager; raises PublisherError."""
 
     def __init__(self, conninfo: str, application_name: str) -> None:
         self.conninfo = conninfo
@@ -63,48 +66,35 @@ class ReplicationConnection:
         self.close()
 
     def close(self) -> None:
-        """Close the connection; the walsender ends with it."""
         self._connection.close()
 
     @property
     def server_version(self) -> int:
-        """The server's version as libpq reports it: 180006 is 18.6."""
+        """As libpq reports it: 180006 is 18.6."""
         return self._pg.server_version
 
     @property
     def server(self) -> str:
-        """The server that answered, where CONNECTION may have several: host, port and version."""
+        """The server that answered, of several in CONNECTION: host, port and version."""
         version = _text(self._pg.parameter_status(b"server_version") or b"")
         return f"host {self.address}, PostgreSQL {version}"
 
     @property
     def address(self) -> str:
-        """The host and the port of the server that answered, as one text."""
+        """Host and port of the server that answered, as one text."""
         return f'"{_text(self._pg.host)}", port {_text(self._pg.port)}'
 
     @property
     def same_server(self) -> str:
-        """The connection string with the host that answered, for further connections to the same
-        server.
-        """
+        """The connection string with the host that answered."""
         return at_host(self.conninfo, _text(self._pg.host), _text(self._pg.hostaddr), _text(self._pg.port))
 
     @property
     def process_id(self) -> int:
-        """The process ID of the server process of this connection."""
         return self._pg.backend_pid
 
     def execute(self, command: str, stop: threading.Event | None = None) -> list[dict[str, str | None]]:
-        """Run a replication command that returns rows (``IDENTIFY_SYSTEM``,
-        ``CREATE_REPLICATION_SLOT`` …).
-
-        Args:
-            command: the command.
-            stop: an event that cancels the command when it is set.
-
-        Raises:
-            PublisherError: the server refused the command; with the server's text and SQLSTATE.
-        """
+        """Run a replication command that returns rows, such as ``IDENTIFY_SYSTEM``."""
         result = self._pg.exec_(command.encode()) if stop is None else self._execute_until(stop, command)
         if result is None or result.status not in (pq.ExecStatus.TUPLES_OK, pq.ExecStatus.COMMAND_OK):
             self._fail(result)
@@ -115,9 +105,7 @@ class ReplicationConnection:
         ]
 
     def _execute_until(self, stop: threading.Event, command: str) -> pq.abc.PGresult | None:
-        """The command's result. If ``stop`` is set meanwhile, the command is cancelled and the
-        result is the server's answer to that.
-        """
+        """The command's result, or the server's answer to its cancellation if ``stop`` is set."""
         try:
             self._pg.send_query(command.encode())
             while self._pg.is_busy():
@@ -136,23 +124,13 @@ class ReplicationConnection:
         return last
 
     def start(self, command: str) -> None:
-        """Send START_REPLICATION and enter CopyBoth mode.
-
-        Raises:
-            PublisherError: the server refused the command; with the server's text and SQLSTATE.
-        """
         result = self._pg.exec_(command.encode())
         if result.status != pq.ExecStatus.COPY_BOTH:
             self._fail(result)
         self._pg.nonblocking = 1
 
     def read(self) -> list[bytes]:
-        """See :class:`~subscriber.receive.contracts.ReplicationStream`.
-
-        Raises:
-            PublisherUnavailable: the connection was lost, or the stream has ended.
-            PublisherError: the server ended the stream with an error.
-        """
+        """Read what has arrived, at least what libpq has. Its end is PublisherUnavailable."""
         if self._failure is not None:
             raise self._failure
         frames = self._frames
@@ -166,9 +144,7 @@ class ReplicationConnection:
         return frames
 
     def _hear(self, result: pq.abc.PGresult) -> None:
-        """Put a notice among the frames. libpq calls this when it comes upon the notice, which is
-        while a frame is read, or while a command runs.
-        """
+        """Put a notice among the frames. libpq calls this while it reads a frame or a result."""
         fields = {code: result.error_field(field) for code, field in _NOTICE_FIELDS.items()}
         self._frames.append(encode_notice({code: text for code, text in fields.items() if text}))
 
@@ -193,18 +169,12 @@ class ReplicationConnection:
             raise PublisherUnavailable(_lost(_text(self._pg.error_message))) from error
 
     def wait(self, seconds: float, *, more: bool) -> None:
-        """See :class:`~subscriber.receive.contracts.ReplicationStream`."""
         if more:
             time.sleep(min(NAP_SECONDS, seconds))
             seconds -= NAP_SECONDS
         select.select([self._pg.socket], [], [], max(0.0, seconds))
 
     def send(self, data: bytes) -> None:
-        """See :class:`~subscriber.receive.contracts.ReplicationStream`.
-
-        Raises:
-            PublisherUnavailable: the connection was lost.
-        """
         try:
             self._pg.put_copy_data(data)
             while self._pg.flush():
@@ -214,7 +184,6 @@ class ReplicationConnection:
             raise PublisherUnavailable(_lost(_text(self._pg.error_message))) from error
 
     def _fail(self, result: pq.abc.PGresult | None) -> NoReturn:
-        """Raise the server's error as a :class:`PublisherError`."""
         if result is None or result.status == pq.ExecStatus.COMMAND_OK:
             raise PublisherUnavailable(
                 "data stream from publisher has ended", hint="The publisher was stopped; trying again."
@@ -243,3 +212,59 @@ def _text(message: bytes) -> str:
 
 def _cell(value: bytes | None) -> str | None:
     return None if value is None else value.decode()
+
+
+Connection: TypeAlias = psycopg.Connection[tuple[Any, ...]]
+"""Rows are tuples. The connection is in autocommit mode unless its user changes that."""
+
+_WAIT_SECONDS: Final = 1.0
+
+
+def connected(conninfo: str) -> Connection:
+    """Connect to the publisher, in autocommit mode, and check the session's settings."""
+    try:
+        connection = psycopg.connect(conninfo, autocommit=True)
+    except psycopg.Error as error:  # psycopg also raises this for a connect_timeout that is no number
+        # libpq's message, if there is one; psycopg adds other text before it.
+        message = b"" if error.pgconn is None else error.pgconn.error_message
+        reason = message.decode("utf-8", "replace").strip() or str(error)
+        raise connection_refused(reason, check_conninfo(conninfo).get("user") or "") from error
+    try:
+        check_session(connection.info.parameter_status)
+    except PublisherError:
+        connection.close()
+        raise
+    return connection
+
+
+@contextlib.contextmanager
+def connect_publisher(conninfo: str, application_name: str) -> Iterator[Connection]:
+    """A connection in autocommit mode; errors of the server in the block become PublisherErrors."""
+    connection = connected(session_conninfo(conninfo, application_name))
+    with reporting(connection), connection:
+        yield connection
+
+
+@contextlib.contextmanager
+def reporting(connection: Connection) -> Iterator[None]:
+    try:
+        yield
+    except psycopg.Error as error:
+        if connection.broken or error.sqlstate is None:
+            raise PublisherUnavailable(
+                "the connection to the publisher was lost",
+                hint="Give the command again; `subscriber run` tries again by itself.",
+            ) from error
+        raise error_of(error) from error
+
+
+def next_result(pgconn: pq.abc.PGconn) -> pq.abc.PGresult | None:
+    """Wait for the next result of a command; None after the last one."""
+    while pgconn.is_busy():
+        select.select([pgconn.socket], [], [], _WAIT_SECONDS)
+        pgconn.consume_input()
+    return pgconn.get_result()
+
+
+def features_of(connection: Connection) -> ServerFeatures:
+    return ServerFeatures(connection.info.server_version)

@@ -1,8 +1,5 @@
-"""Connection strings of the publisher: they are checked without revealing a password, and get the
-settings of the session and the password of the password command.
-
-Every connection to the publisher takes its string from :func:`session_conninfo` or
-:func:`replication_conninfo`, and calls :func:`check_session`.
+"""Connection strings of the publisher. Every connection takes its own from :func:`session_conninfo`
+or :func:`replication_conninfo`, and calls :func:`check_session`. No error reveals a password.
 """
 
 from __future__ import annotations
@@ -15,9 +12,9 @@ from typing import Any, Final
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.errors import ProgrammingError
 
-from subscriber.errors import PublisherNotReady, PublisherUnavailable, UsageError
-from subscriber.password_command import command_password
-from subscriber.settings import UNREADABLE_CONNINFO, redact_conninfo
+from subscriber.base.errors import PublisherNotReady, PublisherUnavailable, UsageError
+from subscriber.base.password_command import command_password
+from subscriber.base.settings import UNREADABLE_CONNINFO, redact_conninfo
 
 SESSION_SETTINGS: Final = {
     "datestyle": "ISO",
@@ -39,13 +36,7 @@ _DEFAULT_PORT: Final = "5432"
 
 
 def session_conninfo(conninfo: str, application_name: str) -> str:
-    """The user's connection string with the session settings and defaults of this program added,
-    and the password that the password command gives now.
-
-    Raises:
-        UsageError: see :func:`check_conninfo`.
-        PublisherUnavailable: the password command failed.
-    """
+    """With our settings and the password command's password (PublisherUnavailable: it fails)."""
     given = check_conninfo(conninfo)
     given.pop("replication", None)  # as in PostgreSQL's subscriber, which sets this parameter itself
     password = command_password(given, PublisherUnavailable)
@@ -65,11 +56,8 @@ def session_conninfo(conninfo: str, application_name: str) -> str:
 
 
 def replication_conninfo(conninfo: str, application_name: str) -> str:
-    """The connection string of a replication connection. Names in values, such as those of
-    regclass, get their schema, because the search_path is empty as in PostgreSQL's walreceiver.
-
-    Raises:
-        UsageError: see :func:`check_conninfo`.
+    """As :func:`session_conninfo`, for replication. The empty search_path gives names in values,
+    such as those of regclass, their schema, as in PostgreSQL's walreceiver.
     """
     session = session_conninfo(conninfo, application_name)
     options = f"{conninfo_to_dict(session)['options']} -c search_path="
@@ -77,15 +65,7 @@ def replication_conninfo(conninfo: str, application_name: str) -> str:
 
 
 def check_session(reported: Callable[[str], str | None]) -> None:
-    """Refuse a session that does not have the settings that were asked for: it would send values in
-    another form.
-
-    Args:
-        reported: returns the value of a setting that the server has reported.
-
-    Raises:
-        PublisherNotReady: a setting has another value.
-    """
+    """Refuse a session that would send values in another form, because a setting is not ours."""
     asked = {**SESSION_SETTINGS, "client_encoding": _CLIENT_ENCODING}
     for name in _REPORTED:
         value, wanted = reported(name), asked[name.lower()]
@@ -111,12 +91,7 @@ _POOLER_HINT: Final = (
 
 
 def check_conninfo(conninfo: str) -> dict[str, Any]:
-    """The parameters of a connection string, without connecting.
-
-    Raises:
-        UsageError: 42601, the string is not a connection string. libpq's reason is included as far
-            as it cannot reveal a password.
-    """
+    """The parameters of a connection string. 42601: it is none; libpq's reason hides passwords."""
     try:
         given = conninfo_to_dict(conninfo)
     except ProgrammingError as error:
@@ -143,16 +118,11 @@ def at_host(conninfo: str, host: str, address: str, port: str) -> str:
 
 
 def hosts_of(conninfo: str) -> dict[str, str]:
-    """A connection string for each host that the user's names, by ``host:port``.
-
-    libpq tries the hosts one after the other. The strings of single hosts say nothing of the state
-    that a server must have (``target_session_attrs``).
+    """A connection string for each host that the user's names, by ``host:port``. They say nothing
+    of the state that a server must have (``target_session_attrs``).
 
     >>> list(hosts_of("host=a,b port=5432 user=u target_session_attrs=primary"))
     ['a:5432', 'b:5432']
-
-    Raises:
-        UsageError: see :func:`check_conninfo`.
     """
     given = check_conninfo(conninfo)
     hosts, addresses, ports = (str(given.pop(name, None) or "").split(",") for name in ("host", "hostaddr", "port"))
@@ -166,16 +136,13 @@ def hosts_of(conninfo: str) -> dict[str, str]:
 
 
 def names_any_server(conninfo: str) -> bool:
-    """Whether a connection may lead to several hosts, and the string does not say which of them is
-    wanted (``target_session_attrs``).
-    """
+    """Whether it names several hosts, and not which is wanted (``target_session_attrs``)."""
     given = conninfo_to_dict(conninfo)
     hosts = max(str(given.get(name) or "").count(",") for name in ("host", "hostaddr"))
     return hosts > 0 and (given.get("target_session_attrs") or "any") == "any"
 
 
 def wants_standby(conninfo: str) -> bool:
-    """Whether the connection string asks for a standby (``target_session_attrs``)."""
     return conninfo_to_dict(conninfo).get("target_session_attrs") in ("standby", "prefer-standby", "read-only")
 
 
@@ -190,8 +157,7 @@ ANY_SERVER_HINT: Final = (
 def _harmless(conninfo: str, reason: str) -> str:
     """libpq's reason, without words that may be part of a password.
 
-    libpq quotes the word that it does not understand. If a password has a space in it, that word is
-    the rest of the password; in a URI with a mistake it is the whole URI. The word is therefore
+    The word that libpq quotes may be the rest of a password with a space, or the whole URI. It is
     shown only if it looks like a name and no password was given.
     """
     for before, after in _QUOTING_REASONS:

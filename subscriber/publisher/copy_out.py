@@ -1,14 +1,14 @@
-r"""Reading a table's rows from the publisher in steps of limited size.
+"""Reading a table's rows from the publisher in steps of limited size.
 
 ::
 
     CopyRange ──read_range──▶ steps, a COPY each ──▶ blocks of whole rows, and the rest of the range
 
 *Steps* limit memory where the average row size is misleading. The blocks of a step are held back
-until the step is complete. A step that grows too large is abandoned and read again in smaller
-steps. A single row that is too large is returned as a separate range, for a reader that does not
-hold it back (:meth:`CopyReader.read_whole`). A reader that has returned enough bytes ends, and
-returns the rest of its range.
+until the step is complete; one that grows too large is abandoned and read again in smaller steps. A
+single row that is too large is returned as a range, for a reader that does not hold it back
+(:meth:`CopyReader.read_whole`). A reader that has returned enough bytes returns the rest of its
+range.
 """
 
 from __future__ import annotations
@@ -16,18 +16,21 @@ from __future__ import annotations
 import contextlib
 import select
 import threading
-from collections.abc import Generator, Iterator
+import time
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, NoReturn
 
+import psycopg
 from psycopg import pq
 
-from subscriber.errors import PublisherError, PublisherUnavailable
-from subscriber.publisher.connection import STOP_SECONDS
-from subscriber.publisher.copy_plan import CopyFormat, CopyQuery, CopyRange, Piece, quoted, rewritten
-from subscriber.publisher.server_errors import UNREADABLE_TEXT, is_unreadable_text, server_error
-from subscriber.publisher.snapshot import snapshot_session
-from subscriber.publisher.sql_connection import Connection, next_result
+from subscriber.base.errors import PublisherError, PublisherUnavailable
+from subscriber.postgres.schema.published_table import PublishedTable
+from subscriber.postgres.sql.quoting import delimited_identifier
+from subscriber.publisher.connection import STOP_SECONDS, Connection, next_result
+from subscriber.publisher.copy_plan import CopyFormat, CopyQuery, CopyRange, Piece, rewritten
+from subscriber.publisher.server_errors import UNREADABLE_TEXT, error_of, is_unreadable_text, server_error
+from subscriber.publisher.snapshot import SnapshotSession, snapshot_session
 
 BLOCK_BYTES: Final = 2 * 1024 * 1024
 """The approximate size of a block of COPY data."""
@@ -57,16 +60,7 @@ class CopyBlock:
 
 @dataclass(frozen=True, slots=True)
 class CopyReader:
-    """Reads ranges of one table, each in a separate session.
-
-    Attributes:
-        conninfo: the publisher's connection string, which the repr leaves out because of its
-            password.
-        application_name: the application name of the sessions.
-        snapshot: the snapshot's name.
-        query: the table, columns and filters to read.
-        copy_format: the format of the blocks.
-    """
+    """Reads ranges of one table, each in a separate session. The repr leaves out the password."""
 
     conninfo: str
     application_name: str
@@ -77,20 +71,18 @@ class CopyReader:
     def __repr__(self) -> str:
         return f"CopyReader({self.query.schema}.{self.query.table})"
 
-    def read_range(self, part: CopyRange, most_bytes: int) -> Iterator[CopyBlock | CopyRange]:
+    def read_range(
+        self, part: CopyRange, most_bytes: int, session: SnapshotSession | None = None
+    ) -> Iterator[CopyBlock | CopyRange]:
         """The blocks of a range. After ``most_bytes``, the last item is the rest of the range.
-
-        Giant rows are among the items as ranges, which are to be read with :meth:`read_whole`.
-
-        Raises:
-            PublisherUnavailable: the connection was lost, or the snapshot is gone.
-            PublisherError: the server refused the COPY (rule D10), or the table was rewritten
-                (``transient``).
+        Giant rows are among the items as ranges, for :meth:`read_whole`. PublisherUnavailable: the
+        connection was lost, or the snapshot is gone. PublisherError: the server refused the COPY
+        (rule D10), or the table was rewritten (``transient``).
         """
         position, given = part.first, 0
         step = max(1, int(_FIRST_STEP_BYTES / max(part.piece.page_bytes, 1.0) * part.piece.row_slots))
         while position < part.end:
-            with self._session() as connection:
+            with self._session() if session is None else session.transaction() as connection:
                 checked = False
                 while position < part.end:
                     if given >= most_bytes:
@@ -112,13 +104,11 @@ class CopyReader:
                     step = next_step(end - position, size)
                     position = end
 
-    def read_whole(self, part: CopyRange, stop: threading.Event) -> Generator[CopyBlock, None, None]:
-        """The blocks of a range, each as soon as it is complete.
-
-        Raises:
-            PublisherError: as :meth:`read_range`; 57014 when ``stop`` was set.
-        """
-        with self._session() as connection:
+    def read_whole(
+        self, part: CopyRange, stop: threading.Event, session: SnapshotSession | None = None
+    ) -> Generator[CopyBlock, None, None]:
+        """Each block as soon as it is complete; as :meth:`read_range`, and 57014 after ``stop``."""
+        with self._session() if session is None else session.transaction() as connection:
             with contextlib.closing(self._copy(connection, part, stop)) as blocks:
                 yield from blocks
             self._check_files(connection, part.piece)
@@ -127,9 +117,7 @@ class CopyReader:
         return snapshot_session(self.conninfo, self.application_name, self.snapshot)
 
     def _step(self, connection: Connection, part: CopyRange) -> tuple[list[CopyBlock] | None, int]:
-        """The blocks of a step and their size; None in place of the blocks if the step is too large
-        to hold back.
-        """
+        """The blocks of a step and their size; None for the blocks if they are too large."""
         blocks, size = [], 0
         with contextlib.closing(self._copy(connection, part, None)) as reading:
             for block in reading:
@@ -142,9 +130,7 @@ class CopyReader:
     def _copy(
         self, connection: Connection, part: CopyRange, stop: threading.Event | None
     ) -> Generator[CopyBlock, None, None]:
-        """One COPY command, in blocks. A caller that does not take all blocks loses the
-        connection.
-        """
+        """One COPY command. A caller that does not take all blocks loses the connection."""
         try:
             yield from self._blocks(connection.pgconn, part, stop)
         except GeneratorExit:
@@ -184,13 +170,11 @@ class CopyReader:
             self._fail(result)
 
     def _check_files(self, connection: Connection, piece: Piece) -> None:
-        """Refuse a table whose files are not those from before the snapshot. Call it while a COPY
-        holds the lock on the table.
-        """
+        """Refuse, while a COPY holds the lock, a table that was rewritten since the snapshot."""
         rows = connection.execute(
             "SELECT COALESCE(to_regclass(%s)::oid::int8, 0), array_agg(COALESCE(pg_relation_filenode(leaf), 0)::int8"
             " ORDER BY number) FROM unnest(%s::oid[]) WITH ORDINALITY AS noted(leaf, number)",
-            (quoted(piece.schema, piece.name), [oid for oid, _ in piece.files]),
+            (delimited_identifier(piece.schema, piece.name), [oid for oid, _ in piece.files]),
         ).fetchall()
         if rows != [(piece.oid, [file for _, file in piece.files])]:
             raise rewritten(f"{self.query.schema}.{self.query.table}")
@@ -223,19 +207,13 @@ class CopyReader:
 
 
 def next_step(slots: int, size: int) -> int:
-    """The number of positions in the next step, after a step of ``slots`` positions that had
-    ``size`` bytes.
-    """
+    """The number of positions in the next step, after one of ``slots`` positions."""
     wanted = slots * STEP_BYTES // size if size else slots * _GROWTH
     return max(1, min(wanted, slots * _GROWTH))
 
 
 def _wait(pgconn: pq.abc.PGconn, stop: threading.Event | None) -> None:
-    """Wait for more data of a COPY.
-
-    Raises:
-        PublisherError: 57014, ``stop`` was set.
-    """
+    """Wait for more data of a COPY; 57014 if ``stop`` was set."""
     if stop is not None and stop.is_set():
         raise PublisherError("the initial copy was stopped", sqlstate="57014")
     select.select([pgconn.socket], [], [], STOP_SECONDS)
@@ -251,3 +229,75 @@ def _lost() -> PublisherError:
 
 def _text(message: bytes | None) -> str:
     return (message or b"").decode("utf-8", "replace").strip()
+
+
+# Reading without a snapshot -----------------------------------------------------------------------
+
+_CANCELED: Final = "57014"
+_SCANNED_BYTES: Final = 4 * 1024 * 1024
+
+
+@contextlib.contextmanager
+def _copying(connection: Connection, query: str, relation: str) -> Iterator[psycopg.Copy]:
+    """A COPY whose error, unless the connection is lost, has the relation."""
+    try:
+        with connection.cursor() as cursor, cursor.copy(query.encode()) as copy:
+            yield copy
+    except psycopg.Error as error:
+        if connection.broken or error.sqlstate is None:
+            raise
+        raise error_of(error).replace(relation=relation) from error
+
+
+def read_values(
+    connection: Connection, table: PublishedTable, columns: Sequence[str], conditions: Sequence[str]
+) -> Iterator[bytes]:
+    """Columns of rows that meet a condition: whole lines of COPY, some megabytes at a time."""
+    only = "" if table.kind == "partitioned table" else "ONLY "
+    source = f"{only}{delimited_identifier(*table.key)} AS {delimited_identifier(table.name)}"
+    where = f"({' OR '.join(conditions)})"
+    if table.filters:
+        where = f"({' OR '.join(table.filters)}) AND {where}"
+    query = f"COPY (SELECT {', '.join(map(delimited_identifier, columns))} FROM {source} WHERE {where}) TO STDOUT"
+    waiting = bytearray()
+    with _copying(connection, query, table.qualified_name) as copy:
+        for data in copy:
+            waiting += data
+            if len(waiting) >= _SCANNED_BYTES and waiting.endswith(b"\n"):
+                yield bytes(waiting)
+                waiting.clear()
+    if waiting:
+        yield bytes(waiting)
+
+
+@dataclass(frozen=True, slots=True)
+class ReadingSpeed:
+    """How fast COPY has sent a table, and whether all of it."""
+
+    text_bytes: int
+    rows: int
+    seconds: float
+    is_whole: bool = False
+
+
+def sample_reading(connection: Connection, schema: str, name: str, seconds: float = 1.0) -> ReadingSpeed:
+    """Read a table with COPY until it ends or the time is over, and drop the rows."""
+    text_bytes = rows = 0
+    began = time.monotonic()
+    taken: float | None = None
+    query = f"COPY (SELECT * FROM {delimited_identifier(schema, name)}) TO STDOUT"
+    try:
+        with _copying(connection, query, f"{schema}.{name}") as copy:
+            for block in copy:
+                if taken is not None:
+                    continue  # what the server has sent before it has noticed the cancel request
+                text_bytes += len(block)
+                rows += bytes(block).count(b"\n")
+                if time.monotonic() - began >= seconds:
+                    taken = time.monotonic() - began
+                    # Leaving the block here would leave the connection with a command in progress.
+                    connection.cancel_safe()
+    except PublisherError as error:
+        if taken is None or error.sqlstate != _CANCELED:
+            raise
+    return ReadingSpeed(text_bytes, rows, max(taken or time.monotonic() - began, 1e-6), is_whole=taken is None)

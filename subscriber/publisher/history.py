@@ -1,14 +1,13 @@
 """Check whether the publisher's WAL is still the history that was received.
 
-An LSN is a position in one history. A publisher that was restored from a backup, or a standby that
-was behind and was promoted, writes a different history from some point on. It has the same LSNs and
-the same system identifier::
+A publisher that was restored from a backup, or a standby that was behind and was promoted, writes a
+different history from some point on, with the same LSNs and the same system identifier::
 
     received     ───────────────┬─────────▶ D              on timeline 1
     publisher                   └──────────────────▶ F     on timeline 2, which left timeline 1 at S
 
-A client that asks such a server for the changes after D does not get those between S and D, and
-gets no error. Two facts reveal this case:
+A client that asks for the changes after D gets no error, and nothing between S and D. Two facts
+reveal this:
 
 - A logical walsender sends flushed WAL only. Nothing beyond the publisher's flush position F was
   therefore ever received from this history: D > F proves a different history.
@@ -19,17 +18,14 @@ gets no error. Two facts reveal this case:
 A server that was restored without recovery (from a cold copy) keeps its timeline. The difference is
 detected only while F is less than D.
 
-A standby has no fixed timeline, since it may be promoted while a connection stays open. What is
-received from a standby is recorded with the unknown timeline 0. After a restart, a standby replays
-WAL that it had before, so that F < D proves nothing there; the receiver waits for it.
+A standby may be promoted while a connection stays open, so what is received from it is recorded
+with the unknown timeline 0. After a restart, a standby replays WAL that it had before, so F < D
+proves nothing there; the receiver waits for it.
 
-Not every server that answers is the publisher. After a failover, a name or the first host of a list
-may lead to a server that was the primary before. If changes were received from a primary, then a
-server that is a standby, or is on an older timeline, is refused and asked again later
-(:func:`check_is_primary`): what such a server says of the slot proves nothing, and the primary
-keeps the slot meanwhile.
-
-All functions except :func:`identify`, which sends replication commands, are without side effects.
+After a failover, a name or the first host of a list may lead to a server that was the primary
+before. If changes were received from a primary, a standby or a server on an older timeline is
+refused and asked again later (:func:`check_is_primary`): what it says of the slot proves nothing,
+and the primary keeps the slot meanwhile.
 """
 
 from __future__ import annotations
@@ -39,38 +35,21 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from subscriber.errors import (
-    COPY_FROM_SCRATCH,
-    RECREATE_SLOT,
-    HistoryDiverged,
-    OtherSystem,
-    PublisherError,
-    PublisherNotReady,
-    PublisherUnavailable,
-)
-from subscriber.lsn import LSN, format_lsn, parse_lsn
+from subscriber.base import errors
+from subscriber.base.lsn import LSN, format_lsn, parse_lsn
 from subscriber.publisher.server_errors import PRIMARY_HINT
 
 UNKNOWN_TIMELINE: Final = 0
 
 
 def check_system(found: str, before: str | None) -> None:
-    """Refuse a publisher that is not the system from which changes were received before.
-
-    Args:
-        found: the publisher's system identifier.
-        before: the system identifier of the earlier changes; None where nothing was received.
-
-    Raises:
-        OtherSystem: the system identifiers differ.
-    """
     if before not in (None, found):
-        raise OtherSystem(
+        raise errors.OtherSystem(
             f"the publisher is system {found}, but the subscription has replicated from system {before}",
             detail="An LSN of one system has no meaning in another system.",
             hint="If CONNECTION names the wrong server, use ALTER SUBSCRIPTION … CONNECTION. If the publisher went through pg_upgrade"
             f" (17 or later keeps its slots), use ALTER SUBSCRIPTION … DISABLE, SET (system_identifier = '{found}'), ENABLE."
-            f" Otherwise: {COPY_FROM_SCRATCH}",
+            f" Otherwise: {errors.COPY_FROM_SCRATCH}",
         )
 
 
@@ -78,18 +57,14 @@ class ReplicationCommands(Protocol):
     """A replication connection that has not started to stream."""
 
     @property
-    def address(self) -> str:
-        """Where the server is, in words."""
+    def address(self) -> str: ...
 
-    def execute(self, command: str) -> list[dict[str, str | None]]:
-        """Run a replication command; returns its rows."""
+    def execute(self, command: str) -> list[dict[str, str | None]]: ...
 
 
 @dataclass(frozen=True, slots=True)
 class TimelineEnd:
-    """One line of a timeline's history file: an older timeline, and the LSN at which it was
-    left.
-    """
+    """A line of a timeline's history file: an older timeline, and the LSN at which it was left."""
 
     timeline: int
     end: LSN
@@ -97,16 +72,8 @@ class TimelineEnd:
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """The state of a server's WAL.
-
-    Attributes:
-        system_identifier: the system identifier of its cluster.
-        timeline: the current timeline.
-        flushed: the end of the flushed WAL; on a standby, of the WAL that it may send.
-        is_standby: whether the server is in recovery.
-        ancestors: the timelines before the current one, oldest first; empty where they were not
-            read.
-        address: where the server is, in words.
+    """A server's WAL, ``flushed`` up to there (on a standby: what it may send). ``ancestors`` are
+    older timelines, oldest first, if they were read; ``address`` is for messages.
     """
 
     system_identifier: str
@@ -122,23 +89,12 @@ class Server:
 
     @property
     def stays_on(self) -> int:
-        """The timeline of what is received over this connection; 0 where it may change during the
-        connection.
-        """
+        """The timeline of what is received over this connection; 0 if it may change meanwhile."""
         return UNKNOWN_TIMELINE if self.is_standby else self.timeline
 
 
 def identify(connection: ReplicationCommands, *, received_on: int) -> Server:
-    """Read the state of a server's WAL (IDENTIFY_SYSTEM), and its history if it is needed
-    (TIMELINE_HISTORY).
-
-    Args:
-        connection: a replication connection to the server.
-        received_on: the timeline that the journal was received on; 0 if it is unknown.
-
-    Raises:
-        PublisherError: the server does not answer, or refused a command.
-    """
+    """IDENTIFY_SYSTEM, and TIMELINE_HISTORY if it is needed."""
     is_standby = connection.execute("SELECT pg_is_in_recovery()")[0]["pg_is_in_recovery"] == "t"
     row = connection.execute("IDENTIFY_SYSTEM")[0]
     timeline = int(row["timeline"] or 0)
@@ -151,16 +107,14 @@ def identify(connection: ReplicationCommands, *, received_on: int) -> Server:
 
 @contextlib.contextmanager
 def naming_server(server: Server) -> Iterator[None]:
-    """Add to an error that stops a subscription which server has answered: another server may have
-    what this one lacks.
-    """
+    """Add to an error that stops a subscription which server has answered, of several."""
     try:
         yield
-    except PublisherError as error:
+    except errors.PublisherError as error:
         if not error.stops:
             raise
         detail = f"{error.detail} {server}" if error.detail else str(server)
-        hint = error.hint if isinstance(error, OtherSystem) else f"{_OTHER_SERVER_HINT} {error.hint}"
+        hint = error.hint if isinstance(error, errors.OtherSystem) else f"{_OTHER_SERVER_HINT} {error.hint}"
         raise error.replace(detail=detail, hint=hint) from None
 
 
@@ -171,28 +125,18 @@ _OTHER_SERVER_HINT: Final = (
 
 
 def check_is_primary(server: Server, received_on: int, *, wants_standby: bool = False) -> None:
-    """Refuse a server that is no primary any more; see the module's docstring.
-
-    Args:
-        server: the result of :func:`identify`.
-        received_on: the timeline that changes were received on; 0 if it is unknown, or if they were
-            received from a standby.
-        wants_standby: whether the connection string asks for a standby.
-
-    Raises:
-        PublisherUnavailable: the server is in recovery, or on an older timeline.
-    """
+    """Refuse a server that is in recovery, or on an older timeline; see the module's docstring."""
     if received_on == UNKNOWN_TIMELINE:
         return
     if server.is_standby and not wants_standby:
-        raise PublisherUnavailable(
+        raise errors.PublisherUnavailable(
             f"the server is a standby, but changes were received from a primary, on timeline {received_on}",
             sqlstate="55000",
             detail=f"{server} It was demoted, or its name leads to another server than before.",
             hint=PRIMARY_HINT,
         )
     if not server.is_standby and server.timeline < received_on:
-        raise PublisherUnavailable(
+        raise errors.PublisherUnavailable(
             f"the server is on timeline {server.timeline}, but changes were received on timeline {received_on}",
             sqlstate="55000",
             detail=f"{server} It was the primary before another server was promoted, and lacks what was written since.",
@@ -204,11 +148,11 @@ def check_is_primary(server: Server, received_on: int, *, wants_standby: bool = 
 def _ancestors(connection: ReplicationCommands, timeline: int) -> tuple[TimelineEnd, ...]:
     try:
         content = connection.execute(f"TIMELINE_HISTORY {timeline}")[0]["content"]
-    except PublisherUnavailable as error:
+    except errors.PublisherUnavailable as error:
         if error.sqlstate[:2] != "58":
             raise
         # The file is missing (58P01): somebody must restore it.
-        raise PublisherNotReady(
+        raise errors.PublisherNotReady(
             f"the publisher does not have the history file of its timeline {timeline}",
             detail=error.message,
             hint="Restore the file to the publisher's pg_wal folder: it is in the WAL archive. Without it, it cannot be"
@@ -223,37 +167,27 @@ def parse_timeline_history(content: str) -> tuple[TimelineEnd, ...]:
 
     >>> parse_timeline_history("1\t0/3000060\tno recovery target specified\n")
     (TimelineEnd(timeline=1, end=50331744),)
-
-    Raises:
-        UsageError: 22P02, a line has no LSN in its second field.
     """
     fields = [line.split("\t") for line in content.splitlines() if line.strip() and not line.startswith("#")]
     return tuple(TimelineEnd(int(field[0]), parse_lsn(field[1].strip())) for field in fields)
 
 
 def check_history(server: Server, received: LSN, received_on: int) -> None:
-    """Refuse a server whose history is not the history that was received.
-
-    Args:
-        server: the result of :func:`identify`.
-        received: the LSN up to which the journal, or the target, has received.
-        received_on: the timeline of that LSN; 0 if it is unknown.
-
-    Raises:
-        HistoryDiverged: the histories differ; with both positions, and with ``diverged_at``.
-        PublisherUnavailable: a standby has not replayed up to ``received`` yet.
+    """Refuse a server whose history is not the history up to ``received``, which was received on
+    timeline ``received_on`` (0 if unknown). HistoryDiverged has both positions and ``diverged_at``.
+    PublisherUnavailable: a standby has not replayed up to ``received`` yet.
     """
     if received_on not in (UNKNOWN_TIMELINE, server.timeline):
         end = _end_of(received_on, server.ancestors)
         if end is None:
-            raise HistoryDiverged(
+            raise errors.HistoryDiverged(
                 f"the publisher is on timeline {server.timeline}, whose history does not contain timeline {received_on},"
                 f" on which changes up to {format_lsn(received)} were received",
                 diverged_at=min(server.flushed, received),
                 lsn=received,
             )
         if received > end:
-            raise HistoryDiverged(
+            raise errors.HistoryDiverged(
                 f"changes up to {format_lsn(received)} were received on timeline {received_on}, but the publisher, now on timeline"
                 f" {server.timeline}, left that timeline at {format_lsn(end)}",
                 diverged_at=end,
@@ -261,28 +195,24 @@ def check_history(server: Server, received: LSN, received_on: int) -> None:
             )
     if received > server.flushed:
         if server.is_standby:
-            raise PublisherUnavailable(
+            raise errors.PublisherUnavailable(
                 f"the standby has replayed WAL up to {format_lsn(server.flushed)},"
                 f" and changes up to {format_lsn(received)} were received",
                 hint="The receiver waits until the standby has caught up. If it does not, it is not a standby of the same history.",
                 lsn=received,
             )
-        raise HistoryDiverged(
+        raise errors.HistoryDiverged(
             f"changes up to {format_lsn(received)} were received, but the publisher's WAL ends at {format_lsn(server.flushed)}",
             diverged_at=server.flushed,
             lsn=received,
         )
 
 
-def explain(error: HistoryDiverged, relations: Sequence[str] | None, *, trimmed: LSN, journal: str) -> HistoryDiverged:
-    """The error with an explanation and with instructions.
-
-    Args:
-        error: the error that :func:`check_history` raised.
-        relations: the tables that have changes after ``diverged_at`` in the journal; None where
-            they cannot be determined.
-        trimmed: the LSN up to which the journal was trimmed.
-        journal: the URL of the journal.
+def explain(
+    error: errors.HistoryDiverged, relations: Sequence[str] | None, *, trimmed: LSN, journal: str
+) -> errors.HistoryDiverged:
+    """The error with an explanation and instructions. ``relations`` are the tables with changes
+    after ``diverged_at`` in the journal, None if unknown.
     """
     detail = (
         "The publisher was restored to an older state, or a server that had not received all WAL was promoted."
@@ -298,7 +228,7 @@ def explain(error: HistoryDiverged, relations: Sequence[str] | None, *, trimmed:
     if relations is None or trimmed > error.diverged_at:
         detail += " Which tables had changes that were applied since then is not known: the journal keeps what is not applied."
     hint = (
-        f"{RECREATE_SLOT} If you have made these tables equal by other means, WITH (copy_data = false) begins without copies."
+        f"{errors.RECREATE_SLOT} If you have made these tables equal by other means, WITH (copy_data = false) begins without copies."
         f' The command removes the journal at "{journal}": give it on the machine of the journal.'
     )
     return error.replace(detail=detail, hint=hint)

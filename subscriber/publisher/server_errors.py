@@ -8,10 +8,8 @@ the hint that says what to do where the server's own hint does not::
                                                 SlotInUse              passes by itself, or another receiver must be stopped
                                                 PublisherNotReady      somebody must act first
 
-Only :class:`~subscriber.errors.SlotLost` stops a subscription. Everything else is retried: a
-failover, a rotation of passwords and a restart of a pooler make servers say things that nobody has
-to act upon. So the difference between the other classes matters only for commands, which do not
-wait for somebody to act, and for ``disable_on_error``.
+Everything but SlotLost is retried: a failover, a rotation of passwords and a restart of a pooler
+make servers say things that nobody has to act upon.
 
 libpq gives no SQLSTATE for a connection that failed, so its text decides. A text that no rule
 knows, for instance one in another language, counts as passing.
@@ -24,34 +22,22 @@ from typing import Final, NamedTuple
 
 import psycopg
 
-from subscriber.errors import (
-    RECREATE_SLOT,
-    PublisherError,
-    PublisherNotReady,
-    PublisherUnavailable,
-    SlotInUse,
-    SlotLost,
-)
+from subscriber.base import errors
+from subscriber.postgres.sql.quoting import quote_identifier
 
 UNREADABLE_TEXT: Final = "a text of the publisher cannot be read as UTF8"
 _UNREADABLE: Final = frozenset({"22021", "22P05"})
 
 
 class Rule(NamedTuple):
-    """A row of :data:`RULES`.
-
-    Attributes:
-        sqlstate: how the SQLSTATE begins; :data:`CONNECTING` for a connection that failed.
-        text: a regular expression that the message contains; "" for every message.
-        kind: the class of the error.
-        hint: what to do; None if the server's own hint is all that can be said. ``{role}`` is the
-            role that tried to connect.
-        replaces: whether the hint takes the place of the server's own, which names no statement.
+    """``sqlstate`` is its beginning, or :data:`CONNECTING`; ``text`` a regular expression ("" fits
+    all). ``hint`` (None: the server's) may name the connecting ``{role}``; it ``replaces`` the
+    server's hint if that names no statement.
     """
 
     sqlstate: str
     text: str
-    kind: type[PublisherError]
+    kind: type[errors.PublisherError]
     hint: str | None = None
     replaces: bool = False
 
@@ -73,14 +59,14 @@ _POOLER_HINT: Final = (
 )
 _UPGRADE_HINT: Final = "Minor releases of 2025 (such as 16.9 and 17.5) have this fault in logical decoding. Update the publisher to the newest minor release."
 _REPLICATION_HINT: Final = "Run at the publisher, as a superuser: ALTER ROLE {role} REPLICATION;"
-_SELECT_HINT: Final = "Run at the publisher: GRANT SELECT ON TABLE … TO {role};"
+_SELECT_HINT: Final = "Run at the publisher: GRANT SELECT ON TABLE {name} TO {role};"
 _LIBRARIES_HINT: Final = (
     "Run at the publisher, with the other names that SHOW output_plugin_libraries prints, each in quotes of its own:"
     " ALTER SYSTEM SET output_plugin_libraries = …, 'pgoutput'; SELECT pg_reload_conf();"
 )
 _WAL_LEVEL_HINT: Final = "Run at the publisher: ALTER SYSTEM SET wal_level = 'logical'; then restart it."
 _PUBLICATION_HINT: Final = (
-    "Create the publication at the publisher (CREATE PUBLICATION …), or name another one: ALTER SUBSCRIPTION … SET PUBLICATION …."
+    "Create publication {name} at the publisher, or name another one with ALTER SUBSCRIPTION … SET PUBLICATION."
     " If it was created again: before version 18, a publisher decodes what was written meanwhile without it, and repeats this"
     " error. ALTER SUBSCRIPTION … RECREATE SLOT then copies all tables again."
 )
@@ -113,75 +99,73 @@ _CONNECTING_HINT: Final = "Check the subscription's CONNECTION, and the log of t
 
 RULES: Final = (
     # What the server says in a session or in the stream. Lost:
-    Rule("42704", r'^replication slot ".*" does not exist', SlotLost, RECREATE_SLOT),
-    Rule("55000", r"can no longer access replication slot", SlotLost, RECREATE_SLOT),  # 18
-    Rule("55000", r"can no longer get changes from replication slot", SlotLost, RECREATE_SLOT),  # to 17
-    Rule("55000", r"cannot read from logical replication slot", SlotLost, RECREATE_SLOT),  # 13
-    Rule("58P01", r"requested WAL segment .* has already been removed", SlotLost, RECREATE_SLOT),
+    Rule("42704", r'^replication slot ".*" does not exist', errors.SlotLost, errors.RECREATE_SLOT),
+    Rule("55000", r"can no longer access replication slot", errors.SlotLost, errors.RECREATE_SLOT),  # 18
+    Rule("55000", r"can no longer get changes from replication slot", errors.SlotLost, errors.RECREATE_SLOT),  # to 17
+    Rule("55000", r"cannot read from logical replication slot", errors.SlotLost, errors.RECREATE_SLOT),  # 13
+    Rule("58P01", r"requested WAL segment .* has already been removed", errors.SlotLost, errors.RECREATE_SLOT),
     # A failover, a switchover, a standby:
-    Rule("", r'in parameter "synchronized_standby_slots"', PublisherUnavailable, _STANDBY_SLOTS_HINT),
-    Rule("55000", r"cannot use replication slot .* for logical decoding", PublisherUnavailable, PRIMARY_HINT),
-    Rule("55000", r"replication slots cannot be used on RO", PublisherUnavailable, PRIMARY_HINT),  # Amazon Aurora
-    Rule("0A000", r"recovery|standby", PublisherUnavailable, PRIMARY_HINT),
-    Rule("55000", r"recovery|standby|read-only", PublisherUnavailable, PRIMARY_HINT),
-    Rule("25006", "", PublisherUnavailable, PRIMARY_HINT),
+    Rule("", r'in parameter "synchronized_standby_slots"', errors.PublisherUnavailable, _STANDBY_SLOTS_HINT),
+    Rule("55000", r"cannot use replication slot .* for logical decoding", errors.PublisherUnavailable, PRIMARY_HINT),
+    Rule("55000", r"replication slots cannot be used on RO", errors.PublisherUnavailable, PRIMARY_HINT),  # Amazon Aurora
+    Rule("0A000", r"recovery|standby", errors.PublisherUnavailable, PRIMARY_HINT),
+    Rule("55000", r"recovery|standby|read-only", errors.PublisherUnavailable, PRIMARY_HINT),
+    Rule("25006", "", errors.PublisherUnavailable, PRIMARY_HINT),
     # The slot and its settings:
-    Rule("55006", "", SlotInUse, "Another receiver streams from this slot. Stop it, or wait until the server has noticed that it has ended."),
-    Rule("53400", r"all replication slots are in use", PublisherUnavailable, _SLOTS_HINT),
-    Rule("55000", r'logical decoding requires "?wal_level', PublisherNotReady, _WAL_LEVEL_HINT),
-    Rule("42704", r'publication ".*" does not exist', PublisherNotReady, _PUBLICATION_HINT),
+    Rule("55006", "", errors.SlotInUse, "Another receiver streams from this slot. Stop it, or wait until the server has noticed that it has ended."),
+    Rule("53400", r"all replication slots are in use", errors.PublisherUnavailable, _SLOTS_HINT),
+    Rule("55000", r'logical decoding requires "?wal_level', errors.PublisherNotReady, _WAL_LEVEL_HINT),
+    Rule("42704", r'publication "(?P<name>.*)" does not exist', errors.PublisherNotReady, _PUBLICATION_HINT),
     # Privileges:
-    Rule("42501", r"(permission denied|must be superuser or replication role) to use replication slots", PublisherNotReady, _REPLICATION_HINT),
-    Rule("42501", r"permission denied for (table|relation)", PublisherNotReady, _SELECT_HINT),
-    Rule("42501", r"permission denied for schema", PublisherNotReady, "Run at the publisher: GRANT USAGE ON SCHEMA … TO {role};"),
-    Rule("42501", r"may not be used as an output plugin", PublisherNotReady, _LIBRARIES_HINT, replaces=True),
+    Rule("42501", r"(permission denied|must be superuser or replication role) to use replication slots", errors.PublisherNotReady, _REPLICATION_HINT),
+    Rule("42501", r"permission denied for (?:table|relation) (?P<name>.+)", errors.PublisherNotReady, _SELECT_HINT),
+    Rule("42501", r"permission denied for schema (?P<name>.+)", errors.PublisherNotReady, "Run at the publisher: GRANT USAGE ON SCHEMA {name} TO {role};"),
+    Rule("42501", r"may not be used as an output plugin", errors.PublisherNotReady, _LIBRARIES_HINT, replaces=True),
     # Poolers and faults of servers:
-    Rule("08P01", r"extended query protocol not supported", PublisherUnavailable, _POOLER_HINT),
+    Rule("08P01", r"extended query protocol not supported", errors.PublisherUnavailable, _POOLER_HINT),
     # PgBouncer that ignores the startup parameter "replication" opens an ordinary session.
-    Rule("42601", r"syntax error at or near \"(IDENTIFY_SYSTEM|CREATE_REPLICATION_SLOT|START_REPLICATION)\"", PublisherNotReady, _POOLER_HINT),
-    Rule("XX000", r"invalid memory alloc request size", PublisherUnavailable, _UPGRADE_HINT),
-    Rule("53100", "", PublisherUnavailable, "The disk of the publisher is full: free space there."),
+    Rule("42601", r"syntax error at or near \"(IDENTIFY_SYSTEM|CREATE_REPLICATION_SLOT|START_REPLICATION)\"", errors.PublisherNotReady, _POOLER_HINT),
+    Rule("XX000", r"invalid memory alloc request size", errors.PublisherUnavailable, _UPGRADE_HINT),
+    Rule("53100", "", errors.PublisherUnavailable, "The disk of the publisher is full: free space there."),
     # The rest, by class: connection, transaction state and rollback, resources, lock not
     # available, operator intervention, system and internal errors pass.
-    *(Rule(state, "", PublisherUnavailable) for state in ("08", "25P", "40", "53", "55P03", "57", "58", "XX")),
+    *(Rule(state, "", errors.PublisherUnavailable) for state in ("08", "25P", "40", "53", "55P03", "57", "58", "XX")),
     # Why a connection failed. Several hosts give a line each: what needs an action comes first.
-    Rule(CONNECTING, r"permission denied to start WAL sender|must be superuser or replication role to start walsender", PublisherNotReady, _REPLICATION_HINT),
-    Rule(CONNECTING, r"is not permitted to log in", PublisherNotReady, "Run at the publisher: ALTER ROLE {role} LOGIN;"),
-    Rule(CONNECTING, r"permission denied for database", PublisherNotReady, "Run at the publisher: GRANT CONNECT ON DATABASE … TO {role}, with the dbname of the subscription's CONNECTION."),
-    Rule(CONNECTING, r"no pg_hba\.conf entry|pg_hba\.conf rejects", PublisherNotReady, _HBA_HINT),
-    Rule(CONNECTING, r"PAM authentication failed|LDAP authentication failed|RADIUS authentication failed", PublisherNotReady, _EXPIRED_HINT),
-    Rule(CONNECTING, r"authentication failed|no password supplied|empty password", PublisherNotReady, _CREDENTIALS_HINT),
-    Rule(CONNECTING, r"Tenant or user not found", PublisherNotReady, _POOLER_HINT),  # Supabase's Supavisor
-    Rule(CONNECTING, r"unsupported startup parameter", PublisherNotReady, _POOLER_HINT),  # PgBouncer
-    Rule(CONNECTING, r'database ".*" does not exist', PublisherNotReady, "Check dbname of the subscription's CONNECTION."),
-    Rule(CONNECTING, r'role ".*" does not exist', PublisherNotReady, "Check user of the subscription's CONNECTION, or create the role at the publisher."),
-    Rule(CONNECTING, r"definition of service|service file", PublisherNotReady, "Check service of the subscription's CONNECTION, and the service file (PGSERVICEFILE) on the machine of `subscriber run`."),
-    Rule(CONNECTING, r"certificate verify failed|does not match host name|unable to get local issuer", PublisherNotReady, _SERVER_CERTIFICATE_HINT),
-    Rule(CONNECTING, r"certificate|private key|root\.crt|alert unknown ca", PublisherNotReady, _CLIENT_CERTIFICATE_HINT),
-    Rule(CONNECTING, r"server does not support SSL|SSL (was )?required", PublisherNotReady, "Check sslmode of the subscription's CONNECTION, or set ssl = on at the publisher."),
-    Rule(CONNECTING, r"hot standby mode|session is (not )?read-only", PublisherUnavailable, "No host of CONNECTION is what target_session_attrs asks for: a failover may be in progress. The next attempt follows."),
-    Rule(CONNECTING, r"exceeds \"?max_wal_senders", PublisherUnavailable, _SENDERS_HINT),
-    Rule(CONNECTING, r"too many (clients|connections)|connection slots are reserved", PublisherUnavailable, _CONNECTIONS_HINT),
-    Rule(CONNECTING, r"the database system is", PublisherUnavailable, _STARTING_HINT),
-    Rule(CONNECTING, r"refused|timeout|timed out|No route|could not translate|unreachable|reset by peer|No such file|closed the connection", PublisherUnavailable, _UNREACHABLE_HINT),
-    Rule(CONNECTING, "", PublisherUnavailable, _CONNECTING_HINT),
+    Rule(CONNECTING, r"permission denied to start WAL sender|must be superuser or replication role to start walsender", errors.PublisherNotReady, _REPLICATION_HINT),
+    Rule(CONNECTING, r"is not permitted to log in", errors.PublisherNotReady, "Run at the publisher: ALTER ROLE {role} LOGIN;"),
+    Rule(CONNECTING, r"permission denied for database \"(?P<name>[^\"]+)\"", errors.PublisherNotReady, "Run at the publisher: GRANT CONNECT ON DATABASE {name} TO {role};"),
+    Rule(CONNECTING, r"no pg_hba\.conf entry|pg_hba\.conf rejects", errors.PublisherNotReady, _HBA_HINT),
+    Rule(CONNECTING, r"PAM authentication failed|LDAP authentication failed|RADIUS authentication failed", errors.PublisherNotReady, _EXPIRED_HINT),
+    Rule(CONNECTING, r"authentication failed|no password supplied|empty password", errors.PublisherNotReady, _CREDENTIALS_HINT),
+    Rule(CONNECTING, r"Tenant or user not found", errors.PublisherNotReady, _POOLER_HINT),  # Supabase's Supavisor
+    Rule(CONNECTING, r"unsupported startup parameter", errors.PublisherNotReady, _POOLER_HINT),  # PgBouncer
+    Rule(CONNECTING, r'database ".*" does not exist', errors.PublisherNotReady, "Check dbname of the subscription's CONNECTION."),
+    Rule(CONNECTING, r'role ".*" does not exist', errors.PublisherNotReady, "Check user of the subscription's CONNECTION, or create the role at the publisher."),
+    Rule(CONNECTING, r"definition of service|service file", errors.PublisherNotReady, "Check service of the subscription's CONNECTION, and the service file (PGSERVICEFILE) on the machine of `subscriber run`."),
+    Rule(CONNECTING, r"certificate verify failed|does not match host name|unable to get local issuer", errors.PublisherNotReady, _SERVER_CERTIFICATE_HINT),
+    Rule(CONNECTING, r"certificate|private key|root\.crt|alert unknown ca", errors.PublisherNotReady, _CLIENT_CERTIFICATE_HINT),
+    Rule(CONNECTING, r"server does not support SSL|SSL (was )?required", errors.PublisherNotReady, "Check sslmode of the subscription's CONNECTION, or set ssl = on at the publisher."),
+    Rule(CONNECTING, r"hot standby mode|session is (not )?read-only", errors.PublisherUnavailable, "No host of CONNECTION is what target_session_attrs asks for: a failover may be in progress. The next attempt follows."),
+    Rule(CONNECTING, r"exceeds \"?max_wal_senders", errors.PublisherUnavailable, _SENDERS_HINT),
+    Rule(CONNECTING, r"too many (clients|connections)|connection slots are reserved", errors.PublisherUnavailable, _CONNECTIONS_HINT),
+    Rule(CONNECTING, r"the database system is", errors.PublisherUnavailable, _STARTING_HINT),
+    Rule(CONNECTING, r"refused|timeout|timed out|No route|could not translate|unreachable|reset by peer|No such file|closed the connection", errors.PublisherUnavailable, _UNREACHABLE_HINT),
+    Rule(CONNECTING, "", errors.PublisherUnavailable, _CONNECTING_HINT),
     # Everything else needs somebody who acts.
-    Rule("", "", PublisherNotReady),
+    Rule("", "", errors.PublisherNotReady),
 )  # fmt: skip
 """The first rule counts that fits the SQLSTATE and the message."""
 
 
 def is_unreadable_text(sqlstate: str) -> bool:
-    """Whether the server found bytes in a value that are invalid in its encoding. Such a message
-    shows the bytes.
-    """
+    """Whether bytes of a value are invalid in the server's encoding; the message shows them."""
     return sqlstate in _UNREADABLE
 
 
-def server_error(message: str, sqlstate: str, *, detail: str | None = None, hint: str | None = None) -> PublisherError:
-    """A server's error as a PublisherError, by :data:`RULES`. The server's own hint is kept, unless
-    the rule has a better one.
-    """
+def server_error(
+    message: str, sqlstate: str, *, detail: str | None = None, hint: str | None = None
+) -> errors.PublisherError:
+    """An error by :data:`RULES`, with the server's hint unless the rule has a better one."""
     if is_unreadable_text(sqlstate):
         message = message if UNREADABLE_TEXT in message else UNREADABLE_TEXT
         detail, hint = (
@@ -190,33 +174,28 @@ def server_error(message: str, sqlstate: str, *, detail: str | None = None, hint
         )
     rule = _rule(sqlstate, message)
     return rule.kind(
-        message, sqlstate=sqlstate, detail=detail, hint=_hint(rule) if rule.replaces else hint or _hint(rule)
+        message,
+        sqlstate=sqlstate,
+        detail=detail,
+        hint=_hint(rule, message) if rule.replaces else hint or _hint(rule, message),
     )
 
 
-def error_of(error: psycopg.Error) -> PublisherError:
-    """An error of an ordinary connection as a PublisherError."""
+def error_of(error: psycopg.Error) -> errors.PublisherError:
     diag = error.diag
     return server_error(
         diag.message_primary or str(error), error.sqlstate or "", detail=diag.message_detail, hint=diag.message_hint
     )
 
 
-def connection_refused(reason: str, role: str = "") -> PublisherError:
-    """The error for a failed connection, by :data:`RULES`.
-
-    Args:
-        reason: libpq's error message.
-        role: the role that tried to connect, where it is known.
-    """
+def connection_refused(reason: str, role: str = "") -> errors.PublisherError:
     rule = _rule(CONNECTING, reason)
-    error = rule.kind(f"could not connect to the publisher: {reason}", sqlstate="08006", hint=_hint(rule, role))
+    error = rule.kind(f"could not connect to the publisher: {reason}", sqlstate="08006", hint=_hint(rule, reason, role))
     error.refused = reason
     return error
 
 
 def _rule(sqlstate: str, message: str) -> Rule:
-    """The first rule that fits. The last rule fits everything."""
     return next(rule for rule in RULES if _fits(rule, sqlstate) and re.search(rule.text, message))
 
 
@@ -224,6 +203,10 @@ def _fits(rule: Rule, sqlstate: str) -> bool:
     return rule.sqlstate == CONNECTING if sqlstate == CONNECTING else sqlstate.startswith(rule.sqlstate)
 
 
-def _hint(rule: Rule, role: str = "") -> str | None:
+def _hint(rule: Rule, message: str, role: str = "") -> str | None:
+    if rule.hint is None:
+        return None
     named = f'"{role}"' if role else "… (the user of the subscription's CONNECTION)"
-    return rule.hint and rule.hint.replace("{role}", named)
+    found = re.search(rule.text, message)
+    name = found.groupdict().get("name") if found is not None else None
+    return rule.hint.replace("{role}", named).replace("{name}", quote_identifier(name or ""))

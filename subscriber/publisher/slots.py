@@ -3,29 +3,29 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Literal
+from typing import Final, Literal, LiteralString
 
-from subscriber.errors import NotSupportedError
-from subscriber.lsn import LSN, format_lsn, parse_lsn
-from subscriber.publisher.blockers import transactions_in_progress
-from subscriber.publisher.connection import ReplicationConnection
-from subscriber.schema.server_features import ServerFeatures
-from subscriber.waiting import watched
+import psycopg
+
+from subscriber.base.errors import SlotInUse
+from subscriber.base.lsn import LSN, format_lsn, parse_lsn
+from subscriber.base.waiting import watched
+from subscriber.postgres.schema.server_features import ServerFeatures, check_option_versions
+from subscriber.postgres.sql.quoting import delimited_identifier, quote_literal
+from subscriber.publisher.connection import Connection, ReplicationConnection
+from subscriber.publisher.fence.open_transactions import transactions_in_progress
+from subscriber.publisher.server_errors import error_of
 
 Snapshot = Literal["export", "use", "nothing"]
 
 
 @dataclass(frozen=True, slots=True)
 class CreatedSlot:
-    """A new slot.
-
-    Attributes:
-        consistent_point: transactions that commit after it are streamed, and those before it are in
-            the snapshot.
-        snapshot_name: the name for SET TRANSACTION SNAPSHOT, valid until the connection's next
-            command; None if the snapshot was not exported.
+    """Transactions before ``consistent_point`` are in the snapshot, whose name is valid until the
+    connection's next command; later ones are streamed.
     """
 
     consistent_point: LSN
@@ -34,8 +34,6 @@ class CreatedSlot:
 
 @dataclass(frozen=True, slots=True)
 class StreamOptions:
-    """The options that START_REPLICATION passes to pgoutput."""
-
     publications: tuple[str, ...]
     streaming: Literal["off", "on", "parallel"] = "parallel"
     two_phase: bool = False
@@ -54,23 +52,9 @@ def create_slot(
     failover: bool = False,
     stop: threading.Event | None = None,
 ) -> CreatedSlot:
-    """CREATE_REPLICATION_SLOT … LOGICAL pgoutput, in the syntax of the server's version.
-
-    The command waits for every transaction in progress at the publisher, including prepared ones.
-    If that takes long, these transactions are reported (:mod:`subscriber.waiting`).
-
-    Args:
-        connection: the replication connection.
-        name: the slot's name.
-        snapshot: what happens with the snapshot of the consistent point.
-        temporary: whether the slot is dropped at the end of the connection.
-        two_phase: whether prepared transactions are sent when they are prepared.
-        failover: whether the slot is synchronized to standbys.
-        stop: an event that ends the wait; the server then reports that the statement was cancelled.
-
-    Raises:
-        PublisherError: the server refused (the name is in use, no free slot, …).
-        NotSupportedError: the server is too old for an option.
+    """CREATE_REPLICATION_SLOT … LOGICAL pgoutput (NotSupportedError: too old for an option). It
+    waits for every transaction in progress there, also prepared ones, which are reported
+    (:mod:`subscriber.base.waiting`).
     """
     command = _create_command(
         ServerFeatures(connection.server_version),
@@ -91,23 +75,14 @@ def create_slot(
 def alter_slot(
     connection: ReplicationConnection, name: str, *, failover: bool | None = None, two_phase: bool | None = None
 ) -> None:
-    """ALTER_REPLICATION_SLOT for a slot that is not in use. None leaves an option unchanged.
-
-    Raises:
-        PublisherError: the server refused (the slot is in use, or the server is too old for the
-            command or an option).
-    """
+    """ALTER_REPLICATION_SLOT for a slot that is not in use. None leaves an option unchanged."""
     given = (("FAILOVER", failover), ("TWO_PHASE", two_phase))
     options = ", ".join(f"{option} {str(value).lower()}" for option, value in given if value is not None)
-    connection.execute(f"ALTER_REPLICATION_SLOT {_identifier(name)} ({options})")
+    connection.execute(f"ALTER_REPLICATION_SLOT {delimited_identifier(name)} ({options})")
 
 
 def start_command(server_version: int, slot: str, start: LSN, options: StreamOptions) -> str:
-    """START_REPLICATION with the options of the server's version, in PostgreSQL's order (rule A33).
-
-    Raises:
-        NotSupportedError: the server is too old for an option.
-    """
+    """START_REPLICATION in the form of the server's version, in PostgreSQL's order (rule A33)."""
     features = ServerFeatures(server_version)
     version = features.protocol_version
     streaming = options.streaming
@@ -115,23 +90,18 @@ def start_command(server_version: int, slot: str, start: LSN, options: StreamOpt
         streaming = "on"  # the same result: parallel only changes how PostgreSQL's subscriber applies
     if streaming == "on" and version < 2:
         streaming = "off"  # as PostgreSQL's subscriber does: the server then sends at commit
-    _require(features, ServerFeatures.two_phase, "two_phase", wanted=options.two_phase)
-    _require(features, ServerFeatures.origin_option, "origin = none", wanted=options.origin == "none")
-    _require(features, ServerFeatures.binary_transfer, "binary", wanted=options.binary)
-    _require(features, ServerFeatures.logical_messages, "messages", wanted=options.messages)
-    given = plugin_options(replace(options, streaming=streaming), version, with_origin=features.origin_option)
-    arguments = ", ".join(f"{name} {_literal(value)}" for name, value in given.items())
-    return f"START_REPLICATION SLOT {_identifier(slot)} LOGICAL {format_lsn(start)} ({arguments})"
+    default = StreamOptions(options.publications)
+    given = {name: getattr(options, name) for name in ("two_phase", "origin", "binary", "messages")}
+    check_option_versions(
+        server_version, {name: value for name, value in given.items() if value != getattr(default, name)}
+    )
+    sent = plugin_options(replace(options, streaming=streaming), version, with_origin=features.origin_option)
+    arguments = ", ".join(f"{name} {quote_literal(value)}" for name, value in sent.items())
+    return f"START_REPLICATION SLOT {delimited_identifier(slot)} LOGICAL {format_lsn(start)} ({arguments})"
 
 
 def plugin_options(options: StreamOptions, proto_version: int, *, with_origin: bool) -> dict[str, str]:
-    """The options of pgoutput by name, in PostgreSQL's order (rule A33).
-
-    Args:
-        options: the options of the stream.
-        proto_version: the version of the protocol.
-        with_origin: whether ``origin`` is given; servers before 16 do not know it.
-    """
+    """The options of pgoutput by name, in PostgreSQL's order (rule A33)."""
     given = {"proto_version": str(proto_version)}
     if options.streaming != "off":
         given["streaming"] = options.streaming
@@ -139,7 +109,7 @@ def plugin_options(options: StreamOptions, proto_version: int, *, with_origin: b
         given["two_phase"] = "on"
     if with_origin:
         given["origin"] = options.origin
-    given["publication_names"] = ",".join(map(_identifier, options.publications))
+    given["publication_names"] = ",".join(map(delimited_identifier, options.publications))
     if options.binary:
         given["binary"] = "true"
     if options.messages:
@@ -150,9 +120,9 @@ def plugin_options(options: StreamOptions, proto_version: int, *, with_origin: b
 def _create_command(
     features: ServerFeatures, name: str, snapshot: Snapshot, *, temporary: bool, two_phase: bool, failover: bool
 ) -> str:
-    _require(features, ServerFeatures.two_phase, "two_phase", wanted=two_phase)
-    _require(features, ServerFeatures.failover_slots, "failover", wanted=failover)
-    head = f"CREATE_REPLICATION_SLOT {_identifier(name)}{' TEMPORARY' if temporary else ''} LOGICAL pgoutput"
+    wanted = {"two_phase": two_phase, "failover": failover}
+    check_option_versions(features.version, {name: value for name, value in wanted.items() if value})
+    head = f"CREATE_REPLICATION_SLOT {delimited_identifier(name)}{' TEMPORARY' if temporary else ''} LOGICAL pgoutput"
     if not features.replication_options_in_parentheses:
         keyword = {"export": "EXPORT_SNAPSHOT", "use": "USE_SNAPSHOT", "nothing": "NOEXPORT_SNAPSHOT"}[snapshot]
         return f"{head} {keyword}"
@@ -164,18 +134,31 @@ def _create_command(
     return f"{head} ({', '.join(options)})"
 
 
-def _require(features: ServerFeatures, since: int, option: str, *, wanted: bool) -> None:
-    if wanted and features.version < since:
-        raise NotSupportedError(
-            f"{option} needs PostgreSQL {since // 10000} or newer at the publisher",
-            detail=f"The publisher is PostgreSQL {features.major}.",
-            hint=f"Create the subscription without {option}.",
-        )
+_FIRST_ROWS: Final = 100
+_GROWTH: Final = 100
+
+_PEEK: Final[LiteralString] = """
+SELECT count(*)::int8, count(*) FILTER (WHERE lsn > %(after)s::pg_lsn AND get_byte(data, 0) IN (68, 73, 84, 85))::int8
+FROM pg_logical_slot_peek_binary_changes(%(slot)s, NULL, %(rows)s, 'proto_version', '1', 'publication_names', %(names)s)
+"""
+"""A message of pgoutput begins with its kind: 68 is DELETE, 73 INSERT, 84 TRUNCATE, 85 UPDATE."""
 
 
-def _identifier(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
-
-
-def _literal(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
+def is_changed_after(connection: Connection, slot: str, publications: Sequence[str], after: LSN) -> bool:
+    """Whether a published change begins after a position. SlotInUse: the slot has a receiver."""
+    names = ",".join(map(delimited_identifier, publications))
+    rows = _FIRST_ROWS
+    while True:
+        values = {"after": format_lsn(after), "slot": slot, "rows": rows, "names": names}
+        try:
+            found = connection.execute(_PEEK, values).fetchone()
+        except psycopg.errors.ObjectInUse as error:
+            raise SlotInUse(
+                error_of(error).message,
+                hint="Its receiver has not ended yet. Run the command again in a minute.",
+            ) from error
+        assert found is not None
+        seen, changes = found
+        if changes or seen < rows:
+            return bool(changes)
+        rows *= _GROWTH

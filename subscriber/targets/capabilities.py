@@ -1,8 +1,67 @@
-"""The capabilities of a target: facts that code asks for in place of the database's name."""
+"""The capabilities of a target, its limits and its version: facts that code asks for in place of
+the database's name. :meth:`DDL.fit` judges the sizes of rows and keys.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+import sqlalchemy as sa
+
+_DIGEST: Final = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """The limits of one kind of database; None for no limit that a table of PostgreSQL can reach.
+    ``keys`` counts the primary key and unique keys. ``last_character`` is the last character of
+    Unicode that a name may have, and ``final_blank`` whether a name may end with a blank.
+    """
+
+    columns: int | None = None
+    keys: int | None = None
+    key_columns: int | None = None
+    name_length: int | None = None
+    name_in_bytes: bool = False
+    last_character: str = "\U0010ffff"
+    final_blank: bool = True
+
+    def obstacles(self, *, columns: int, keys: tuple[tuple[str, ...], ...]) -> Iterator[str]:
+        """Why a table is too large, as sentences without a full stop."""
+        if self.columns is not None and columns > self.columns:
+            yield f"it has {columns:,} columns, and {self.columns:,} are possible"
+        if self.keys is not None and len(keys) > self.keys:
+            yield f"it has {len(keys):,} keys, and {self.keys:,} are possible"
+        for key in keys:
+            if self.key_columns is not None and len(key) > self.key_columns:
+                yield f"its key ({', '.join(key)}) has {len(key):,} columns, and {self.key_columns:,} are possible"
+
+    def obstacle_of_name(self, name: str) -> str | None:
+        """Why the database does not take a name; None if it does."""
+        if self.name_length is not None and self._length(name) > self.name_length:
+            unit = "bytes" if self.name_in_bytes else "characters"
+            return f'the name "{name}" has {self._length(name):,} {unit}, and {self.name_length:,} are possible'
+        if name and max(name) > self.last_character:
+            return f'the name "{name}" has a character beyond U+{ord(self.last_character):04X}'
+        if not self.final_blank and name.endswith(" "):
+            return f'the name "{name}" ends with a blank'
+        return None
+
+    def shortened(self, name: str) -> str:
+        """The name itself if it is not too long, otherwise its beginning and a digest of it."""
+        if self.name_length is None or self._length(name) <= self.name_length:
+            return name
+        digest = hashlib.sha256(name.encode()).hexdigest()[:_DIGEST]
+        beginning = name
+        while self._length(f"{beginning}_{digest}") > self.name_length:
+            beginning = beginning[:-1]
+        return f"{beginning}_{digest}"
+
+    def _length(self, name: str) -> int:
+        return len(name.encode() if self.name_in_bytes else name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -10,7 +69,6 @@ class Capabilities:
     """The facts about one kind of database on which apply and pipeline depend.
 
     Attributes:
-        database: the database's name in messages, such as "SQLite".
         postgresql_text: the target parses PostgreSQL's text itself. Every value is bound as text
             (rule C5), so decode may return every column as strings.
         postgresql_types: the target's columns have PostgreSQL's types: a cast to text is
@@ -22,8 +80,8 @@ class Capabilities:
         multi_rowcount: the row count of an ``executemany`` is the sum over its rows.
         driver_cursor: the driver's cursor reports the row count of its last statement, so a
             statement can be executed without SQLAlchemy's context.
-        single_writer: only one connection can write at a time, so loading through several
-            connections is not faster.
+        single_writer: only one connection can write at a time, so loading through several is not
+            faster.
         unenforced_foreign_keys: a new table declares its foreign keys. The referenced table may be
             created later. The subscriber's connections do not enforce foreign keys; only TRUNCATE
             checks them (rule C30).
@@ -31,13 +89,14 @@ class Capabilities:
         transactional_ddl: a table can be altered within a transaction, and a rollback undoes this.
         signed_zero: a floating-point column distinguishes 0 and -0.
         statement_snapshots: an UPDATE or DELETE that waits for another session sees only rows that
-            existed when the statement began. It does not see rows that the other session inserts in
-            their place; the next statement sees them.
+            existed when the statement began, and not those that the other session inserts in their
+            place; the next statement sees them.
         savepoints: a part of a transaction can be rolled back.
         column_case: the names of two columns of a table may differ only in the case of their
             letters.
         table_case: the names of two tables may differ only in the case of ASCII letters, or this
             depends on the server.
+        equal_key_types: a foreign key needs the same type on both sides. A new table gets it.
         parallel_ddl: objects of different tables can be built at the same time.
     """
 
@@ -58,4 +117,35 @@ class Capabilities:
     savepoints: bool = True
     column_case: bool = False
     table_case: bool = True
+    equal_key_types: bool = False
     parallel_ddl: bool = False
+    limits: Limits = field(default_factory=Limits)
+
+
+# Server facts ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """The setting of a server that is a limit, its value, and the statement that raises it."""
+
+    setting: str
+    value: int
+    remedy: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TargetFacts:
+    """The database's version if it is known, the largest value in bytes that the server accepts
+    from a client, and the prepared transactions that it can have at once; None where no setting
+    limits it.
+    """
+
+    version: str | None = None
+    largest_value: Limit | None = None
+    prepared_transactions: Limit | None = None
+
+
+def read_version(connection: sa.Connection) -> TargetFacts:
+    version = connection.dialect.server_version_info
+    return TargetFacts(version=None if version is None else ".".join(map(str, version)))

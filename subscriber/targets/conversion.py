@@ -1,10 +1,5 @@
-"""Conversion of values for a column of another type than the publisher's (rules C2, C5).
-
-The result is what PostgreSQL's input function makes of the value's text.
-
-::
-
-    value ──output function──▶ its text ──input function of the column's type──▶ value to bind
+"""Conversion of values for a column of another type than the publisher's (rules C2, C5): the type's
+output function writes the text, and PostgreSQL's input function of the column's type reads it.
 
 =========================  ======================================================================
 into                       from
@@ -13,24 +8,23 @@ text                       every type: its text as the publisher's output functi
 smallint, integer, bigint  texts, numbers, user-defined types: digits, with a sign, 0x, 0o, 0b,
                            underscores
 boolean                    texts, integers, user-defined types: ``t``, ``yes``, ``off``, ``1``, ...
-double precision           texts, numbers, user-defined types: decimal numbers, ``NaN``,
-                           ``Infinity``
+double precision           texts, numbers, user-defined types: decimal and hexadecimal numbers,
+                           ``NaN``, ``Infinity``
 real                       texts, user-defined types: the same texts as for double precision
 numeric                    texts, numbers, user-defined types; the scale is that of the text
 timestamp                  date; timestamptz, without its zone (which is UTC in a replication
                            session)
 =========================  ======================================================================
 
-The input function differs from PostgreSQL's in two cases. Where PostgreSQL rounds (for example a
-numeric of twenty digits for a ``double precision`` column), the value is refused, because rounding
-would not be reported. Hexadecimal numbers for ``real`` and ``double precision`` columns are refused
-too. A pair of types that is not in the table is refused when the relation is opened:
-for most of these pairs the result depends on the subscriber's settings, above all on its time zone.
+Where PostgreSQL rounds (for example a numeric of twenty digits for a ``double precision`` column),
+the value is refused, because rounding would not be reported. Hexadecimal numbers for ``real`` and
+``double precision`` columns are refused too. A pair of types that is not in the table is refused
+when the relation is opened: for most of them the result depends on the subscriber's settings, above
+all on its time zone.
 
-Values that arrived in binary format are converted in the same way. PostgreSQL does not do this: its
-receive function would refuse the bytes of another type, or read them as another value. The columns
-here do not have PostgreSQL's types; for the columns of a PostgreSQL target see
-:mod:`subscriber.targets.postgresql.binary_columns`.
+Values that arrived in binary format are converted in the same way, unlike in PostgreSQL, whose
+receive function would refuse the bytes of another type or misread them. For the columns of a
+PostgreSQL target see :mod:`subscriber.targets.postgresql.values`.
 """
 
 from __future__ import annotations
@@ -43,17 +37,16 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from subscriber.errors import DataException, NotSupportedError, UnsupportedValue
+from subscriber.base.errors import DataException, UnsupportedValue
+from subscriber.postgres.types.arrays import output_texts
+from subscriber.postgres.types.datetimes.date_values import out_of_range
+from subscriber.postgres.types.family import WHITESPACE
+from subscriber.postgres.types.floats import decimal_text, float4in, float8in
+from subscriber.postgres.types.integers import boolin, int2in, int4in, int8in
+from subscriber.postgres.types.numeric import EXACT, numeric_in, numeric_out
+from subscriber.postgres.types.oids import BUILT_IN_TYPES, type_name
 from subscriber.targets.declared_columns import check_range
 from subscriber.targets.target_table import TargetColumn
-from subscriber.types import BUILT_IN_TYPES, type_name
-from subscriber.types.boolean import boolin
-from subscriber.types.datetimes.calendar import out_of_range
-from subscriber.types.floats import float4in, float8in
-from subscriber.types.form import WHITESPACE, invalid_syntax
-from subscriber.types.integers import int2in, int4in, int8in
-from subscriber.types.numeric import EXACT, numeric_in, numeric_out
-from subscriber.types.output import output_texts
 
 BOOLEAN, SMALLINT, INTEGER, BIGINT, TEXT = 16, 21, 23, 20, 25
 REAL, DOUBLE, NUMERIC, DATE, TIMESTAMP, TIMESTAMPTZ = 700, 701, 1700, 1082, 1114, 1184
@@ -91,13 +84,7 @@ _LAST_TIMESTAMP_YEAR: Final = 294_276
 
 
 def converts(type_oid: int, into: int | None) -> bool:
-    """Whether values of a type can be read as another type.
-
-    Args:
-        type_oid: the publisher's type.
-        into: the type that the target's column represents; None if nothing is converted for this
-            column.
-    """
+    """Whether values can be read as the type of the target's column; None: nothing is converted."""
     if into is None:
         return False
     if into == TEXT:
@@ -108,16 +95,9 @@ def converts(type_oid: int, into: int | None) -> bool:
 
 
 def converted(into: int, column: TargetColumn, values: pa.Array) -> pa.Array:
-    """The values as the input function of another type reads them, in that type's Arrow form.
-
-    Args:
-        into: the type to read.
-        column: the target's column, for messages.
-        values: decoded values, of a type for which :func:`converts` is true.
-
-    Raises:
-        UnsupportedValue: 22P02 or 22003, with PostgreSQL's text but without the value; also 22003
-            for a number that would be rounded.
+    """Decoded values, of a type for which :func:`converts` is true, as the input function of
+    another type reads them, in that type's Arrow form. Raises UnsupportedValue (22P02, 22003) with
+    PostgreSQL's text but without the value; also for a number that would be rounded (22003).
     """
     if pa.types.is_integer(values.type) and into in _LIMITS:
         check_range(column, values, *_LIMITS[into])
@@ -135,25 +115,10 @@ def converted(into: int, column: TargetColumn, values: pa.Array) -> pa.Array:
 
 
 def _exactly(read: Callable[[str], float], shortest: Callable[[float], object], name: str, text: str) -> float:
-    """The floating-point number that a text represents; a text that would be rounded is refused.
-
-    Args:
-        read: the type's input function.
-        shortest: returns the number whose text is the shortest that reads back to the value.
-        name: the type's name.
-        text: the text of a number.
-
-    Raises:
-        DataException: 22P02, the text is not a decimal number; 22003, it would be rounded or is out
-            of range.
-    """
-    try:
-        value = read(text)
-    except NotSupportedError:
-        raise invalid_syntax(name) from None
-    if math.isfinite(value) and EXACT.create_decimal(str(shortest(value))) != EXACT.create_decimal(
-        text.strip(WHITESPACE)
-    ):
+    """The floating-point number that a text represents; a text that would be rounded is refused."""
+    value = read(text)
+    exact = EXACT.create_decimal(decimal_text(text.strip(WHITESPACE)))
+    if math.isfinite(value) and EXACT.create_decimal(str(shortest(value))) != exact:
         raise DataException(
             f"value would be rounded to type {name}",
             sqlstate="22003",
@@ -167,7 +132,6 @@ def _exact_text(text: str) -> str:
 
 
 def _timestamp_text(text: str) -> str:
-    """The text of a timestamp, from the output function's text of a date or timestamptz."""
     moment, before, _ = text.partition(" BC")
     moment = moment.removesuffix("+00")
     if "infinity" in moment or " " in moment:
@@ -188,4 +152,3 @@ _READ: Final[dict[int, Callable[[str], Any]]] = {
     NUMERIC: _exact_text,
     TIMESTAMP: _timestamp_text,
 }
-"""For each type that can be read: its input function."""

@@ -1,14 +1,9 @@
 """From the definition of a publisher's table to a target's table that stores its rows exactly.
 
-::
-
-    TableShape ──▶ place, column_type, … of the target ──▶ NewTable: CREATE TABLE, and differences
-
-A column is declared so that every value of its type is read back unchanged (the target's
-``check_column`` would accept the declaration). The other properties of a table are declared only if
-they have the same meaning in the target. If they do not, the table is created without them, and
-:attr:`NewTable.differences` reports this: a constraint that is only nearly right would refuse rows
-that PostgreSQL accepts.
+A column is declared so that every value of its type is read back unchanged (``check_column`` would
+accept it), and so that the table has room in the target (:meth:`DDL.fit`). Other properties are
+declared only if they mean the same in the target: a constraint that is only nearly right would
+refuse rows that PostgreSQL accepts. :attr:`NewTable.differences` reports what is left out.
 
 =========================  =======================================================================
 key, NOT NULL              always; the key consists of the columns by which the publisher
@@ -31,81 +26,65 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 import sqlalchemy as sa
 from sqlalchemy.schema import CreateSchema, CreateTable, DropTable, ExecutableDDLElement
 
-from subscriber.errors import NotSupportedError, UnsupportedValue
-from subscriber.schema.shape import ColumnShape, ForeignKey, SchemaDifference, TableShape
+from subscriber.base.errors import NotSupportedError, UnsupportedValue
+from subscriber.postgres.schema.publisher_tables import PublisherColumn, PublisherTable
+from subscriber.postgres.schema.shape import ForeignKey, SchemaDifference
+from subscriber.postgres.types.registry import decode_column
 from subscriber.targets.declared_columns import Declared
+from subscriber.targets.statements import AddColumn
 from subscriber.targets.target import Target
-from subscriber.targets.target_table import AutoIncrement, TargetColumn
-from subscriber.types import decode_column
+from subscriber.targets.target_table import AutoIncrement, Declarations, TargetColumn, TargetTable
 
 
 @dataclass(frozen=True, slots=True)
 class NewTable:
-    """A table that is to be created.
-
-    Attributes:
-        statements: the statements that :meth:`create` executes, in this order.
-        differences: the properties of the publisher's table that the new table does not have.
-    """
+    """A table that is to be created, and the properties of the publisher's that it lacks."""
 
     statements: tuple[ExecutableDDLElement, ...]
     differences: tuple[SchemaDifference, ...]
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """The reasons of the differences, one sentence for each."""
         return tuple(difference.reason for difference in self.differences)
 
     def create(self, connection: sa.Connection) -> None:
-        """Create the table in the caller's transaction.
-
-        Raises:
-            sqlalchemy.exc.SQLAlchemyError: the database refused a statement. The target's boundary
-                (:meth:`Errors.reporting`) translates this error.
-        """
+        """Create the table in the caller's transaction. Errors are SQLAlchemy's."""
         for statement in self.statements:
             connection.execute(statement)
 
 
 References = Mapping[tuple[str, str], frozenset[frozenset[str]] | None]
-"""The tables that foreign keys may reference, by schema and name, each with its unique keys. The
-value is None if the unique keys are not known.
+"""By schema and name, the tables that foreign keys may reference, with their unique keys if known.
 """
 
 
 def create_table(
-    target: Target, shape: TableShape, *, identity: bool = False, references: References | None = None
+    target: Target, shape: PublisherTable, *, identity: bool = False, references: References | None = None
 ) -> NewTable:
     """The target's table for a table of the publisher (see the module); no statement is executed.
 
-    Args:
-        target: the target in which the table is to be created.
-        shape: the publisher's table.
-        identity: whether identity and serial columns also generate values in the target, for rows
-            that are inserted there.
-        references: the tables that will exist in the target; a foreign key to any other table is
-            left out. None means that every table will exist.
-
-    Raises:
-        NotSupportedError: the publisher's table has no columns, or columns whose names differ only
-            in the case of their letters, and the target has no such tables.
+    With ``identity``, identity and serial columns also generate values in the target, for rows that
+    are inserted there. A foreign key to a table that is not among ``references`` is left out; None
+    means that every table will exist. NotSupportedError if the target can have no such table: it
+    has no columns, or too many, or a row of it is too large, or the target does not take a name.
     """
-    if not shape.columns and not target.capabilities.empty_tables:
-        raise NotSupportedError(
-            f'table "{shape.qualified_name}" has no columns, and {target.capabilities.database} has no such tables',
-            hint="Publish the other tables by name.",
-        )
+    check_columns(target, shape)
     _check_names(target, shape)
-    schema, name = target.ddl.place(shape.schema, shape.name)
-    left: list[SchemaDifference] = []
-    increments = _auto_increments(target, shape) if identity else {}
-    items = [_column(target, shape, column, increments.get(column.name), left) for column in shape.columns]
+    declarations = _declarations(target, shape)
+    _check_limits(target, shape, declarations)
+    schema, name = target.ddl.qualified(shape.schema, shape.name)
+    left = list(declarations.differences)
+    increments = _auto_increments(target, shape, declarations) if identity else {}
+    items = [
+        _column(target, shape, column, increments.get(column.name, declarations.declared[column.name]), left)
+        for column in shape.columns
+    ]
     has_key = any(increment.is_key for increment in increments.values())
     constraints = [
         *_keys(target, shape, has_key=has_key),
@@ -126,15 +105,8 @@ def create_table(
 
 
 def table_identity(target: Target, schema: str, name: str) -> tuple[str | None, str]:
-    """The table that a schema and a name denote in the target. Two names denote the same table if
-    the results are equal.
-
-    Args:
-        target: the target.
-        schema: the schema of the name.
-        name: the name.
-    """
-    place, local = target.ddl.place(schema, name)
+    """Two names denote the same table of the target if the results are equal."""
+    place, local = target.ddl.qualified(schema, name)
     if target.capabilities.table_case:
         return place, local
     return None if place is None else _folded(place), _folded(local)
@@ -144,7 +116,17 @@ def _folded(name: str) -> str:
     return "".join(letter.lower() if letter.isascii() else letter for letter in name)
 
 
-def _check_names(target: Target, shape: TableShape) -> None:
+def check_columns(target: Target, shape: PublisherTable) -> None:
+    """Refuse a table without columns (NotSupportedError), if the target has no such tables."""
+    if not shape.columns and not target.capabilities.empty_tables:
+        raise NotSupportedError(
+            f'table "{shape.qualified_name}" has no columns, and {target.capabilities.database} has no such tables',
+            relation=shape.qualified_name,
+            hint=f'Leave "{shape.qualified_name}" out of the publication.',
+        )
+
+
+def _check_names(target: Target, shape: PublisherTable) -> None:
     if target.capabilities.column_case:
         return
     names: dict[str, str] = {}
@@ -160,41 +142,75 @@ def _check_names(target: Target, shape: TableShape) -> None:
             )
 
 
-def new_columns(target: Target, shape: TableShape) -> tuple[TargetColumn, ...]:
-    """The columns of the table that :func:`create_table` creates with identity columns, as far as
-    they decide which values they hold.
+def _check_limits(target: Target, shape: PublisherTable, declarations: Declarations) -> None:
+    limits, database = target.capabilities.limits, target.capabilities.database
+    keys = tuple(columns for columns in (shape.key_columns, *(key.columns for key in shape.unique)) if columns)
+    reasons = [*limits.obstacles(columns=len(shape.columns), keys=keys)]
+    if declarations.obstacle is not None:
+        reasons.append(declarations.obstacle)
+    if reasons:
+        raise NotSupportedError(
+            f'table "{shape.qualified_name}" cannot be created in {database}: {"; ".join(reasons)}',
+            relation=shape.qualified_name,
+            hint=f'Publish "{shape.qualified_name}" with a column list, or leave it out of the publication. Or create the'
+            " table in the target yourself, with columns that take less space.",
+        )
+    for name in (*target.ddl.qualified(shape.schema, shape.name), *(column.name for column in shape.columns)):
+        reason = None if name is None else limits.obstacle_of_name(name)
+        if reason is not None:
+            column = next((one.name for one in shape.columns if one.name == name), None)
+            raise NotSupportedError(
+                f'table "{shape.qualified_name}" cannot be created in {database}: {reason}',
+                relation=shape.qualified_name,
+                column=column,
+                hint=_NAME_OF_TABLE if column is None else _NAME_OF_COLUMN,
+            )
 
-    Args:
-        target: the target in which the table is to be created.
-        shape: the publisher's table.
-    """
-    increments = _auto_increments(target, shape)
+
+_NAME_OF_TABLE: Final = "Use option map to replicate the table into a table of another name."
+_NAME_OF_COLUMN: Final = (
+    "Rename the column at the publisher, or publish the table with a column list that leaves it out."
+)
+
+
+def new_columns(target: Target, shape: PublisherTable) -> tuple[TargetColumn, ...]:
+    """The columns of a :func:`create_table` with identity, as far as they decide what they hold."""
+    declarations = _declarations(target, shape)
+    increments = _auto_increments(target, shape, declarations)
     found = []
     for column in shape.columns:
         increment = increments.get(column.name)
-        declared = _declared(target, shape, column) if increment is None else increment.declared
+        declared = declarations.declared[column.name] if increment is None else increment.declared
         nullable = _allows_null(shape, column)
         found.append(TargetColumn(column.name, declared, target.ddl.storage(declared), nullable=nullable))
     return tuple(found)
 
 
 def drop_table(target: Target, schema: str, name: str) -> ExecutableDDLElement:
-    """DROP TABLE for the table that :func:`create_table` creates for this name."""
-    target_schema, target_name = target.ddl.place(schema, name)
+    target_schema, target_name = target.ddl.qualified(schema, name)
     return DropTable(sa.Table(target_name, sa.MetaData(), schema=target_schema))
 
 
 # Columns ----------------------------------------------------------------------------------------
 
 
-def _declared(target: Target, shape: TableShape, column: ColumnShape) -> str:
-    return target.ddl.column_type(column.type_oid, column.type_name, key=_is_in_key(shape, column.name))
+def _declarations(target: Target, shape: PublisherTable) -> Declarations:
+    of_keys = (
+        shape.key_columns,
+        *(key.columns for key in shape.unique),
+        *(key.columns for key in shape.foreign_keys),
+    )
+    in_keys = {name for columns in of_keys for name in columns}
+    declared = {
+        column.name: target.ddl.column_type(column.type_oid, column.type_name, key=column.name in in_keys)
+        for column in shape.columns
+    }
+    return target.ddl.fit(shape, declared)
 
 
-def _auto_increments(target: Target, shape: TableShape) -> dict[str, AutoIncrement]:
-    """The identity and serial columns that the target can generate values for."""
+def _auto_increments(target: Target, shape: PublisherTable, declarations: Declarations) -> dict[str, AutoIncrement]:
     found = {
-        column.name: target.ddl.auto_increment(shape, column, _declared(target, shape, column))
+        column.name: target.ddl.auto_increment(shape, column, declarations.declared[column.name])
         for column in shape.columns
         if column.identity or column.serial
     }
@@ -203,52 +219,51 @@ def _auto_increments(target: Target, shape: TableShape) -> dict[str, AutoIncreme
 
 def _column(
     target: Target,
-    shape: TableShape,
-    column: ColumnShape,
-    increment: AutoIncrement | None,
+    shape: PublisherTable,
+    column: PublisherColumn,
+    declared: str | AutoIncrement,
     left: list[SchemaDifference],
 ) -> sa.Column[Any]:
     nullable = _allows_null(shape, column)
-    if increment is not None:
+    if isinstance(declared, AutoIncrement):
         if column.identity == "a":
             reason = f'column "{column.name}" is GENERATED BY DEFAULT, so that replicated values can be stored'
             left.append(SchemaDifference("generated always", column.name, _identity(column), reason))
-        return sa.Column(column.name, Declared(increment.declared), nullable=nullable, autoincrement=False)
-    declared = _declared(target, shape, column)
+        return sa.Column(column.name, Declared(declared.declared), nullable=nullable, autoincrement=False)
     generated = _generated(target, shape, column, left)
+    is_virtual = generated is not None and target.ddl.is_virtual(column)
+    if is_virtual:  # SQLAlchemy does not write VIRTUAL for every database
+        declared = f"{declared} GENERATED ALWAYS AS ({generated}) VIRTUAL"
     return sa.Column(
         column.name,
         Declared(declared),
-        *([] if generated is None else [sa.Computed(sa.literal_column(generated), persisted=True)]),
+        *([] if generated is None or is_virtual else [sa.Computed(sa.literal_column(generated), persisted=True)]),
         nullable=nullable,
         autoincrement=False,
         server_default=_default(target, shape, column, declared, left),
     )
 
 
-def _allows_null(shape: TableShape, column: ColumnShape) -> bool:
-    return column.nullable and column.name not in shape.key
+def _allows_null(shape: PublisherTable, column: PublisherColumn) -> bool:
+    return column.nullable and column.name not in shape.key_columns
 
 
-def _is_in_key(shape: TableShape, name: str) -> bool:
-    return any(name in columns for columns in (shape.key, *(key.columns for key in shape.unique)))
-
-
-def _generated(target: Target, shape: TableShape, column: ColumnShape, left: list[SchemaDifference]) -> str | None:
-    if column.generated is None:
+def _generated(
+    target: Target, shape: PublisherTable, column: PublisherColumn, left: list[SchemaDifference]
+) -> str | None:
+    if column.expression is None:
         return None
     expression = None
     if target.capabilities.stored_columns:
-        expression = target.ddl.expression(column.generated, _types(shape))
+        expression = target.ddl.expression(column.expression, _types(shape))
     if expression is None:
         reason = f'column "{column.name}" is an ordinary column: {target.capabilities.database} does not support its expression'
-        ddl = f"GENERATED ALWAYS AS ({column.generated})"
-        left.append(SchemaDifference("generated column", column.name, ddl, reason))
+        left.append(SchemaDifference("generated column", column.name, column.generation, reason))
     return expression
 
 
 def _default(
-    target: Target, shape: TableShape, column: ColumnShape, declared: str, left: list[SchemaDifference]
+    target: Target, shape: PublisherTable, column: PublisherColumn, declared: str, left: list[SchemaDifference]
 ) -> sa.ColumnElement[Any] | None:
     if column.identity:
         reason = f'column "{column.name}" is not an identity column'
@@ -268,20 +283,13 @@ def _default(
     return sa.literal_column(expression)
 
 
-def _identity(column: ColumnShape) -> str:
+def _identity(column: PublisherColumn) -> str:
     return f"GENERATED {'ALWAYS' if column.identity == 'a' else 'BY DEFAULT'} AS IDENTITY"
 
 
 def constant(target: Target, type_oid: int, column: TargetColumn, text: str) -> str | None:
-    """A constant as replication would store it in a column, as a literal of the target's SQL.
-
-    None if the target's SQL has no such literal, or the column cannot store the value.
-
-    Args:
-        target: the target.
-        type_oid: the constant's type at the publisher.
-        column: the target's column.
-        text: the constant, as the type's output function writes it.
+    """A constant, in the text of its type's output function, as a literal of the target's SQL that
+    replication would store in a column; None if there is none, or the column cannot store it.
     """
     value = pa.array([text.encode()], pa.binary())
     decoded = decode_column(type_oid, value, binary=False, column=1)
@@ -292,16 +300,16 @@ def constant(target: Target, type_oid: int, column: TargetColumn, text: str) -> 
     return target.ddl.literal(bound)
 
 
-def _types(shape: TableShape) -> dict[str, int]:
+def _types(shape: PublisherTable) -> dict[str, int]:
     return {column.name: column.type_oid for column in shape.columns}
 
 
 # Constraints ------------------------------------------------------------------------------------
 
 
-def _keys(target: Target, shape: TableShape, *, has_key: bool) -> Iterator[sa.Constraint]:
-    if shape.key and not has_key:
-        yield sa.PrimaryKeyConstraint(*shape.key)
+def _keys(target: Target, shape: PublisherTable, *, has_key: bool) -> Iterator[sa.Constraint]:
+    if shape.key_columns and not has_key:
+        yield sa.PrimaryKeyConstraint(*shape.key_columns)
     for key in shape.unique:
         constraint = target.ddl.unique_constraint(key)
         if constraint is not None:
@@ -309,9 +317,8 @@ def _keys(target: Target, shape: TableShape, *, has_key: bool) -> Iterator[sa.Co
 
 
 def _indexes(
-    target: Target, shape: TableShape, table: sa.Table, left: list[SchemaDifference]
+    target: Target, shape: PublisherTable, table: sa.Table, left: list[SchemaDifference]
 ) -> Iterator[ExecutableDDLElement]:
-    """The unique keys that cannot be constraints in the target, as unique indexes."""
     for key in shape.unique:
         if target.ddl.unique_constraint(key) is not None:
             continue
@@ -325,7 +332,7 @@ def _indexes(
             yield index
 
 
-def _checks(target: Target, shape: TableShape, left: list[SchemaDifference]) -> Iterator[sa.Constraint]:
+def _checks(target: Target, shape: PublisherTable, left: list[SchemaDifference]) -> Iterator[sa.Constraint]:
     for check in shape.checks:
         expression = target.ddl.expression(check, _types(shape))
         name, ddl = shape.definitions.get(check, ("", f"CHECK ({check})"))
@@ -340,7 +347,7 @@ def _checks(target: Target, shape: TableShape, left: list[SchemaDifference]) -> 
 
 
 def _foreign_keys(
-    target: Target, shape: TableShape, references: References | None, left: list[SchemaDifference]
+    target: Target, shape: PublisherTable, references: References | None, left: list[SchemaDifference]
 ) -> Iterator[sa.Constraint]:
     for key in shape.foreign_keys:
         obstacle = _obstacle(target, key, references)
@@ -368,13 +375,15 @@ def _foreign_keys(
 
 
 def _obstacle(target: Target, key: ForeignKey, references: References | None) -> str | None:
-    """The reason why a foreign key is left out; None if it is declared."""
     name = f'"{key.schema}.{key.table}"'
     left_out = f"the reference to {name} is left out"
     if not target.capabilities.unenforced_foreign_keys:
         return left_out
     if not key.plain:
         return f"{left_out}: {target.capabilities.database} enforces every foreign key, and does not support PERIOD"
+    pair = None if target.capabilities.postgresql_types else key.written_differently
+    if pair is not None:
+        return f"{left_out}: equal values of {pair[0]} and {pair[1]} may be different texts"
     if references is None:
         return None
     place = key.schema, key.table
@@ -389,7 +398,44 @@ def _obstacle(target: Target, key: ForeignKey, references: References | None) ->
 def _referenced(target: Target, key: ForeignKey) -> list[sa.Column[Any]]:
     # The columns of a placeholder table. Only their names are used: the referenced table may be
     # created later, or may be the same table.
-    schema, name = target.ddl.place(key.schema, key.table)
+    schema, name = target.ddl.qualified(key.schema, key.table)
     columns = [sa.Column(column, Declared("")) for column in key.referenced]
     sa.Table(name, sa.MetaData(), *columns, schema=schema)
     return columns
+
+
+# Tables that exist -------------------------------------------------------------------------------
+
+
+def as_typed(target: Target, statement: ExecutableDDLElement) -> str:
+    """As a user would type it: SQLAlchemy doubles percent signs in names for some drivers."""
+    written = str(statement.compile(target.engine))
+    return written.replace("%%", "%") if target.engine.dialect.paramstyle in ("format", "pyformat") else written
+
+
+def fill_column(
+    target: Target, connection: sa.Connection, table: TargetTable, column: TargetColumn, type_oid: int, text: str
+) -> None:
+    """Set a column to one value, in the text of its type's output function, in every row of the
+    table and of tables that inherit from it; of all partitions, if it is a partition. Raises
+    UnsupportedValue, and SQLAlchemy's errors.
+    """
+    array = pa.array([text.encode()], pa.binary())
+    if target.capabilities.postgresql_text:
+        values: pa.Array = array.cast(pa.string())
+    else:
+        values = decode_column(type_oid, array, binary=False, column=1)
+    (value,) = target.values.bind_values(type_oid, column, values)
+    schema, name = table.altered
+    clause = sa.table(name, sa.column(column.name), schema=schema)
+    bound: sa.BindParameter[Any] = sa.bindparam("subscriber_value", value, type_=sa.types.NullType())
+    statement = sa.update(clause).values({clause.c[column.name]: bound}).compile(dialect=target.engine.dialect)
+    parameters: Any = (value,) if statement.positiontup is not None else {"subscriber_value": value}
+    connection.exec_driver_sql(str(statement), parameters)
+
+
+def add_column(target: Target, table: TargetTable, name: str, type_oid: int, type_name: str) -> AddColumn:
+    """The statement that adds a nullable column, which stores every value of a PostgreSQL type."""
+    column = sa.Column(name, Declared(target.ddl.column_type(type_oid, type_name)), nullable=True)
+    schema, place = table.altered
+    return AddColumn(sa.Table(place, sa.MetaData(), column, schema=schema), column)

@@ -1,37 +1,36 @@
-"""The declaration of a column: its text, its precision and length, and checks of values against
-them.
-
-Databases round a number that has too many decimal digits for its column, and most of them do not
-report this.
+"""The declaration of a column: its text, precision and length, and checks of values, since
+databases round decimal digits unreported. UnsupportedValue has the column's name but not the value.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import sqlalchemy as sa
 
-from subscriber.digits import integer_of
-from subscriber.errors import UnsupportedValue
+from subscriber.base.digits import parse_int
+from subscriber.base.errors import UnsupportedValue
+from subscriber.postgres.types.oids import BUILT_IN_TYPES
+from subscriber.postgres.types.registry import decode_column
+from subscriber.targets.base.values import none_of
+from subscriber.targets.target import Target
 from subscriber.targets.target_table import TargetColumn
 
 _NOT_FINITE: Final = "^(?:NaN|-?Infinity)$"
 _NO_WHOLE_DIGITS: Final = r"^NaN$|^-?0*|\..*$"
 _LARGEST_DECIMAL: Final = 38
-"""The largest precision of Arrow's decimal128. Arrow does not notice that a number is too large
-for 128 bits, neither when it reads the digits nor when it appends zeros for the scale.
+"""The largest precision of Arrow's decimal128. Arrow does not notice that a number is too large for
+128 bits, neither when it reads the digits nor when it appends zeros for the scale.
 """
 
 
 class Declared(sa.types.UserDefinedType[Any]):
-    """A type that is given by the text of its declaration.
-
-    Args:
-        declared: the text, which the target receives unchanged.
-    """
+    """A type that is given by the text of its declaration, which the target receives unchanged."""
 
     cache_ok = True
 
@@ -39,18 +38,11 @@ class Declared(sa.types.UserDefinedType[Any]):
         self.declared = declared
 
     def get_col_spec(self, **_: object) -> str:
-        """The text of the type for SQLAlchemy's compiler."""
         return self.declared
 
 
 def check_number(column: TargetColumn, values: pa.Array) -> None:
-    """Refuse a numeric (as text) that does not fit the column's declared precision and scale.
-
-    Leading and trailing zeros do not count.
-
-    Raises:
-        UnsupportedValue: 22003, with the column's name but without the value.
-    """
+    """Refuse a numeric that does not fit precision and scale (22003); outer zeros do not count."""
     precision, scale = declared_precision(column.declared_type)
     if precision is not None and _fit(values, precision, scale):
         return
@@ -87,14 +79,7 @@ def _more_digits(scale: int) -> str:
 
 
 def _fit(values: pa.Array, precision: int, scale: int) -> bool:
-    """Whether all values are numbers that Arrow reads with this precision and scale without a loss.
-    It reads them in a fraction of the time that the checks take.
-
-    Args:
-        values: numbers as PostgreSQL prints them, without an exponent.
-        precision: the digits that the column stores.
-        scale: how many of them follow the decimal point.
-    """
+    """Whether Arrow reads all values with this precision and scale, which is faster than checks."""
     longest = pc.max(pc.binary_length(values)).as_py() or 0
     if not 0 < precision <= _LARGEST_DECIMAL or longest + scale > _LARGEST_DECIMAL:
         return False
@@ -106,26 +91,8 @@ def _fit(values: pa.Array, precision: int, scale: int) -> bool:
 
 
 def check_digits(column: TargetColumn, values: pa.Array) -> None:
-    """Refuse a numeric (as text) that has too many digits before the decimal point.
-
-    The limit is the column's declared precision minus its scale.
-
-    Raises:
-        UnsupportedValue: 22003, with the column's name but without the value.
-    """
-    precision, scale = declared_precision(column.declared_type)
-    if precision is None:
-        return
-    allowed = max(precision - scale, 0)
-    infinite = pc.any(pc.match_substring(values, "Inf")).as_py()
-    longest = pc.max(pc.binary_length(values)).as_py()
-    if longest is not None and longest > allowed and not infinite:
-        if _fit(values, precision, scale):
-            return
-        # The digits are counted, not matched: RE2 does not accept a repetition of some hundreds.
-        whole = pc.replace_substring_regex(values, _NO_WHOLE_DIGITS, "")
-        longest = pc.max(pc.utf8_length(whole)).as_py()
-    if infinite or (longest is not None and longest > allowed):
+    """Refuse a numeric (as text) with more digits before the point than the column has (22003)."""
+    if pc.any(unfit_digits(column, values)).as_py():
         raise UnsupportedValue(
             f'a value of column "{column.name}" has more digits than "{column.declared_type}" stores',
             sqlstate="22003",
@@ -139,19 +106,19 @@ def unfit_digits(column: TargetColumn, values: pa.Array) -> pa.Array:
     precision, scale = declared_precision(column.declared_type)
     if precision is None:
         return none_of(values)
+    allowed = max(precision - scale, 0)
+    infinite = pc.match_substring(values, "Inf")
+    longest = pc.max(pc.binary_length(values)).as_py()
+    if not pc.any(infinite).as_py() and (longest is None or longest <= allowed or _fit(values, precision, scale)):
+        return none_of(values)
+    # The digits are counted, not matched: RE2 does not accept a repetition of some hundreds.
     whole = pc.utf8_length(pc.replace_substring_regex(values, _NO_WHOLE_DIGITS, ""))
-    excess = pc.or_(pc.match_substring(values, "Inf"), pc.greater(whole, max(precision - scale, 0)))
-    return pc.fill_null(excess, False)
+    return pc.fill_null(pc.or_(infinite, pc.greater(whole, allowed)), False)
 
 
 def check_range(column: TargetColumn, values: pa.Array, least: int, greatest: int) -> None:
-    """Refuse an integer that is out of the column's range.
-
-    Raises:
-        UnsupportedValue: 22003, with the column's name but without the value.
-    """
-    bounds = pc.min_max(values).as_py()
-    if bounds["min"] is not None and not least <= bounds["min"] <= bounds["max"] <= greatest:
+    """Refuse an integer that is out of the column's range (22003)."""
+    if pc.any(out_of_range(values, least, greatest)).as_py():
         raise UnsupportedValue(
             f'a value of column "{column.name}" is out of range for type "{column.declared_type}"',
             sqlstate="22003",
@@ -170,19 +137,8 @@ def out_of_range(values: pa.Array, least: int, greatest: int) -> pa.Array:
     return pc.fill_null(pc.or_(below, above), False)
 
 
-def none_of(values: pa.Array) -> pa.Array:
-    """A mask that is false for each value."""
-    return pa.repeat(pa.scalar(False), len(values))
-
-
 def check_text_length(column: TargetColumn, values: pa.Array) -> None:
-    """Refuse a text that is longer than the column's declared length.
-
-    As in PostgreSQL, blanks at the end of the text do not count.
-
-    Raises:
-        UnsupportedValue: 22001, with the column's name but without the value.
-    """
+    """Refuse a text longer than declared (22001). As in PostgreSQL, final blanks do not count."""
     length = declared_length(column.declared_type)
     if length is None:
         return
@@ -202,16 +158,7 @@ def too_long(column: TargetColumn, values: pa.Array) -> pa.Array:
 
 
 def check_moment(column: TargetColumn, values: pa.Array, held: pa.Array) -> None:
-    """Refuse a date or timestamp that the column cannot store.
-
-    Args:
-        column: the column, for the message.
-        values: all values.
-        held: for each value, whether the column can store it.
-
-    Raises:
-        UnsupportedValue: 22008, with the column's name but without the value.
-    """
+    """Refuse a date or timestamp that the column cannot store (22008): not ``held``."""
     if pc.any(pc.and_(pc.is_valid(values), pc.invert(held))).as_py():
         raise UnsupportedValue(
             f'a value of column "{column.name}" is out of range for type "{column.declared_type}"',
@@ -222,21 +169,82 @@ def check_moment(column: TargetColumn, values: pa.Array, held: pa.Array) -> None
 
 
 def declared_precision(declared: str) -> tuple[int | None, int]:
-    """The precision and the scale in the parentheses of a declaration; the precision may be
-    missing.
+    """The precision, which may be missing, and the scale of a declaration.
 
     >>> declared_precision("DECIMAL(10,2)"), declared_precision("decimal(5)"), declared_precision("decimal(6,3) unsigned")
     ((10, 2), (5, 0), (6, 3))
     """
     sized = re.search(r"\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\)", declared)
-    return (None, 0) if sized is None else (integer_of(sized[1]), integer_of(sized[2] or "0"))
+    return (None, 0) if sized is None else (parse_int(sized[1]), parse_int(sized[2] or "0"))
 
 
 def declared_length(declared: str) -> int | None:
-    """The length in the parentheses of a text type's declaration; None if there is none.
-
-    >>> declared_length("varchar(20)"), declared_length("text")
-    (20, None)
-    """
+    """The length in a text type's declaration; None if there is none."""
     sized = re.search(r"\((\d+)\)", declared)
-    return None if sized is None else integer_of(sized[1])
+    return None if sized is None else parse_int(sized[1])
+
+
+# Extreme values --------------------------------------------------------------------------------
+#
+# A column that can hold the *probes* of a type, a few of its extreme values, can hold all others.
+# Every type whose texts have no greatest length has a probe that is longer than all limits of
+# columns.
+
+_LONGEST: Final = 2**24
+"""More characters or bytes than any column can have that has a limit: MEDIUMTEXT has one less."""
+_FLOATS: Final = ("NaN", "Infinity", "-Infinity")
+_PROBES: Final[Mapping[int, Sequence[str]]] = {
+    21: ("-32768", "32767"),
+    23: ("-2147483648", "2147483647"),
+    20: ("-9223372036854775808", "9223372036854775807"),
+    26: ("4294967295",),
+    16: ("t", "f"),
+    28: ("4294967295",),
+    29: ("4294967295",),
+    2950: ("ffffffff-ffff-ffff-ffff-ffffffffffff",),
+    1083: ("23:59:59.999999", "24:00:00"),
+    1266: ("23:59:59.999999-15:59:59", "24:00:00-15:59:59"),
+    1186: ("-178000000 years -11 mons -2147483647 days -2562047788:00:54.775807", "infinity"),
+    114: ('"\\u0000"',),
+    1082: ("infinity", "-infinity", "4714-11-24 BC", "5874897-12-31"),
+    1114: ("infinity", "-infinity", "4714-11-24 00:00:00 BC", "294276-12-31 23:59:59.999999"),
+    1184: ("infinity", "-infinity", "4714-11-24 00:00:00+00 BC", "294276-12-31 23:59:59.999999+00"),
+    700: (*_FLOATS, "3.4028235e+38"),
+    701: (*_FLOATS, "1.7976931348623157e+308"),
+    1700: (*_FLOATS, "9" * 200, "0." + "0" * 200 + "1"),
+}
+_BYTEA: Final = 17
+_UNBOUNDED: Final = frozenset({114})
+"""Types with extreme values whose texts have no greatest length nevertheless."""
+
+
+def may_refuse(target: Target, type_oid: int, column: TargetColumn) -> bool:
+    """Whether there are values of a type that a column cannot hold."""
+    return _refuses(target, type_oid, column, _probes(type_oid, as_text=target.capabilities.postgresql_text))
+
+
+def refuses_texts(target: Target, type_oid: int, column: TargetColumn, texts: Sequence[str]) -> bool:
+    values = _decoded_texts(type_oid, texts, as_text=target.capabilities.postgresql_text)
+    return _refuses(target, type_oid, column, values)
+
+
+def decoded(type_oid: int, raw: pa.Array, *, as_text: bool) -> pa.Array:
+    """Values of COPY's text as :meth:`Values.unrepresentable_values` expects them."""
+    return raw.cast(pa.string()) if as_text else decode_column(type_oid, raw, binary=False, column=1)
+
+
+@lru_cache(maxsize=4)  # each may have many megabytes
+def _probes(type_oid: int, *, as_text: bool) -> pa.Array:
+    """The extreme values of a type; of a user-defined type, a text that is no number or date."""
+    texts = [*_PROBES.get(type_oid, () if type_oid in BUILT_IN_TYPES else ("x",))]
+    if type_oid not in _PROBES or type_oid in _UNBOUNDED:
+        texts.append("\\x" + "78" * _LONGEST if type_oid == _BYTEA else "x" * _LONGEST)
+    return _decoded_texts(type_oid, texts, as_text=as_text)
+
+
+def _refuses(target: Target, type_oid: int, column: TargetColumn, values: pa.Array) -> bool:
+    return bool(pc.any(target.values.unrepresentable_values(type_oid, column, values)).as_py())
+
+
+def _decoded_texts(type_oid: int, texts: Sequence[str], *, as_text: bool) -> pa.Array:
+    return decoded(type_oid, pa.array([text.encode() for text in texts], pa.binary()), as_text=as_text)

@@ -1,9 +1,4 @@
-"""From a SQLAlchemy URL to a target.
-
-A dialect consists of a folder beside this file and one line in :data:`DIALECTS`;
-docs/adding-a-target.md explains how to add a dialect. The dialect's module is imported only when a
-URL asks for it, so a driver that is not used need not be installed.
-"""
+"""From a SQLAlchemy URL to a target; a dialect's module is imported only when it is needed."""
 
 from __future__ import annotations
 
@@ -15,33 +10,19 @@ from typing import Final
 import sqlalchemy as sa
 from sqlalchemy import exc
 
-from subscriber.errors import UsageError
+from subscriber.base.errors import UsageError
 from subscriber.targets.target import Target
 
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """How to open the databases of one dialect.
-
-    Attributes:
-        module: the module that has the function.
-        function: the name of the function that takes the URL and returns the target.
-        extra: the extra of pyproject.toml that installs the driver; None if the package itself
-            installs it.
-    """
+    """A module's function that takes the URL, and the extra of pyproject.toml for the driver."""
 
     module: str
     function: str
     extra: str | None = None
 
     def open(self, url: sa.URL) -> Target:
-        """Open the target without a connection to the database.
-
-        Raises:
-            UsageError: the URL names something that cannot be a target.
-            NotSupportedError: the URL asks for another driver.
-            ImportError: the driver is not installed.
-        """
         opener: Callable[[sa.URL], Target] = getattr(import_module(self.module), self.function)
         return opener(url)
 
@@ -53,18 +34,15 @@ DIALECTS: Final[dict[str, Dialect]] = {
     "mariadb": Dialect("subscriber.targets.mariadb.target", "open_mariadb", extra="mysql"),
     "duckdb": Dialect("subscriber.targets.duckdb.target", "open_duckdb", extra="duckdb"),
 }
-"""The dialects by name. The name is the part of the URL before ``+`` or ``:``."""
+"""The dialects by the part of the URL before ``+`` or ``:``."""
 
-_ANY_OTHER: Final = Dialect("subscriber.targets.generic.target", "open_generic")
+_ANY_OTHER: Final = Dialect("subscriber.targets.base.target", "open_generic")
 
 
 def open_target(url: str | sa.URL) -> Target:
-    """Open the target that ``url`` names, without a connection to the database.
-
-    Raises:
-        UsageError: the URL cannot be parsed, its dialect is unknown, its driver is not installed,
-            or it names something that cannot be a target. The message never contains a password.
-        NotSupportedError: the URL asks for another driver.
+    """Open the target that ``url`` names, without a connection to the database. UsageError if it is
+    no URL, its dialect is unknown, its driver is not installed, or it cannot be a target; its
+    message never contains a password. NotSupportedError if it asks for another driver.
     """
     parsed = _parse(url)
     dialect = DIALECTS.get(parsed.get_backend_name(), _ANY_OTHER)

@@ -10,8 +10,7 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
-from subscriber import types
-from subscriber.types.float_text import double_text, real_text, rounded_to_real
+from subscriber.postgres.types.float_text import double_text, real_text, rounded_to_real
 
 _NUMERIC: Final = 1700
 _UNKNOWN: Final = 705
@@ -19,14 +18,7 @@ _UNKNOWN: Final = 705
 
 @dataclass(frozen=True, slots=True)
 class QueryResult:
-    """The result of a query.
-
-    Attributes:
-        names: the names of its columns.
-        type_oids: the PostgreSQL type of each column. If the target does not report types: numeric
-            if all values are numbers, else unknown.
-        rows: the values as text; None is NULL.
-    """
+    """Texts, None for NULL. Without types, a column is numeric if all values are numbers."""
 
     names: tuple[str, ...]
     type_oids: tuple[int, ...]
@@ -34,13 +26,7 @@ class QueryResult:
 
 
 def read_result(result: sa.CursorResult[Any], real: Hashable | None = None) -> QueryResult:
-    """The result of a target whose driver returns Python values.
-
-    Args:
-        result: the driver's result.
-        real: the driver's code for single-precision columns; None if the driver does not
-            distinguish them from double-precision columns.
-    """
+    """From a driver's Python values; ``real`` is its code for single-precision columns."""
     names = tuple(result.keys())
     texts = [_real_text if real is not None and code == real else value_text for code in _type_codes(result)]
     rows = [tuple(row) for row in result]
@@ -62,23 +48,29 @@ def _real_text(value: object) -> str | None:
 
 
 def value_text(value: object) -> str | None:
-    r"""A driver's value as PostgreSQL writes it, or as Python writes it if PostgreSQL has no such
-    type.
+    r"""A driver's value as PostgreSQL writes it, or as Python does if PostgreSQL has no such type.
 
     >>> value_text(True), value_text(2.0), value_text(b"\x00a"), value_text(datetime(2026, 1, 2, 3, 4, 5, 60))
     ('t', '2', '\\x0061', '2026-01-02 03:04:05.00006')
     """
+    # The imports within are of modules that import Arrow, which a command starts without.
     match value:
         case None:
             return None
         case bool():
-            return types.boolout(value)
+            from subscriber.postgres.types.integers import boolout
+
+            return boolout(value)
         case float():
             return double_text(value)
         case Decimal():
-            return types.numeric_out(value)
+            from subscriber.postgres.types.numeric import numeric_out
+
+            return numeric_out(value)
         case bytes() | bytearray() | memoryview():
-            return types.byteaout(bytes(value))
+            from subscriber.postgres.types.byte_strings import byteaout
+
+            return byteaout(bytes(value))
         case datetime() | time():
             return _time_text(value)
         case date():
@@ -95,10 +87,7 @@ def _are_numbers(values: Sequence[object]) -> bool:
 
 
 def _time_text(value: datetime | time) -> str:
-    """ISO format with a blank between date and time.
-
-    The fraction has no trailing zeros, and a zone offset of whole hours has no minutes.
-    """
+    """ISO format with a blank, without trailing zeros, and without a zone's minutes of 00."""
     text = value.replace(tzinfo=None, microsecond=0).isoformat().replace("T", " ")
     fraction = f".{value.microsecond:06}".rstrip("0") if value.microsecond else ""
     zone = value.isoformat()[len(value.replace(tzinfo=None).isoformat()) :].removesuffix(":00")

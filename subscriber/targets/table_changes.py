@@ -1,7 +1,6 @@
-"""What is added to a table of the target that exists, and what such a table has already.
-
-The role :class:`~subscriber.targets.roles.objects.Objects` reads :class:`FoundObjects`, and writes
-a :data:`TableChange` as statements of the target's SQL.
+"""What is added to a table of the target that exists, and what it has: the role
+:class:`~subscriber.targets.base.objects.Objects` writes a :data:`TableChange`, and reads
+:class:`FoundObjects`.
 """
 
 from __future__ import annotations
@@ -10,32 +9,26 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from subscriber.schema.shape import ForeignKey
-from subscriber.schema.table_objects import IndexShape, Partition
+from subscriber.postgres.schema.publisher_tables import Identity
+from subscriber.postgres.schema.shape import ForeignKey, IndexShape, Partition
 from subscriber.targets.target_table import TargetTable
 
 
 class CannotBuild(Exception):
-    """The target cannot have this, or not with the same meaning.
+    """The target cannot have this with the same meaning; a user can with statements ``by_hand``."""
 
-    Args:
-        reason: the reason, as a sentence without a full stop.
-    """
-
-    def __init__(self, reason: str) -> None:
+    def __init__(self, reason: str, by_hand: tuple[str, ...] = ()) -> None:
         super().__init__(reason)
         self.reason = reason
+        self.by_hand = by_hand
 
 
 @dataclass(frozen=True, slots=True)
 class Statements:
-    """How a change is made.
-
-    Attributes:
-        sql: the statements, which are executed in one transaction.
-        note: what differs from the publisher's object without changing a result; empty for nothing.
-        rebuilds: the whole table is written again, so no run may write to it, unless it is empty.
-        needs_empty: the table is replaced, and must have no rows.
+    """How a change is made: statements of one transaction. ``note`` is what differs from the
+    publisher's object without changing a result. If it ``rebuilds``, the whole table is written
+    again, so no run may write to it, unless it is empty. If it ``needs_empty``, the table is
+    replaced, and must have no rows.
     """
 
     sql: tuple[str, ...]
@@ -46,14 +39,7 @@ class Statements:
 
 @dataclass(frozen=True, slots=True)
 class NewIndex:
-    """An index, a unique key, the primary key, or an exclusion constraint.
-
-    Attributes:
-        index: the publisher's index.
-        name: its name in the target.
-        keys: its keys in the target's SQL: quoted columns, or expressions.
-        predicate: its condition in the target's SQL; None for none.
-    """
+    """An index, key or exclusion constraint; ``keys`` are quoted columns or expressions in SQL."""
 
     index: IndexShape
     name: str
@@ -63,14 +49,6 @@ class NewIndex:
 
 @dataclass(frozen=True, slots=True)
 class NewForeignKey:
-    """A foreign key.
-
-    Attributes:
-        key: the publisher's foreign key.
-        name: its name in the target.
-        references: the referenced table in the target.
-    """
-
     key: ForeignKey
     name: str
     references: TargetTable
@@ -78,13 +56,7 @@ class NewForeignKey:
 
 @dataclass(frozen=True, slots=True)
 class NewCheck:
-    """A CHECK constraint.
-
-    Attributes:
-        name: its name.
-        expression: what it checks, in the target's SQL.
-        unmet: NOT VALID or NOT ENFORCED, if rows may violate it; only in PostgreSQL.
-    """
+    """``unmet`` is PostgreSQL's NOT VALID or NOT ENFORCED, if rows may violate it."""
 
     name: str
     expression: str
@@ -93,25 +65,18 @@ class NewCheck:
 
 @dataclass(frozen=True, slots=True)
 class NewDefault:
-    """The default of a column; ``expression`` is the target's SQL."""
-
     column: str
     expression: str
 
 
 @dataclass(frozen=True, slots=True)
 class NewGenerated:
-    """A generated column that the target's table does not have.
-
-    Attributes:
-        column: its name.
-        declared: its type in the target.
-        expression: what it is generated from, in the target's SQL.
-    """
+    """A generated column that the target's table lacks, VIRTUAL or STORED at the publisher."""
 
     column: str
     declared: str
     expression: str
+    virtual: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,17 +88,13 @@ class NewIdentity:
 
 @dataclass(frozen=True, slots=True)
 class NewComment:
-    """A comment on the table, or on a column of it."""
-
     text: str
     column: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class NewType:
-    """The type of a column becomes a user-defined type, and its default the publisher's. Only a
-    target that has PostgreSQL's types can do this.
-    """
+    """A user-defined type and a default for a column, in a target with PostgreSQL's types."""
 
     column: str
     type_name: str
@@ -142,26 +103,60 @@ class NewType:
 
 @dataclass(frozen=True, slots=True)
 class NewPartitions:
-    """A table that has no rows becomes a partitioned one. Only PostgreSQL can do this.
-
-    Attributes:
-        key: the partition key, as ``pg_get_partkeydef`` prints it.
-        partitions: the partitions, with the target's names; each comes after its parent.
-    """
+    """An empty table becomes partitioned; partitions come after parents. Only in PostgreSQL."""
 
     key: str
     partitions: tuple[Partition, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class NewSequence:
-    """A sequence that no column owns, in a target that has PostgreSQL's types.
+class NewPartitionedTable:
+    """Above tables that exist, with the ``model``'s columns, of which some become ``nullable``."""
 
-    Attributes:
-        schema: its schema in the target.
-        name: its name there.
-        options: its options, as in CREATE SEQUENCE.
-    """
+    table: TargetTable
+    key: str
+    model: TargetTable
+    nullable: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class NewPartition:
+    """``FOR VALUES …`` or ``DEFAULT``; the root generates the values of ``counted`` columns."""
+
+    table: TargetTable
+    parent: TargetTable
+    bound: str
+    counted: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class NewParent:
+    """A table inherits from another one, only in PostgreSQL."""
+
+    parent: TargetTable
+
+
+@dataclass(frozen=True, slots=True)
+class NewView:
+    """A view of the rows of several tables, all of which have its columns."""
+
+    schema: str | None
+    name: str
+    columns: tuple[str, ...]
+    tables: tuple[TargetTable, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NewReplicaIdentity:
+    """The replica identity, in a target that can publish changes; ``index`` for USING INDEX."""
+
+    identity: Identity
+    index: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class NewSequence:
+    """A sequence that no column owns, in a target that has PostgreSQL's types."""
 
     schema: str
     name: str
@@ -170,13 +165,6 @@ class NewSequence:
 
 @dataclass(frozen=True, slots=True)
 class NewUserType:
-    """A user-defined type, in a target that has PostgreSQL's types.
-
-    Attributes:
-        schema: its schema.
-        ddl: the publisher's statement that creates it.
-    """
-
     schema: str
     ddl: str
 
@@ -191,6 +179,11 @@ TableChange = (
     | NewComment
     | NewType
     | NewPartitions
+    | NewPartitionedTable
+    | NewPartition
+    | NewParent
+    | NewView
+    | NewReplicaIdentity
     | NewSequence
     | NewUserType
 )
@@ -205,17 +198,9 @@ NO_TABLE: Final = TargetTable(None, "", (), None, "other")
 
 @dataclass(frozen=True, slots=True)
 class FoundIndex:
-    """An index of the target's table.
-
-    Attributes:
-        name: its name.
-        keys: its keys: column names, and None for an expression or a part of a column.
-        unique: whether it is unique.
-        partial: whether it has a condition.
-        method: the access method; empty if it is not known.
-        definition: its keys and its condition, as :meth:`Objects.shown` writes them; empty if the
-            target does not show them.
-        constraint: whether it belongs to a constraint, as far as the target says so.
+    """An index of the target's table. ``keys`` are column names, and None for an expression or a
+    part of a column; ``definition`` has keys and condition, as :meth:`Objects.shown` writes them.
+    What the target does not show is empty.
     """
 
     name: str
@@ -229,15 +214,7 @@ class FoundIndex:
 
 @dataclass(frozen=True, slots=True)
 class FoundForeignKey:
-    """A foreign key of the target's table.
-
-    Attributes:
-        columns: its columns.
-        table: the referenced table.
-        referenced: the referenced columns; empty for the primary key.
-        on_delete: the action of ON DELETE.
-        on_update: the action of ON UPDATE.
-    """
+    """A foreign key of the target's table; no referenced columns stand for the primary key."""
 
     columns: tuple[str, ...]
     table: str
@@ -248,19 +225,10 @@ class FoundForeignKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundObjects:
-    """What a table of the target has.
-
-    Attributes:
-        indexes: the indexes, with those of keys.
-        foreign_keys: the foreign keys.
-        checks: name and expression of each CHECK constraint.
-        defaults: the default of each column that has one, in the target's SQL.
-        generated: the expression of each generated column, in the target's SQL.
-        counted: the columns whose values are generated.
-        inexact: the columns of texts that do not compare exactly.
-        comment: the table's comment.
-        column_comments: the comments of columns.
-        partitioned: whether the table is partitioned.
+    """What a table of the target has, in the target's SQL: each CHECK constraint has a name and an
+    expression; the values of ``counted`` columns are generated; ``inexact`` columns are texts that
+    do not compare exactly; ``identity`` is the replica identity, in a target that can publish its
+    changes; ``parents`` are the tables from which it inherits, or whose partition it is.
     """
 
     indexes: tuple[FoundIndex, ...] = ()
@@ -268,8 +236,12 @@ class FoundObjects:
     checks: tuple[tuple[str, str], ...] = ()
     defaults: Mapping[str, str] = field(default_factory=dict)
     generated: Mapping[str, str] = field(default_factory=dict)
+    virtual: frozenset[str] = frozenset()
     counted: frozenset[str] = frozenset()
     inexact: frozenset[str] = frozenset()
     comment: str | None = None
     column_comments: Mapping[str, str] = field(default_factory=dict)
     partitioned: bool = False
+    identity: Identity = "default"
+    triggers: frozenset[str] = frozenset()
+    parents: frozenset[tuple[str, str]] = frozenset()

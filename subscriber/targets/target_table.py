@@ -2,34 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
 import sqlalchemy as sa
 from sqlalchemy.schema import ExecutableDDLElement
 
-from subscriber.schema.shape import SequencePosition
+from subscriber.postgres.schema.shape import SchemaDifference, SequenceDefinition, SequencePosition
 
 TableKind = Literal["table", "partitioned table", "view", "virtual table", "non-transactional table", "other"]
 
 
 @dataclass(frozen=True, slots=True)
 class TargetColumn:
-    """A column of a target's table.
-
-    Attributes:
-        name: the name exactly as the target spells it.
-        declared_type: the type as declared, for messages.
-        storage: how the target stores values: the affinity in SQLite, the type's name in other
-            databases.
-        nullable: NULL is allowed.
-        generated: the column is computed from other columns and cannot be written (rule C3).
-        identity_always: the column is an identity column that UPDATE may not set (GENERATED
-            ALWAYS).
-        null_is_generated: the target replaces a NULL that is written with a value that it generates
-            (a rowid, an auto-increment). Therefore NULL must be refused before it is written.
-        required: an INSERT without this column fails, because the column is NOT NULL and nothing
-            generates a value for it.
+    """A column with its name exactly as the target spells it. ``storage`` is the affinity in
+    SQLite, the type's name elsewhere. A ``generated`` column cannot be written (rule C3), and
+    UPDATE may not set one that is ``identity_always``. ``null_is_generated``: the target replaces
+    NULL by a value that it generates (a rowid, an auto-increment), so NULL must be refused.
+    ``required``: an INSERT without it fails: it is NOT NULL and nothing generates its value.
     """
 
     name: str
@@ -44,15 +35,10 @@ class TargetColumn:
 
 @dataclass(frozen=True, slots=True)
 class LeafRouting:
-    """How to find the partition of a row, where only the partitions have keys.
-
-    Such a key is unique only within one partition (rule C26).
-
-    Attributes:
-        partition: the pseudo-column that identifies the partition of a stored row.
-        expression: SQL of the target over a row's ``columns`` that computes the partition in which
-            a row must be. NULL means that no partition accepts the row.
-        columns: the columns on which the partition bounds depend.
+    """How to find the partition of a row, where only the partitions have keys, which are unique
+    only within one partition (rule C26). ``partition`` is the pseudo-column that identifies it;
+    ``expression`` is SQL over a row's ``columns`` that computes it, and is NULL if no partition
+    accepts the row.
     """
 
     partition: str
@@ -62,20 +48,12 @@ class LeafRouting:
 
 @dataclass(frozen=True, slots=True)
 class TargetTable:
-    """A table of the target, as it was when it was looked up.
-
-    Attributes:
-        schema: the schema that qualifies the table in SQL, or None.
-        name: the table's name in SQL.
-        columns: the columns in the target's order.
-        key: the columns that identify a row: those of a local replica identity index, else those of
-            the primary key (rule C11), else the key columns that all its partitions have in common.
-            None if there is no such key.
-        kind: what the table is. Only the first two kinds of :data:`TableKind` can be replicated
-            into.
-        locators: the pseudo-columns that together address exactly one row (rowid; tableoid and
-            ctid); empty if there are none.
-        has_identity_always: some column is ``identity_always``, so INSERT must override it.
+    """A table of the target, as it was when it was looked up. The ``key`` has the columns that
+    identify a row: of a local replica identity index, else of the primary key (rule C11), else
+    those that all partitions' keys have in common; None without any. Only the first two kinds of
+    :data:`TableKind` can be replicated into. ``locators`` are the pseudo-columns that together
+    address exactly one row (rowid; tableoid and ctid), if any. ``root`` is the partitioned table of
+    which it is a partition, and with which it has its columns in common.
     """
 
     schema: str | None
@@ -84,10 +62,10 @@ class TargetTable:
     key: tuple[str, ...] | None
     kind: TableKind = "table"
     locators: tuple[str, ...] = ()
+    root: tuple[str, str] | None = None
 
     @property
     def has_identity_always(self) -> bool:
-        """Whether an INSERT has to override an identity column."""
         return any(column.identity_always for column in self.columns)
 
     def column(self, name: str) -> TargetColumn | None:
@@ -95,8 +73,17 @@ class TargetTable:
         return next((column for column in self.columns if column.name == name), None)
 
     def has_rows(self, connection: sa.Connection) -> bool:
-        """Whether the table has any rows."""
-        return connection.execute(sa.select(sa.literal(1)).select_from(self.clause()).limit(1)).first() is not None
+        """Whether the table has any rows, without those of tables that inherit from it."""
+        clause = self.clause()
+        query = sa.select(sa.literal(1)).select_from(clause).limit(1)
+        if self.kind == "table":
+            query = query.with_hint(clause, "ONLY", "postgresql")
+        return connection.execute(query).first() is not None
+
+    @property
+    def altered(self) -> tuple[str | None, str]:
+        """Schema and name of the table whose columns are altered: the root of a partition."""
+        return self.root or (self.schema, self.name)
 
     def clause(self) -> sa.TableClause:
         """The table for SQLAlchemy Core. It has names to quote, but no defaults and no types."""
@@ -106,18 +93,10 @@ class TargetTable:
 
 @dataclass(frozen=True, slots=True)
 class UniqueIndex:
-    """A unique index or constraint that the target checks immediately.
-
-    Deferrable constraints are not included (rule C22).
-
-    Attributes:
-        name: the target's name of the index; if the target has no name, the name that PostgreSQL
-            would have chosen.
-        keys: column names, exactly as the target spells them, or expressions.
-        expressions: the elements of ``keys`` that are SQL expressions of the target and not
-            columns.
-        predicate: the SQL condition of a partial index; None if the index covers all rows.
-        nulls_distinct: NULL is not equal to NULL.
+    """A unique index or constraint that the target checks immediately. Deferrable constraints are
+    not included (rule C22). Without a name in the target, it has the one that PostgreSQL would have
+    chosen. ``keys`` are column names, exactly as the target spells them, or ``expressions`` of its
+    SQL; a partial index has a ``predicate``.
     """
 
     name: str
@@ -129,16 +108,10 @@ class UniqueIndex:
 
 @dataclass(frozen=True, slots=True)
 class RowVersion:
-    """The last writer of a row, as far as the target records it (rule C20).
-
-    Attributes:
-        transaction: the target's transaction that wrote the row.
-        at: the commit time of this transaction, as PostgreSQL writes it; None if the target does
-            not record commit times.
-        origin: the replication origin of the change. None if the change was made in the target
-            itself; empty if the origin no longer exists.
-        leaf: schema and name of the partition that contains the row; None if this is the table
-            itself.
+    """The last writer of a row, as far as the target records it (rule C20): the ``transaction`` and
+    its commit time ``at``, as PostgreSQL writes it; the replication ``origin``, which is None if
+    the change was made in the target itself, and empty if the origin no longer exists; and the
+    partition (``leaf``) that contains the row.
     """
 
     transaction: int
@@ -149,13 +122,9 @@ class RowVersion:
 
 @dataclass(frozen=True, slots=True)
 class AutoIncrement:
-    """How a column of a new table generates values.
-
-    Attributes:
-        declared: the column's declaration, with its type but without NOT NULL.
-        is_key: the declaration makes the column the primary key, so the table must not declare the
-            key again.
-        before: statements to execute before the table is created.
+    """How a column of a new table generates values: its declaration without NOT NULL, and
+    statements to execute before. If ``is_key``, it declares the primary key, and the table must not
+    do so again.
     """
 
     declared: str
@@ -164,16 +133,21 @@ class AutoIncrement:
 
 
 @dataclass(frozen=True, slots=True)
-class TargetSequence:
-    """A generator of values in the target: a sequence, or the counter of a table's column.
+class Declarations:
+    """The declarations of a new table's columns. ``differences`` are columns that do not hold every
+    value of the publisher's type, or have another length. ``obstacle`` says why a row is too large
+    whatever the declarations are, as a sentence without a full stop.
+    """
 
-    Attributes:
-        name: the name that identifies the sequence or counter in the target; several columns may
-            share it.
-        position: the current position.
-        least: the smallest value that it can generate.
-        greatest: the largest value that it can generate.
-        table: the table of a counter; None for a sequence.
+    declared: Mapping[str, str]
+    differences: tuple[SchemaDifference, ...] = ()
+    obstacle: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TargetSequence:
+    """A sequence, or the counter of a ``table``'s column. Several columns may share a ``name``.
+    ``definition`` is None in targets whose sequences cannot be defined as PostgreSQL's.
     """
 
     name: str
@@ -181,13 +155,10 @@ class TargetSequence:
     least: int
     greatest: int
     table: TargetTable | None = None
+    definition: SequenceDefinition | None = None
 
     def obstacle(self, position: SequencePosition) -> str | None:
-        """The reason why this cannot continue from a position of the publisher's sequence, for a
-        message.
-
-        None if it can continue.
-        """
+        """Why it cannot continue from the publisher's position, for a message; None if it can."""
         if position.increment * self.position.increment < 0:
             down, up = "downwards", "upwards"
             here, there = (down, up) if position.increment < 0 else (up, down)

@@ -7,7 +7,7 @@
 
 An expression that is only nearly right computes wrong rows, or refuses rows that PostgreSQL
 accepts. So a node is written only if it is in the list, and only for the kinds of values for which
-the target computes the same (:class:`Rules` has what differs between targets):
+the target computes the same (:class:`TranslationRules` has what differs between targets):
 
 - integers, without division (the result has another type in some databases);
 - numbers with a fixed number of digits, dates and timestamps: compared only, and only where the
@@ -32,21 +32,18 @@ import pyarrow as pa
 from sqlglot import exp, parse_one
 from sqlglot.errors import SqlglotError
 
-from subscriber.digits import integer_of
-from subscriber.types import family_of
+from subscriber.base.digits import parse_int
+from subscriber.postgres.sql.quoting import quote_literal
+from subscriber.postgres.types.registry import family_of
 
 Kind = Literal["number", "decimal", "text", "truth", "date", "moment", "null", "other"]
-"""Kinds of values. Values of two kinds are never compared. NULL has a kind of its own. Of values of
-the kind "other" only whether they are NULL is known.
-"""
+"""Two kinds are never compared. Of the kind "other" only whether a value is NULL is known."""
 _Written = tuple[Kind, str]
 _Node = Any
-"""A node of sqlglot's tree. The name of the base class depends on the version of sqlglot."""
+"""The name of the base class of sqlglot's nodes depends on its version."""
 
 _TEXTS: Final = frozenset({25, 1043})
-"""The types text and character varying. The type character is not among them: it pads its values
-with blanks and ignores these blanks in comparisons.
-"""
+"""The type character is not among them: it ignores the blanks with which it pads its values."""
 _TYPES: Final = exp.DataType.Type
 _TEXT_CASTS: Final = frozenset({_TYPES.TEXT, _TYPES.VARCHAR})
 _NUMBER_CASTS: Final = frozenset({_TYPES.SMALLINT, _TYPES.INT, _TYPES.BIGINT})
@@ -69,11 +66,7 @@ _OTHER_OPERATORS: Final[Mapping[type, str]] = {
 
 
 class NotKnown(Exception):
-    """A part of the expression is not known to mean the same in the target.
-
-    Args:
-        part: what it is, such as ``function lower``.
-    """
+    """A part, such as ``function lower``, is not known to mean the same in the target."""
 
     def __init__(self, part: str) -> None:
         super().__init__(part)
@@ -81,17 +74,10 @@ class NotKnown(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rules:
-    """What differs between targets.
-
-    Attributes:
-        quote: quotes a column's name.
-        length: the function that counts the characters of a text.
-        concat: the format of a concatenation, with ``{left}`` and ``{right}``.
-        date: the format of a date constant, with ``{text}``; None if dates are not supported.
-        distinct: the format of IS DISTINCT FROM, with ``{left}`` and ``{right}``.
-        loose: functions that differ for some values, but never fail, and give the same value for
-            the same argument. They are good enough for the keys of an index that is not unique.
+class TranslationRules:
+    """Formats with ``{left}`` and ``{right}``, or ``{text}``, and names of functions. There is no
+    ``date`` where dates are not supported. ``loose`` functions differ for some values, but never
+    fail, and give one value for one argument: enough for an index that is not unique.
     """
 
     quote: Callable[[str], str]
@@ -115,22 +101,14 @@ def kind_of(type_oid: int) -> Kind:
 def translate(
     expression: str,
     columns: Mapping[str, _Written],
-    rules: Rules,
+    rules: TranslationRules,
     *,
     enums: Collection[str] = (),
     loose: bool = False,
 ) -> str:
-    """The expression in the target's SQL.
-
-    Args:
-        expression: the expression as ``pg_get_expr`` prints it with an empty search_path.
-        columns: for each column of the table, its kind and how it is written.
-        rules: the target's rules.
-        enums: the enums whose values are stored as texts, as ``format_type`` writes them.
-        loose: whether the expression is the key of an index that is not unique.
-
-    Raises:
-        NotKnown: a part is not known to have the same meaning.
+    """The expression (``pg_get_expr``'s, with an empty search_path) in the target's SQL, or
+    NotKnown. ``columns`` has each column's kind and text; ``enums`` are stored as texts
+    (``format_type``).
     """
     try:
         tree = parse_one(expression, dialect="postgres")
@@ -140,12 +118,13 @@ def translate(
 
 
 def plain_columns(types: Mapping[str, int], quote: Callable[[str], str]) -> dict[str, _Written]:
-    """The columns of a new table for :func:`translate`, by their type OIDs."""
     return {name: (kind_of(type_oid), quote(name)) for name, type_oid in types.items()}
 
 
 class _Translation:
-    def __init__(self, columns: Mapping[str, _Written], rules: Rules, enums: frozenset[str], *, loose: bool) -> None:
+    def __init__(
+        self, columns: Mapping[str, _Written], rules: TranslationRules, enums: frozenset[str], *, loose: bool
+    ) -> None:
         self._columns = columns
         self._rules = rules
         self._enums = enums
@@ -269,9 +248,7 @@ class _Translation:
         return f"{left} IN ({', '.join(self._of(None, one, kind) for one in array.expressions)})"
 
     def _operand(self, parent: _Node | None, node: _Node) -> _Written:
-        """The operand of an operation: in parentheses if it is an operation, as ``pg_get_expr``
-        writes it.
-        """
+        """An operation is in parentheses, as ``pg_get_expr`` writes it."""
         chained = type(node) is type(parent) and type(node) in _LOGIC  # (a AND b AND c)
         if parent is not None and isinstance(node, exp.Binary | exp.Not | exp.Neg) and not chained:
             raise NotKnown("an operation without parentheses")
@@ -295,7 +272,7 @@ def _described(node: _Node, kind: Kind) -> str:
 def _string(text: str) -> str:
     if "\0" in text or "\\" in text:
         raise NotKnown("a text constant with a backslash")
-    return "'" + text.replace("'", "''") + "'"
+    return quote_literal(text)
 
 
 def _number(text: str) -> _Written:
@@ -306,6 +283,6 @@ def _number(text: str) -> _Written:
 
 
 def _integer(text: str) -> str:
-    if not text.isdecimal() or integer_of(text) >= 2**63:
+    if not text.isdecimal() or parse_int(text) >= 2**63:
         raise NotKnown("a number of this size")
     return text

@@ -1,64 +1,119 @@
-"""Comparison of publisher and target: table by table, row by row, column by column, in PostgreSQL's
-text format.
+"""The comparison of tables by digests, and row by row where they differ.
 
 ::
 
-    publisher ── COPY (SELECT …) TO STDOUT ──▶ text of each column ─┐
-                                                                    ├─▶ cancel equal rows ─▶ what is left differs
-    target ────── SELECT … ──▶ values ───────▶ text of each column ─┘
+    publisher ──▶ sums ─┐
+                        ├─▶ buckets that differ ──▶ both sides again, only their rows ──▶ row_differences
+    target ─────▶ sums ─┘
 
-The publisher's text is the text that the output functions of its types write; replication sends the
-same text. The target's values are converted to that text by rules that belong to this package. If
-the code that wrote the values also converted them back, its mistakes would stay hidden.
-
-Both sides are streamed. The memory that is needed depends neither on the size of the tables nor on
-the number of differences (:mod:`subscriber.verify.row_differences`). No value of a row leaves this
-package except the keys of differing rows.
-
-:func:`compare_tables` opens the connections. :func:`compare_table` uses connections that the caller
-has opened, so that the caller chooses the snapshots that are compared.
+The rows of buckets that differ are usually few, and tasks read them as they read the sums. If they
+are many or large, they are streamed.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any, Final
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from typing import Final
 
+import numpy as np
 import sqlalchemy as sa
+from numpy.typing import NDArray
 
-from subscriber.errors import TargetRelationError, UsageError
-from subscriber.publisher.published_tables import ServerPublications
-from subscriber.publisher.publisher import connect_publisher
-from subscriber.publisher.sql_connection import Connection, features_of
-from subscriber.schema.published_table import PublishedTable
+from subscriber.base.errors import Stopped
+from subscriber.postgres.schema.published_table import PublishedTable
+from subscriber.publisher.connection import connect_publisher
+from subscriber.publisher.copy_plan import table_files
+from subscriber.publisher.server_publications import ServerPublications
+from subscriber.publisher.snapshot import SnapshotSession
 from subscriber.targets import Target
-from subscriber.targets.target_table import TargetTable
-from subscriber.verify.canonical_text import text_of
-from subscriber.verify.read_rows import TextRow, publisher_rows, target_rows
-from subscriber.verify.row_differences import Key, RowDifferences, compare_rows, in_order
+from subscriber.verify.read_both_sides import BothSides, OnRows, RunTasks, SideReader
+from subscriber.verify.report import KEYS_SHOWN
+from subscriber.verify.row_differences import DifferingRows, Key, RowDifferences, in_order
+from subscriber.verify.row_digests import BucketRows, BucketSums, ComparedRow
+from subscriber.verify.table_plan import ACTIONS, TablePlan, TableSource, plan_table
 
-KEYS_SHOWN: Final = 10
-"""The default number of keys of each kind that a comparison reports."""
+LARGE_BYTES: Final = 256 * 1024 * 1024
+"""From this size on, Spark tasks read a table, in a hold of its own."""
+
+HELD_ROWS: Final = 100_000
+"""The number of rows of buckets that differ, of both sides together, that are held in memory."""
+
+_HELD_CHARACTERS: Final = 32 * 1024 * 1024
+"""The number of characters of these rows that are held of each side."""
+
+_NAME: Final = "subscriber compare"
+
+
+class TableComparer:
+    """Compares one table by its plan."""
+
+    def __init__(
+        self,
+        target: Target,
+        plan: TablePlan,
+        run_tasks: RunTasks | None,
+        on_rows: OnRows,
+        stop: threading.Event,
+        session: SnapshotSession | None = None,
+    ) -> None:
+        self._target = target
+        self._plan = plan
+        self._sides = SideReader(target, plan, run_tasks, on_rows, stop, session)
+        # The rows of both sides are counted once.
+        self._sides_again = SideReader(target, plan, run_tasks, lambda _publisher, _target: None, stop, session)
+        self._stop = stop
+        self._sums: BothSides[BucketSums] = BothSides(BucketSums(plan.side.choice))
+
+    def compare(self, connection: sa.Connection, left: DifferingRows) -> RowDifferences:
+        """Compare the sums of both sides, and one by one the rows of the buckets that differ."""
+        self._sums = self._sides.read(connection, BucketSums(self._plan.side.choice))
+        publisher, target = self._sums.publisher, self._sums.target
+        buckets = publisher.differing(target)
+        if len(buckets):
+            read = None
+            if publisher.rows_in(buckets) + target.rows_in(buckets) <= HELD_ROWS:
+                rows = BucketRows(self._plan.side.choice, buckets, _HELD_CHARACTERS)
+                read = self._sides_again.read(connection, rows)
+            with self._target.reporting():
+                if read is not None and read.publisher.is_complete and read.target.is_complete:
+                    left.add(read.publisher.rows, read.target.rows)
+                else:
+                    left.add(self._publisher_rows(buckets), self._target_rows(connection, buckets))
+        return left.differences(publisher.rows, target.rows, most_keys=KEYS_SHOWN)
+
+    def is_equal_now(self, connection: sa.Connection) -> bool:
+        """Whether the target, which is read again, has the publisher's rows that were compared."""
+        target = self._sides.read_target(connection, BucketSums(self._plan.side.choice))
+        return not len(self._sums.publisher.differing(target))
+
+    def _publisher_rows(self, buckets: NDArray[np.int64]) -> Iterator[ComparedRow]:
+        side = self._plan.side
+        for part in self._plan.ranges:
+            for batch in side.batches(part, self._stop):
+                self._check()
+                yield from batch.rows_of(side.choice, buckets)
+
+    def _target_rows(self, connection: sa.Connection, buckets: NDArray[np.int64]) -> Iterator[ComparedRow]:
+        for batch in self._sides.target_side.batches(self._target, connection):
+            self._check()
+            yield from batch.rows_of(self._plan.side.choice, buckets)
+
+    def _check(self) -> None:
+        if self._stop.is_set():
+            raise Stopped("the comparison was stopped")
 
 
 @dataclass(frozen=True, slots=True)
 class TableComparison:
-    """The comparison of a table at the publisher and in the target.
-
-    Attributes:
-        table: the table that was compared.
-        rows: the differences between the rows: counts and keys.
-    """
-
     table: PublishedTable
     rows: RowDifferences
 
     @property
     def is_equal(self) -> bool:
-        """Whether both sides have the same rows."""
         return self.rows.is_equal
 
     @property
@@ -80,118 +135,48 @@ class TableComparison:
         return text
 
 
-def compare_tables(publisher_conninfo: str, target: Target, tables: Iterable[PublishedTable]) -> list[TableComparison]:
-    """Compare tables of a publisher with the tables of the same names in a target.
-
-    Each side is read in one transaction. The target must have caught up, and neither side may be
-    written meanwhile.
-
-    Args:
-        publisher_conninfo: libpq's connection string.
-        target: the database that the tables were replicated to.
-        tables: the tables to compare, for instance from :func:`published_tables`.
-
-    Returns:
-        A comparison for each table, in the order given.
-
-    Raises:
-        UsageError: 42P01, the publisher has no such table.
-        TargetRelationError: the target has no such table, or lacks one of the columns.
-        PublisherError: the publisher cannot be read.
-        TargetError: the target cannot be read.
-    """
-    with _reading(publisher_conninfo) as publisher, target.reporting(), target.engine.connect() as connection:
-        return [compare_table(publisher, target, connection, table) for table in tables]
-
-
-def published_tables(publisher_conninfo: str, publications: Sequence[str]) -> list[PublishedTable]:
-    """The tables that publications of a publisher publish, with their row filters (combined with
-    OR, rule B17) and column lists.
-
-    Raises:
-        NotSupportedError: two publications publish different columns of a table.
-        PublisherError: the publisher cannot be read.
-    """
-    with _reading(publisher_conninfo) as publisher:
+def published_tables(conninfo: str, publications: Sequence[str]) -> list[PublishedTable]:
+    """The tables of publications, with the columns and row filters of each, to compare."""
+    with connect_publisher(conninfo, _NAME) as publisher:
         return ServerPublications(publisher, publications).published_tables()
 
 
-def compare_table(
-    publisher: Connection,
-    target: Target,
-    connection: sa.Connection,
-    table: PublishedTable,
-    *,
-    most_keys: int = KEYS_SHOWN,
-) -> TableComparison:
-    """Compare one table, over connections that the caller has opened.
+@dataclass(frozen=True, slots=True)
+class _GivenTables(ServerPublications):
+    """Publications that publish tables as they are given."""
 
-    The publisher's rows that pass the table's filters are compared with all rows of the target's
-    table. All columns of the published table are compared, except generated columns.
+    tables: Mapping[tuple[str, str], PublishedTable] = field(default_factory=dict)
 
-    Args:
-        publisher: a connection to the publisher, in a transaction whose snapshot is compared.
-        target: the database that the table was replicated to.
-        connection: a connection to the target.
-        table: the table to compare.
-        most_keys: the largest number of keys reported for each of missing, unexpected and changed
-            rows.
+    def published_table(self, schema: str, name: str) -> PublishedTable:
+        return self.tables[schema, name]
 
-    Raises:
-        UsageError: 42P01, the publisher has no such table.
-        TargetRelationError: the target has no such table, or lacks one of the columns.
-        psycopg.Error: the publisher cannot be read.
-        sqlalchemy.exc.SQLAlchemyError: the target cannot be read; ``target.reporting()`` translates
-        it.
+    def published_actions(self, schema: str, name: str) -> frozenset[str]:
+        del schema, name
+        return frozenset(ACTIONS)
+
+
+def compare_tables(conninfo: str, target: Target, tables: Iterable[PublishedTable]) -> list[TableComparison]:
+    """Compare tables of the same names, without a subscription. The target must have caught up, and
+    neither side may be written meanwhile.
     """
-    types, partitioned = _columns(publisher, table)
-    there = _target_table(target, connection, table, types)
-    columns = tuple(types)
-    key = there.key if there.key is not None and set(there.key) <= set(columns) else ()
-    ours = publisher_rows(publisher, table, columns, key, only=not partitioned)
-    theirs = target_rows(target, connection, there, columns, key)
-    differences = compare_rows(_texts(ours, types), _texts(theirs, types), columns, key, most_keys=most_keys)
-    return TableComparison(table, differences)
-
-
-def _texts(rows: Iterable[Sequence[Any]], types: dict[str, int]) -> Iterator[TextRow]:
-    for row in rows:
-        yield tuple(text_of(oid, value) for oid, value in zip(types.values(), row, strict=True))
-
-
-@contextmanager
-def _reading(conninfo: str) -> Iterator[Connection]:
-    with connect_publisher(conninfo, "subscriber compare") as publisher, publisher.transaction():
-        publisher.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
-        yield publisher
-
-
-def _columns(publisher: Connection, table: PublishedTable) -> tuple[dict[str, int], bool]:
-    """The columns to compare with their types, and whether the table is partitioned."""
-    generated = " AND attgenerated = ''" if features_of(publisher).generated_columns else ""
-    found = publisher.execute(
-        "SELECT attname::text, atttypid::int8, relkind = 'p' FROM pg_class c"
-        " JOIN pg_namespace n ON n.oid = relnamespace JOIN pg_attribute ON attrelid = c.oid"
-        f" WHERE nspname = %s AND relname = %s AND attnum > 0 AND NOT attisdropped{generated}"
-        " ORDER BY attnum".encode(),
-        table.key,
-    ).fetchall()
-    if not found:
-        raise UsageError(f'relation "{table.qualified_name}" does not exist at the publisher', sqlstate="42P01")
-    chosen = {column: oid for column, oid, _ in found if table.columns is None or column in table.columns}
-    return chosen, found[0][2]
-
-
-def _target_table(
-    target: Target, connection: sa.Connection, table: PublishedTable, types: dict[str, int]
-) -> TargetTable:
-    name = table.qualified_name
-    found = target.shapes.reflect(connection, *table.key)
-    if found is None:
-        raise TargetRelationError(f'relation "{name}" does not exist in the target', relation=name)
-    for column in types:
-        if found.column(column) is None:
-            raise TargetRelationError(
-                f'relation "{name}" of the target has no column "{column}"', relation=name, column=column
-            )
+    given = {table.key: table for table in tables}
+    found = []
+    with connect_publisher(conninfo, _NAME) as publisher:
+        files = table_files(publisher, list(given))
+        publications = _GivenTables(publisher, (), given)
+        with publisher.transaction():
+            publisher.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            ((snapshot,),) = publisher.execute("SELECT pg_export_snapshot()").fetchall()
+            with (
+                SnapshotSession(conninfo, _NAME, snapshot) as session,
+                target.reporting(),
+                target.engine.connect() as connection,
+            ):
+                for table in given.values():
+                    source = TableSource(*table.key, publications, snapshot, files.get(table.key, ()), conninfo, _NAME)
+                    with session.transaction() as publisher_connection:
+                        plan = plan_table(publisher_connection, target, connection, source)
+                    comparer = TableComparer(target, plan, None, lambda *_: None, threading.Event(), session)
+                    with closing(DifferingRows(plan.names, plan.side.key)) as left:
+                        found.append(TableComparison(table, comparer.compare(connection, left)))
     return found

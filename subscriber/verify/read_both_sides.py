@@ -5,12 +5,9 @@
     publisher   range range range range …      tasks of Spark, or a thread of this process
     target      range range range range …      this process from the first on ──▶ ◀── tasks from the last on
 
-A large table is read by tasks. This process reads the target meanwhile, also while Spark is still
-starting. When all ranges of the publisher are taken, tasks take ranges of the target, until they
-meet this process. A target that cannot be read in ranges is read by this process alone.
-
-The caller holds the publisher's snapshot, and what is applied to the target; so it does not matter
-that several connections read the target.
+Tasks read a large table, and this process the target meanwhile, also while Spark is still starting.
+When all ranges of the publisher are taken, tasks take ranges of the target, until they meet this
+process. A target that cannot be read in ranges is read by this process alone.
 """
 
 from __future__ import annotations
@@ -21,21 +18,35 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, Literal, TypeVar
 
 import sqlalchemy as sa
 
-from subscriber.errors import Stopped
-from subscriber.targets import Target
-from subscriber.targets.roles.reading import TableRange
-from subscriber.verify.collected import Collected
-from subscriber.verify.side_tasks import TaskResult, publisher_task, target_task
+from subscriber.base.errors import Stopped, SubscriberError
+from subscriber.publisher.copy_plan import CopyRange
+from subscriber.publisher.snapshot import SnapshotSession
+from subscriber.targets import Target, open_target
+from subscriber.targets.base.catalog import TableRange
+from subscriber.verify.row_digests import Collected, RowBatch
 from subscriber.verify.table_plan import TablePlan
-from subscriber.verify.target_side import TargetSide
+from subscriber.verify.table_sides import PublisherSide, TargetSide
+
+C = TypeVar("C", bound=Collected)
+
+
+@dataclass(frozen=True, slots=True)
+class TaskResult(Generic[C]):
+    """What a task of Spark collected of a range of one side: small, however large the range."""
+
+    side: Literal["publisher", "target"]
+    rows: int
+    collected: C
+
 
 RunTasks = Callable[..., Iterator[TaskResult[Any]]]
-"""Runs tasks: :func:`subscriber.pipeline.range_tasks.run_range_tasks`, for one Spark context."""
+"""Runs tasks: :func:`subscriber.spark.jobs.run_range_tasks`, for one Spark context."""
 
 OnRows = Callable[[int, int], None]
 """Called with the numbers of rows that were read at the publisher and in the target."""
@@ -43,35 +54,22 @@ OnRows = Callable[[int, int], None]
 _ALONE_BYTES: Final = 1024 * 1024
 """Up to this size, one side is read after the other."""
 
-C = TypeVar("C", bound=Collected)
 
-
-class Both(Generic[C]):
-    """What is collected of both sides.
-
-    Attributes:
-        publisher: what is collected of the publisher's rows.
-        target: what is collected of the target's rows.
-    """
-
+class BothSides(Generic[C]):
     def __init__(self, empty: C) -> None:
         self.publisher: C = empty.fresh()
         self.target: C = empty.fresh()
 
 
 class SideReader:
-    """Reads both sides of a table.
-
-    Args:
-        target: the target.
-        plan: the table.
-        run_tasks: runs the tasks that read a large table; None if this process reads it.
-        on_rows: called while rows are read.
-        stop: ends the reading with an error.
-    """
-
     def __init__(
-        self, target: Target, plan: TablePlan, run_tasks: RunTasks | None, on_rows: OnRows, stop: threading.Event
+        self,
+        target: Target,
+        plan: TablePlan,
+        run_tasks: RunTasks | None,
+        on_rows: OnRows,
+        stop: threading.Event,
+        session: SnapshotSession | None = None,
     ) -> None:
         self._target = target
         self._plan = plan
@@ -79,19 +77,11 @@ class SideReader:
         self.target_side = TargetSide(plan.local.table, side.relation, side.columns, side.key, side.choice)
         self._run_tasks = run_tasks if len(plan.ranges) > 1 else None
         self._on_rows = on_rows
+        self._session = session
         self._stop = stop
 
-    def read(self, connection: sa.Connection, empty: C) -> Both[C]:
-        """What is collected of both sides.
-
-        Args:
-            connection: a connection to the target, in the transaction that is compared.
-            empty: what to collect.
-
-        Raises:
-            SubscriberError: a side cannot be read.
-        """
-        both = Both(empty)
+    def read(self, connection: sa.Connection, empty: C) -> BothSides[C]:
+        both = BothSides(empty)
         if self._plan.estimated_bytes <= _ALONE_BYTES:
             self._read_publisher(both, self._stop)
             both.target = self.read_target(connection, empty)
@@ -126,17 +116,7 @@ class SideReader:
         left: deque[TableRange] | None = None,
         check: Callable[[], object] = lambda: None,
     ) -> C:
-        """What this process collects of the target's side.
-
-        Args:
-            connection: a connection to the target, in the transaction that is compared.
-            empty: what to collect.
-            left: the ranges to read, of which tasks take some meanwhile; all rows if it is None.
-            check: called after each batch; its error ends the reading.
-
-        Raises:
-            SubscriberError: the target cannot be read.
-        """
+        """What this process collects of the target's side."""
         collected = empty.fresh()
         with self._target.reporting():
             for part in [None] if left is None else _taken(left.popleft):
@@ -147,16 +127,15 @@ class SideReader:
                     check()
         return collected
 
-    def _read_publisher(self, both: Both[Any], ended: threading.Event) -> None:
-        """Read the publisher's side in this process."""
+    def _read_publisher(self, both: BothSides[Any], ended: threading.Event) -> None:
         for part in self._plan.ranges:
-            for batch in self._plan.side.batches(part, ended):
+            for batch in self._plan.side.batches(part, ended, self._session):
                 both.publisher.add(batch)
                 self._on_rows(batch.rows, 0)
                 self._check(ended)
 
     def _run(
-        self, run_tasks: RunTasks, both: Both[C], empty: C, left: deque[TableRange], ended: threading.Event
+        self, run_tasks: RunTasks, both: BothSides[C], empty: C, left: deque[TableRange], ended: threading.Event
     ) -> None:
         """Read the publisher's side, and the ranges of the target that are left, in tasks."""
         name = f"verify {self._plan.local.qualified_name} {uuid.uuid4()}"
@@ -182,7 +161,44 @@ class SideReader:
 
 
 def _taken(take: Callable[[], TableRange]) -> Iterator[TableRange]:
-    """Ranges, until there are none left."""
     with suppress(IndexError):
         while True:
             yield take()
+
+
+def publisher_task(
+    side: PublisherSide, part: CopyRange, empty: C, nothing: Iterable[object]
+) -> Iterator[TaskResult[C] | SubscriberError]:
+    """Read a range of the publisher's table in a task of Spark, whose input is ``nothing``."""
+    return _task_result("publisher", empty, lambda: side.batches(part, threading.Event()), nothing)
+
+
+def target_task(
+    url: str, side: TargetSide, part: TableRange, empty: C, nothing: Iterable[object]
+) -> Iterator[TaskResult[C] | SubscriberError]:
+    """Read a range of the target's table in a task of Spark, which opens the target."""
+
+    def batches() -> Iterator[RowBatch]:
+        with open_target(url) as target, target.reporting(), target.engine.connect() as connection:
+            yield from side.batches(target, connection, part)
+
+    return _task_result("target", empty, batches, nothing)
+
+
+def _task_result(
+    side: Literal["publisher", "target"],
+    empty: C,
+    batches: Callable[[], Iterator[RowBatch]],
+    nothing: Iterable[object],
+) -> Iterator[TaskResult[C] | SubscriberError]:
+    """The result of a task. An error is an object: Spark would convert an exception into text."""
+    # Spark reuses a Python worker only if the worker has read its input to the end.
+    deque(nothing, maxlen=0)
+    collected, rows = empty.fresh(), 0
+    try:
+        for batch in batches():
+            collected.add(batch)
+            rows += batch.rows
+        yield TaskResult(side, rows, collected)
+    except SubscriberError as error:
+        yield error

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from subscriber.lsn import LSN, format_lsn
+from subscriber.base.lsn import LSN, format_lsn
 from subscriber.verify.row_differences import Key
 
 KEYS_SHOWN: Final = 10
@@ -15,17 +15,9 @@ KEYS_SHOWN: Final = 10
 
 @dataclass(frozen=True, slots=True)
 class VerifyOptions:
-    """What to compare, and what to do with differences.
-
-    Attributes:
-        tables: the tables to compare, as ``schema.table`` or as a name that only one table of the
-            subscription has; all tables if it is empty.
-        sample: the share of the rows to compare, greater than 0 and up to 1; None for all rows.
-        repair: rows that differ are written to the target as they are at the publisher.
-        show_values: keys of differing rows are reported.
-        processes: how many Spark tasks read a large table at a time. 1: this process reads it,
-            without Spark. None: one for each processor.
-        seconds: the time limit for a hold to be reached; None for the hold's own limit.
+    """``tables`` are ``schema.table`` or unambiguous names (none: all); ``sample`` is the share of
+    rows, up to 1. ``processes`` is the number of Spark tasks (1: none; None: one a processor).
+    ``seconds`` limits the wait for a hold.
     """
 
     tables: tuple[str, ...] = ()
@@ -38,12 +30,7 @@ class VerifyOptions:
 
 @dataclass(frozen=True, slots=True)
 class DifferingKey:
-    """The key of a row that differs.
-
-    Attributes:
-        kind: ``differing``, ``only_publisher`` or ``only_target``.
-        key: the values of the key's columns.
-    """
+    """The values of the key of a row that differs."""
 
     kind: str
     key: Key
@@ -51,26 +38,11 @@ class DifferingKey:
 
 @dataclass(frozen=True, slots=True)
 class TableVerification:
-    """The comparison of one table.
-
-    Attributes:
-        table: the publisher's table, ``schema.table``.
-        target_table: the table's name in the target; the same unless the subscription maps it.
-        lsn: the LSN at which both sides were read; None if they were not read.
-        publisher_rows: the number of rows that were compared of the publisher's table.
-        target_rows: the number of rows that were compared of the target's table.
-        differing: the number of rows with the same key and different values.
-        only_publisher: the number of rows that only the publisher has.
-        only_target: the number of rows that only the target has.
-        columns: the columns in which rows differ.
-        keys: the first keys of differing rows, if they are to be shown.
-        notes: what was compared in another way than the rest, or was left out, and why.
-        error: why the table was not compared or not repaired, as :meth:`SubscriberError.report`
-            writes it.
-        repaired: the number of rows that were written or deleted in the target, after which both
-            sides are equal.
-        all_rows: whether all rows of both sides were compared: row security hides none, and no
-            other subscription writes to the target's table.
+    """The comparison of one table, in numbers of rows; ``table`` is the publisher's
+    ``schema.table``. Both sides were read at ``lsn``, if at all. ``differing`` rows have the same
+    key and other values, in ``columns``. ``notes``: what was compared in another way, or left out;
+    ``error``: why it was not compared or repaired. ``all_rows``: row security hides none, and no
+    other subscription writes here.
     """
 
     table: str
@@ -90,7 +62,6 @@ class TableVerification:
 
     @property
     def differences(self) -> int:
-        """The number of rows that were found to differ."""
         return self.differing + self.only_publisher + self.only_target
 
     @property
@@ -99,7 +70,6 @@ class TableVerification:
         return self.error is None and (not self.differences or self.repaired > 0)
 
     def as_json(self) -> dict[str, Any]:
-        """The comparison as an object of JSON."""
         found = asdict(self)
         found["lsn"] = None if self.lsn is None else format_lsn(self.lsn)
         return {**found, "equal": self.is_equal}
@@ -107,14 +77,7 @@ class TableVerification:
 
 @dataclass(frozen=True, slots=True)
 class VerifyReport:
-    """The comparison of a subscription's tables.
-
-    Attributes:
-        subscription: the subscription's name.
-        tables: the comparison of each table.
-        sample: the share of the rows that was compared; None for all rows.
-        notes: what was not looked at, and why.
-    """
+    """The comparison of a subscription's tables; ``notes`` say what was not looked at, and why."""
 
     subscription: str
     tables: tuple[TableVerification, ...]
@@ -128,13 +91,10 @@ class VerifyReport:
 
     @property
     def lsn(self) -> LSN | None:
-        """The last LSN at which tables were read; None if none was read. Tables that were read in
-        another hold have an LSN before it.
-        """
+        """The last LSN at which tables were read, if any. Earlier holds have earlier LSNs."""
         return max((table.lsn for table in self.tables if table.lsn is not None), default=None)
 
     def as_json(self) -> dict[str, Any]:
-        """The report as an object of JSON."""
         return {
             "subscription": self.subscription,
             "lsn": None if self.lsn is None else format_lsn(self.lsn),
@@ -147,15 +107,7 @@ class VerifyReport:
 
 @dataclass(frozen=True, slots=True)
 class VerifyProgress:
-    """How far the comparison of a table is.
-
-    Attributes:
-        table: the table, ``schema.table``.
-        publisher_rows: the number of rows that were read at the publisher.
-        target_rows: the number of rows that were read in the target.
-        estimated_rows: the number of rows of the table by the publisher's statistics; 0 if there
-            are none.
-    """
+    """How far a table is, in rows; ``estimated_rows`` by the publisher's statistics, or 0."""
 
     table: str
     publisher_rows: int

@@ -1,19 +1,16 @@
-"""Comparison of two streams of rows as multisets: each row must occur equally often in both.
+"""The rows in which two streams differ, compared as multisets: each row must occur equally often in
+both.
 
 ::
 
     publisher ─▶ row ─┐  equal      ─▶ nothing is kept
                       ├─▶
-    target ────▶ row ─┘  different  ─▶ buffer: +1 or -1 a row ─▶ temporary file: digests ─▶ counts, keys
+    target ────▶ row ─┘  different  ─▶ buffer: +1 or -1 a row ─▶ temporary file ─▶ counts, keys, and rows to repair
 
-Both streams should be in the order of the key. Then equal rows are read at the same time and cancel
-at once. The order only saves time and space: if two collations disagree, the comparison takes more
-of both, but its result is the same.
-
-Memory does not depend on the number of differences: rows beyond :data:`BUFFERED_ROWS` are written
-to a temporary file, which the operating system removes when the process ends. The file contains
-keys and digests of values, and no other values. *Rejected:* checksums of ranges of keys, which read
-only ranges that differ, but need the same order on both sides.
+Equal rows of both streams cancel at once if they are read at the same time; the result does not
+depend on the order. Memory does not depend on the number of differences: rows beyond those of the
+buffer are written to a temporary file, which the operating system removes when the process ends. It
+contains keys and digests of values; values themselves only if a repair is to write them.
 """
 
 from __future__ import annotations
@@ -21,40 +18,33 @@ from __future__ import annotations
 import heapq
 import json
 import sqlite3
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing
 from dataclasses import dataclass
 from hashlib import blake2b
-from itertools import zip_longest
-from typing import Final
+from itertools import islice, zip_longest
+from typing import Final, Literal
+
+from subscriber.verify.row_digests import ComparedRow, RowTexts
 
 BUFFERED_ROWS: Final = 50_000
 """The number of rows, not cancelled yet, that are held in memory."""
+_BUFFERED_CHARACTERS: Final = 32 * 1024 * 1024
+"""The number of characters of the values that are held with them."""
+_ROWS_AT_ONCE: Final = 1000
 
 _DIGEST_BYTES: Final = 16
 _NULL: Final = bytes(_DIGEST_BYTES)
 _LONG: Final = 200
 """A text with more than this many characters is held as its digest."""
 
-Row = Sequence[str | None]
 Key = tuple[str | None, ...]
+DifferenceKind = Literal["unexpected", "changed", "missing"]
 
 
 @dataclass(frozen=True, slots=True)
 class RowDifferences:
-    """The differences between two streams of rows: counts and keys, no other values.
-
-    Attributes:
-        publisher_rows: number of rows at the publisher.
-        target_rows: number of rows in the target.
-        missing: number of rows that only the publisher has.
-        unexpected: number of rows that only the target has.
-        changed: number of rows with the same key on both sides and different values.
-        columns: the columns in which changed rows differ.
-        missing_keys: the first keys of missing rows; empty for a table without a key.
-        unexpected_keys: the first keys of unexpected rows; empty for a table without a key.
-        changed_keys: the first keys of changed rows; empty for a table without a key.
+    """Numbers of rows and first keys, no other values: ``missing`` only at the publisher,
+    ``unexpected`` only in the target, ``changed`` with one key and different ``columns``.
     """
 
     publisher_rows: int
@@ -69,92 +59,88 @@ class RowDifferences:
 
     @property
     def is_equal(self) -> bool:
-        """Whether both sides have the same rows."""
         return not (self.missing or self.unexpected or self.changed)
 
 
-def compare_rows(
-    publisher: Iterable[Row],
-    target: Iterable[Row],
-    columns: Sequence[str],
-    key: Sequence[str] = (),
-    *,
-    most_keys: int,
-    buffered: int = BUFFERED_ROWS,
-) -> RowDifferences:
-    """Compare two streams of rows.
-
-    Args:
-        publisher: the publisher's rows.
-        target: the target's rows.
-        columns: the names of the rows' columns.
-        key: the columns that identify a row; empty for a table without a key.
-        most_keys: the largest number of keys that are reported of each kind.
-        buffered: the largest number of differing rows that are held in memory.
-
-    Raises:
-        OSError, sqlite3.Error: the temporary file cannot be written.
-    """
-    at = [columns.index(name) for name in key]
-    counts = [0, 0]
-    with closing(_Left(at, buffered)) as left:
-        for here, there in zip_longest(publisher, target):
-            counts[0] += here is not None
-            counts[1] += there is not None
-            if here != there:
-                for row, number in ((here, 1), (there, -1)):
-                    if row is not None:
-                        left.add(row, number)
-        return left.differences(counts[0], counts[1], columns, most_keys)
-
-
-class _Left:
-    """Rows that have not cancelled: positive numbers for the publisher's, negative numbers for the
-    target's.
+class DifferingRows:
+    """Rows that have not cancelled: positive numbers for the publisher's, negative for the
+    target's. Every method raises OSError or sqlite3.Error if the temporary file fails.
     """
 
-    def __init__(self, key: Sequence[int], buffered: int) -> None:
+    def __init__(
+        self, columns: Sequence[str], key: Sequence[int], *, values: bool = False, buffered: int = BUFFERED_ROWS
+    ) -> None:
+        self._columns = columns
         self._key = key
+        self._values = values
         self._buffered = buffered
-        self._buffer: Counter[Key] = Counter()
+        self._buffer: dict[RowTexts, tuple[int, RowTexts]] = {}
+        self._size = 0
         # A database without a name is a file in the temporary directory, which SQLite creates when
         # the database outgrows its cache.
         self._database = sqlite3.connect("")
         self._database.execute(
-            "CREATE TABLE kept (key TEXT NOT NULL, digests BLOB NOT NULL, number INTEGER NOT NULL,"
+            "CREATE TABLE kept (key TEXT NOT NULL, digests BLOB NOT NULL, number INTEGER NOT NULL, texts TEXT,"
             " PRIMARY KEY (key, digests)) WITHOUT ROWID"
         )
 
     def close(self) -> None:
-        """Remove the temporary file."""
         self._database.close()
 
-    def add(self, row: Row, number: int) -> None:
-        """Add a row with its number; a row of the publisher and an equal row of the target
-        cancel.
-        """
-        short = tuple(map(_shortened, row))
-        self._buffer[short] += number
-        if not self._buffer[short]:
+    def add(self, publisher: Iterable[ComparedRow], target: Iterable[ComparedRow]) -> tuple[int, int]:
+        """Add the rows of both sides, and return their numbers."""
+        counts = [0, 0]
+        for here, there in zip_longest(publisher, target):
+            counts[0] += here is not None
+            counts[1] += there is not None
+            if here is None or there is None or here[0] != there[0]:
+                for row, number in ((here, 1), (there, -1)):
+                    if row is not None:
+                        self._add(row, number)
+        return counts[0], counts[1]
+
+    def _add(self, row: ComparedRow, number: int) -> None:
+        canonical, stored = row
+        short = tuple(map(_shortened, canonical))
+        before, texts = self._buffer.get(short, (0, ()))
+        if before + number == 0:
             del self._buffer[short]
-        elif len(self._buffer) > self._buffered:
+            return
+        if self._values and (not texts or number > 0):  # a repair writes the publisher's form
+            texts = stored
+            self._size += sum(len(text or "") for text in stored)
+        self._buffer[short] = (before + number, texts)
+        if len(self._buffer) > self._buffered or self._size > _BUFFERED_CHARACTERS:
             self._flush()
 
     def _flush(self) -> None:
         self._database.executemany(
-            "INSERT INTO kept VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET number = number + excluded.number",
+            "INSERT INTO kept VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET number = number + excluded.number,"
+            " texts = CASE WHEN excluded.number > 0 THEN excluded.texts ELSE texts END",
             (
-                (json.dumps([row[at] for at in self._key]), b"".join(map(_digest, row)), number)
-                for row, number in self._buffer.items()
+                (
+                    json.dumps([row[at] for at in self._key]),
+                    b"".join(map(_digest, row)),
+                    number,
+                    json.dumps(texts) if self._values else None,
+                )
+                for row, (number, texts) in self._buffer.items()
             ),
         )
         self._database.execute("DELETE FROM kept WHERE number = 0")
         self._buffer.clear()
+        self._size = 0
 
-    def differences(
-        self, publisher_rows: int, target_rows: int, columns: Sequence[str], most_keys: int
-    ) -> RowDifferences:
-        """The differences that are left when all rows have been added."""
+    def rows(self, kind: DifferenceKind) -> Iterator[list[RowTexts]]:
+        """The values of the rows of a kind; without a key, a row as often as it is written."""
+        assert self._values
+        self._flush()
+        query = (_ROWS_WITH_KEY if self._key else _ROWS_WITHOUT_KEY)[kind]
+        each = (tuple(json.loads(texts)) for texts, number in self._database.execute(query) for _ in range(number))
+        while some := list(islice(each, _ROWS_AT_ONCE)):
+            yield some
+
+    def differences(self, publisher_rows: int, target_rows: int, *, most_keys: int) -> RowDifferences:
         self._flush()
         ((missing, unexpected),) = self._database.execute(
             "SELECT COALESCE(SUM(MAX(number, 0)), 0), COALESCE(SUM(MAX(-number, 0)), 0) FROM kept"
@@ -168,13 +154,13 @@ class _Left:
             missing - changed,
             unexpected - changed,
             changed,
-            self._changed_columns(columns),
+            self._changed_columns(),
             self._first_keys("missing", most_keys),
             self._first_keys("unexpected", most_keys),
             self._first_keys("changed", most_keys),
         )
 
-    def _changed_columns(self, columns: Sequence[str]) -> tuple[str, ...]:
+    def _changed_columns(self) -> tuple[str, ...]:
         pairs = self._database.execute(
             "SELECT p.digests, t.digests FROM kept p JOIN kept t USING (key) WHERE p.number > 0 AND t.number < 0"
         )
@@ -182,7 +168,7 @@ class _Left:
         for here, there in pairs:
             values = zip(_cut(here), _cut(there), strict=True)
             differing.update(place for place, (ours, theirs) in enumerate(values) if ours != theirs)
-        return tuple(name for place, name in enumerate(columns) if place in differing)
+        return tuple(name for place, name in enumerate(self._columns) if place in differing)
 
     def _first_keys(self, kind: str, most: int) -> tuple[Key, ...]:
         keys = (tuple(json.loads(text)) for (text,) in self._database.execute(_KEYS_OF[kind]))
@@ -196,6 +182,19 @@ _KEYS_OF: Final = {
         ("unexpected", "MAX(number) < 0"),
         ("changed", "MIN(number) < 0 AND MAX(number) > 0"),
     )
+}
+
+
+_OTHER: Final = "(SELECT 1 FROM kept o WHERE o.key = kept.key AND o.number {} 0)"
+_ROWS_WITH_KEY: Final[dict[DifferenceKind, str]] = {
+    "unexpected": f"SELECT texts, 1 FROM kept WHERE number < 0 AND NOT EXISTS {_OTHER.format('>')}",
+    "changed": f"SELECT texts, 1 FROM kept WHERE number > 0 AND EXISTS {_OTHER.format('<')}",
+    "missing": f"SELECT texts, number FROM kept WHERE number > 0 AND NOT EXISTS {_OTHER.format('<')}",
+}
+_ROWS_WITHOUT_KEY: Final[dict[DifferenceKind, str]] = {
+    "unexpected": "SELECT texts, -number FROM kept WHERE number < 0",
+    "changed": "SELECT texts, number FROM kept WHERE false",
+    "missing": "SELECT texts, number FROM kept WHERE number > 0",
 }
 
 

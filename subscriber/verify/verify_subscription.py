@@ -7,19 +7,16 @@
                      each table:  plan ──▶ digests of both sides ──▶ rows of the buckets that differ ──▶ repair, digests again
                    check() ──▶ the hold has lasted: what was read is proven
 
-While the apply is held, changes wait in the journal. So a hold does not last longer than one large
-table, or some small ones, are read. Tables of different batches are read at different LSNs, each of
-which is reported.
+While the apply is held, changes wait in the journal. So a hold lasts no longer than one large
+table, or some small ones, are read, and different batches are read at different LSNs. A table that
+a command takes out of state r meanwhile is neither compared nor repaired: its copy has other rows
+than the snapshot.
 
-A table that a command takes out of state r meanwhile is not compared, and not repaired: its copy
-has other rows than the snapshot.
-
-A hold that is lost, a table that was rewritten, or a publisher that did not answer, proves nothing:
-what is left of the batch is compared again, up to :data:`ATTEMPTS` times after a lost hold, and up
-to :data:`TABLE_ATTEMPTS` times in all. *Rejected:* a lock that keeps a table from being rewritten.
-TRUNCATE would wait for it, and each new session that reads the table would wait for TRUNCATE, among
-them those of this comparison. A difference is reported only if the hold
-has lasted to the end of the reading.
+If the hold is lost, a table is rewritten or the publisher does not answer, the rest of the batch is
+compared again, differences included: up to :data:`ATTEMPTS` times after a lost hold, and up to
+:data:`TABLE_ATTEMPTS` times in all. *Rejected:* a lock that keeps a table from being
+rewritten. TRUNCATE would wait for it, and each new session that reads the table would wait for
+TRUNCATE, among them those of this comparison.
 """
 
 from __future__ import annotations
@@ -35,27 +32,28 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Protocol
 
-from subscriber import catalog
-from subscriber.catalog import RelationState, Subscription, SubscriptionRelation
-from subscriber.catalog.kept_publishing import read_publishing
+from subscriber.base.errors import ProgressConflict, SubscriberError, UsageError
+from subscriber.base.lsn import LSN
+from subscriber.base.progress_lines import progress
+from subscriber.base.settings import Settings, default_journal
+from subscriber.catalog.existing_catalog import existing_subscription
+from subscriber.catalog.schema_changes import resolve_differences, schema_changes_of
+from subscriber.catalog.stored_publishing import read_publishing
+from subscriber.catalog.subscriptions import Subscription
+from subscriber.catalog.table_states import RelationState, SubscriptionRelation, relations_of
+from subscriber.commands.check_publications import read_unknown, refresh_command
 from subscriber.commands.hold_apply import hold_apply
-from subscriber.commands.unknown_tables import read_unknown, refresh_command
-from subscriber.errors import ProgressConflict, SubscriberError, UsageError
-from subscriber.lsn import LSN
+from subscriber.postgres.schema.published_table import PublishedTable
+from subscriber.publisher.client import PublisherClient
+from subscriber.publisher.connection import connect_publisher
 from subscriber.publisher.copy_plan import table_files
-from subscriber.publisher.publisher import Publisher, connect_publisher
 from subscriber.publisher.snapshot import Snapshot, snapshot_session
-from subscriber.settings import Settings, default_journal
+from subscriber.publisher.table_checks import read_parents
 from subscriber.targets import Target
-from subscriber.verify.compare_digests import LARGE_BYTES
+from subscriber.verify.compare_tables import LARGE_BYTES
 from subscriber.verify.read_both_sides import RunTasks
-from subscriber.verify.report import (
-    OnProgress,
-    TableVerification,
-    VerifyOptions,
-    VerifyReport,
-)
-from subscriber.verify.verify_table import HeldTable, verify_table
+from subscriber.verify.report import OnProgress, TableVerification, VerifyOptions, VerifyReport
+from subscriber.verify.verify_table import held_tables, verify_table
 
 logger = logging.getLogger(__name__)
 
@@ -64,7 +62,7 @@ ATTEMPTS: Final = 3
 
 TABLE_ATTEMPTS: Final = 10
 """How often a table is compared, if it cannot be read. The next attempt has a new snapshot and only
-the tables that are left, so a table that is often truncated is read soon after its snapshot.
+the tables that are left, so one that is often truncated is read soon after its snapshot.
 """
 
 _BATCH_BYTES: Final = 512 * 1024 * 1024
@@ -86,23 +84,17 @@ class Held(Protocol):
         """Raise an error if the hold was lost."""
 
 
-class Hold(Protocol):
+class PauseApply(Protocol):
     """Holds the apply of a subscription; see :func:`subscriber.commands.hold_apply.hold_apply`."""
 
     def __call__(
         self, target: Target, subscription: Subscription, settings: Settings, *, seconds: float | None = None
-    ) -> AbstractContextManager[Held]:
-        """Hold the apply while the block runs."""
+    ) -> AbstractContextManager[Held]: ...
 
 
 @dataclass(frozen=True, slots=True)
 class _Table:
-    """A table to compare.
-
-    Attributes:
-        relation: the table, with its state.
-        bytes: its size on the publisher's disk.
-    """
+    """A table to compare, with its size in bytes on the publisher's disk."""
 
     relation: SubscriptionRelation
     bytes: int
@@ -119,24 +111,11 @@ def verify_subscription(
     options: VerifyOptions | None = None,
     on_progress: OnProgress | None = None,
     *,
-    hold: Hold = hold_apply,
+    hold: PauseApply = hold_apply,
     stop: threading.Event | None = None,
 ) -> VerifyReport:
-    """Compare the tables of a subscription with the publisher's, and repair them if that is asked.
-
-    Args:
-        target: the target.
-        name: the name of the subscription.
-        settings: the place of the journals, and the size of a range.
-        options: what to compare; everything if it is None.
-        on_progress: called while tables are read, from several threads.
-        hold: holds the apply.
-        stop: ends the comparison with an error.
-
-    Raises:
-        UsageError: 42704, there is no such subscription; 42P01, it has no such table; 22023, the
-            sample is not a share; and the errors of the hold.
-        SubscriberError: the apply cannot be held, or the publisher or the target cannot be reached.
+    """Compare, and repair if asked. ``on_progress`` is called from several threads. UsageError: no
+    such subscription (42704) or table (42P01), a bad sample (22023), or the apply cannot be held.
     """
     options = options or VerifyOptions()
     if options.sample is not None and not 0 < options.sample <= 1:
@@ -160,9 +139,46 @@ def verify_subscription(
     with verifier:
         for batch in _batches(verifier.sizes(ready)):
             found.update(verifier.compare(batch))
+    _note_parents(target, subscription, found, options)
     compared = tuple(found[one.schema, one.name] for one in relations)
     notes = () if options.tables else _unknown_tables(target, subscription, relations)
     return VerifyReport(name, compared, options.sample, notes)
+
+
+def _note_parents(
+    target: Target,
+    subscription: Subscription,
+    found: dict[tuple[str, str], TableVerification],
+    options: VerifyOptions,
+) -> None:
+    """Note tables with children that only the publisher has: queries there return more rows."""
+    with target.reporting(), target.engine.connect() as connection:
+        relations = relations_of(connection, subscription.subid)
+    with connect_publisher(subscription.conninfo, subscription.name) as publisher:
+        tables = [PublishedTable(one.schema, one.name) for one in relations]
+        parents = read_parents(publisher, tables, count=bool(options.tables))
+    names = subscription.options.map
+    parents = [one for one in parents if (one.schema, one.name) in found and not one.partitioned]
+    if not parents:
+        return
+    with target.reporting(), target.engine.connect() as connection:
+        places = {names.in_target(*child) for one in parents for child in one.children}
+        local = target.shapes.reflect_all(connection, sorted(places))
+        known = zip(local, target.objects.find(connection, list(local.values())), strict=True)
+        inheriting = {place for place, objects in known if objects.parents}
+    for one in parents:
+        compared = found[one.schema, one.name]
+        children = [found[key] for key in one.children if key in found and found[key].lsn is not None]
+        parent = one
+        if options.sample is None and len(children) == len(one.children):
+            parent = replace(one, rows=sum(child.publisher_rows for child in children), counted=True)
+        if parent.rows and not all(names.in_target(*child) in inheriting for child in one.children):
+            note = (
+                f"only the table's own rows were compared, {compared.publisher_rows:,} at the publisher: a query of it there"
+                f" also returns {parent.rows_shown} of tables that inherit from it ({parent.children_shown}), and in the"
+                " target it does not, because they do not inherit from it there"
+            )
+            found[one.schema, one.name] = replace(compared, notes=(*compared.notes, note))
 
 
 def _unknown_tables(
@@ -176,14 +192,10 @@ def _unknown_tables(
 
 
 def _relations(target: Target, name: str, wanted: Sequence[str]) -> tuple[Subscription, Sequence[SubscriptionRelation]]:
-    """The subscription, and those of its tables that are wanted.
-
-    Raises:
-        UsageError: 42704, there is no such subscription; 42P01, it has no such table.
-    """
-    subscription = catalog.existing_subscription(target, name)
+    """The subscription, and those of its tables that are wanted."""
+    subscription = existing_subscription(target, name)
     with target.reporting(), target.engine.connect() as connection:
-        relations = catalog.relations_of(connection, subscription.subid)
+        relations = relations_of(connection, subscription.subid)
     if not wanted:
         return subscription, relations
     chosen = []
@@ -223,13 +235,14 @@ def _not_ready(
 
 
 def _batches(tables: Sequence[_Table]) -> Iterator[list[_Table]]:
-    """The tables of each hold: some small ones, or a large one."""
     batch: list[_Table] = []
+    size = 0
     for table in sorted(tables, key=lambda one: one.bytes):
-        if batch and (table.bytes >= LARGE_BYTES or sum(one.bytes for one in batch) + table.bytes > _BATCH_BYTES):
+        if batch and (table.bytes >= LARGE_BYTES or size + table.bytes > _BATCH_BYTES):
             yield batch
-            batch = []
+            batch, size = [], 0
         batch.append(table)
+        size += table.bytes
     if batch:
         yield batch
 
@@ -244,8 +257,6 @@ class _Unproven(Exception):
 
 
 class _Verifier:
-    """Compares the batches of one subscription."""
-
     def __init__(
         self,
         target: Target,
@@ -253,7 +264,7 @@ class _Verifier:
         settings: Settings,
         options: VerifyOptions,
         on_progress: OnProgress,
-        hold: Hold,
+        hold: PauseApply,
         stop: threading.Event,
     ) -> None:
         self._target = target
@@ -263,6 +274,7 @@ class _Verifier:
         self._on_progress = on_progress
         self._hold = hold
         self._stop = stop
+        self._compared = self._tables = 0
         self._run_tasks: RunTasks | None = None
         self._opened = ExitStack()
 
@@ -274,7 +286,7 @@ class _Verifier:
         self._opened.close()
 
     def sizes(self, relations: Sequence[SubscriptionRelation]) -> list[_Table]:
-        """The tables with their sizes on the publisher's disk."""
+        self._tables = len(relations)
         if not relations:
             return []
         with connect_publisher(self._subscription.conninfo, self._subscription.name) as publisher:
@@ -289,12 +301,7 @@ class _Verifier:
         ]
 
     def compare(self, batch: Sequence[_Table]) -> Mapping[tuple[str, str], TableVerification]:
-        """Compare the tables of one batch, again if what was read is not proven.
-
-        Raises:
-            SubscriberError: the apply cannot be held, or the hold was lost in :data:`ATTEMPTS`
-                attempts.
-        """
+        """Compare the tables of one batch, again if what was read is not proven."""
         run_tasks = self._tasks() if any(table.bytes >= LARGE_BYTES for table in batch) else None
         found: dict[tuple[str, str], TableVerification] = {}
         repaired: Counter[tuple[str, str]] = Counter()
@@ -315,16 +322,13 @@ class _Verifier:
         return {key: _with_repairs(one, repaired[key]) for key, one in found.items()}
 
     def _tasks(self) -> RunTasks | None:
-        """Runs tasks in Spark, which is started here; None if this process is to read everything.
-
-        While Spark is starting, the apply is held and the target is read.
-        """
+        """Runs tasks in Spark, which starts while the target is read; None: all in this process."""
         if self._options.processes == 1:
             return None
         if self._run_tasks is None:
             # Imported here, because pyspark takes a second.
-            from subscriber.pipeline.range_tasks import run_range_tasks
-            from subscriber.pipeline.session import starting_spark
+            from subscriber.spark.jobs import run_range_tasks
+            from subscriber.spark.session import starting_spark
 
             cores = self._options.processes or "*"
             spark = self._opened.enter_context(starting_spark(f"local[{cores}]", _spark_log(self._settings)))
@@ -336,44 +340,47 @@ class _Verifier:
     def _compare_held(
         self, batch: Sequence[_Table], run_tasks: RunTasks | None, *, last: bool
     ) -> Mapping[tuple[str, str], TableVerification]:
-        """Compare the tables of one batch in one hold. A table that cannot be read now is left out,
-        unless this is the last attempt.
-
-        Raises:
-            _Unproven: the hold was lost.
-        """
+        """Compare a batch in one hold. Only in the last attempt, a table must be readable."""
         found: dict[tuple[str, str], TableVerification] = {}
         seconds = self._options.seconds
+        progress("waiting until the target is at a snapshot of the publisher")
         with self._hold(self._target, self._subscription, self._settings, seconds=seconds) as held:
             with self._target.reporting(), self._target.engine.connect() as connection:
                 applied = self._subscription.progress.read(connection)
                 publishing = read_publishing(connection, self._subscription)
                 # A command may have refreshed or removed a table since the comparison began.
                 states = {
-                    (one.schema, one.name): one.state
-                    for one in catalog.relations_of(connection, self._subscription.subid)
+                    (one.schema, one.name): one.state for one in relations_of(connection, self._subscription.subid)
                 }
+            ready = []
             for table in batch:
                 state = states.get(table.key)
-                if state is not RelationState.READY:
+                if state is RelationState.READY:
+                    ready.append(table)
+                else:
                     found[table.key] = _not_ready(self._subscription, table.relation, state)
-                    continue
-                held_table = HeldTable(self._subscription, table.relation, publishing, held.snapshot, applied)
-                try:
-                    found[table.key] = verify_table(
-                        self._target,
-                        held_table,
-                        self._settings,
-                        self._options,
-                        run_tasks,
-                        self._on_progress,
-                        self._stop,
-                    )
-                except ProgressConflict as error:  # something was applied, so the hold was lost
-                    raise _Unproven(error, found) from None
-                except SubscriberError as error:
-                    if last or not error.transient:
-                        found[table.key] = self._failed(table, error)
+            relations = [table.relation for table in ready]
+            opened = held_tables(self._target, self._subscription, relations, publishing, held.snapshot, applied)
+            with opened as tables:
+                for table in ready:
+                    progress("comparing tables", self._compared, self._tables)
+                    try:
+                        found[table.key] = verify_table(
+                            self._target,
+                            tables,
+                            table.relation,
+                            self._settings,
+                            self._options,
+                            run_tasks,
+                            self._on_progress,
+                            self._stop,
+                        )
+                    except ProgressConflict as error:  # something was applied, so the hold was lost
+                        raise _Unproven(error, found) from None
+                    except SubscriberError as error:
+                        if last or not error.transient:
+                            found[table.key] = self._failed(table, error)
+                    self._compared += table.key in found
             try:
                 held.check()
             except SubscriberError as error:
@@ -382,21 +389,19 @@ class _Verifier:
         return found
 
     def _resolve(self, found: Mapping[tuple[str, str], TableVerification], held: Held) -> None:
-        """Record that tables are equal of which it was known that they may differ. A table of which
-        rows were left out may still differ.
-        """
+        """Record that tables are equal which may have differed, unless rows were left out."""
         subid = self._subscription.subid
         with self._target.reporting(), self._target.engine.connect() as connection:
-            differing = {(one.schema, one.name) for one in catalog.schema_changes_of(connection, subid) if one.differs}
+            differing = {(one.schema, one.name) for one in schema_changes_of(connection, subid) if one.differs}
         equal = [key for key, one in found.items() if key in differing and one.is_equal and one.all_rows]
         if not equal or self._options.sample is not None:
             return
         conninfo, name = self._subscription.conninfo, self._subscription.name
         with snapshot_session(conninfo, name, held.snapshot.name) as publisher:
-            skipped = Publisher(publisher).missing_publications(self._subscription.streamed_publications)
+            skipped = PublisherClient(publisher).missing_publications(self._subscription.streamed_publications)
         with self._target.begin() as connection:
             for table in equal:
-                catalog.resolve_differences(connection, subid, table, lsn=held.snapshot.lsn, skipped=skipped)
+                resolve_differences(connection, subid, table, lsn=held.snapshot.lsn, skipped=skipped)
 
     def _failed(self, table: _Table, error: SubscriberError) -> TableVerification:
         if error.transient and error.sqlstate == "40001":

@@ -1,132 +1,164 @@
-"""The comparison and the repair of one table, while the apply is held."""
+"""The comparison and the repair of tables, one after the other, while the apply is held."""
 
 from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 
-from subscriber.catalog import Subscription, SubscriptionRelation
-from subscriber.errors import ApplyError, PublisherNotReady, SubscriberError
-from subscriber.lsn import LSN, format_lsn
-from subscriber.publication.publishing import Publishing
-from subscriber.publisher.copy_plan import table_files
-from subscriber.publisher.published_tables import ServerPublications
-from subscriber.publisher.snapshot import Snapshot, snapshot_session
-from subscriber.settings import Settings
-from subscriber.sql.keywords import quote_identifier
-from subscriber.targets import Connection, Target
-from subscriber.verify.compare_digests import Digests, TableComparer
+from subscriber.base.errors import ApplyError, PublisherNotReady, SubscriberError, TargetRelationError
+from subscriber.base.lsn import LSN, format_lsn
+from subscriber.base.settings import Settings
+from subscriber.catalog.subscriptions import Subscription, list_subscriptions
+from subscriber.catalog.table_states import SubscriptionRelation, relations_of
+from subscriber.postgres.publication.publishing import Publishing
+from subscriber.postgres.schema.published_table import Publications
+from subscriber.postgres.sql.quoting import quote_identifier
+from subscriber.publisher.copy_plan import TableFiles, table_files
+from subscriber.publisher.server_publications import PublicationsInSnapshot
+from subscriber.publisher.snapshot import Snapshot, SnapshotSession
+from subscriber.targets import Connection, Target, TargetTable
+from subscriber.verify.compare_tables import TableComparer
 from subscriber.verify.read_both_sides import RunTasks
 from subscriber.verify.repair_table import repair_table
 from subscriber.verify.report import DifferingKey, OnProgress, TableVerification, VerifyOptions, VerifyProgress
-from subscriber.verify.row_differences import RowDifferences
+from subscriber.verify.row_differences import DifferingRows, RowDifferences
 from subscriber.verify.table_plan import TablePlan, TableSource, plan_table
 
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class HeldTable:
-    """A table of a subscription whose apply is held.
-
-    Attributes:
-        subscription: the subscription.
-        relation: the table.
-        publishing: the emulated publications; None if the server evaluates the publications.
-        snapshot: the publisher's snapshot, whose LSN the target has reached.
-        applied: the subscription's progress.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldTables:
+    """Tables whose apply is held at ``applied``, up to the LSN of ``snapshot``. ``files`` are
+    theirs in the snapshot, ``local`` the target's by name, ``shared_with`` other subscriptions that
+    write to them.
     """
 
     subscription: Subscription
-    relation: SubscriptionRelation
-    publishing: Publishing | None
     snapshot: Snapshot
     applied: LSN
+    session: SnapshotSession
+    publications: Publications
+    files: Mapping[tuple[str, str], TableFiles]
+    local: Mapping[tuple[str, str], TargetTable]
+    shared_with: Mapping[tuple[str, str], tuple[str, ...]]
+
+
+@contextmanager
+def held_tables(
+    target: Target,
+    subscription: Subscription,
+    relations: Sequence[SubscriptionRelation],
+    publishing: Publishing | None,
+    snapshot: Snapshot,
+    applied: LSN,
+) -> Iterator[HeldTables]:
+    """Read what is known of all tables of a hold, with one query a kind."""
+    keys = [(one.schema, one.name) for one in relations]
+    places = [subscription.options.map.in_target(*key) for key in keys]
+    # Queries of a publication find all its tables, so they are read for all tables at once.
+    with SnapshotSession(subscription.conninfo, subscription.name, snapshot.name) as session:
+        with session.transaction() as publisher:
+            files = table_files(publisher, keys, of_snapshot=True)
+            publications = publishing or PublicationsInSnapshot.read(publisher, subscription.publications)
+        with _target_connection(target) as connection:
+            try:
+                local = target.shapes.reflect_all(connection, places)
+            except TargetRelationError:
+                local = {}  # the error of a table is told when it is compared
+            shared_with = _shared_with(connection, subscription)
+        yield HeldTables(
+            subscription=subscription,
+            snapshot=snapshot,
+            applied=applied,
+            session=session,
+            publications=publications,
+            files=files,
+            local=local,
+            shared_with=shared_with,
+        )
+
+
+def _shared_with(connection: Connection, subscription: Subscription) -> dict[tuple[str, str], tuple[str, ...]]:
+    """The other subscriptions of the target that write to its tables."""
+    found: dict[tuple[str, str], tuple[str, ...]] = {}
+    for other in list_subscriptions(connection):
+        if other.subid != subscription.subid:
+            for one in relations_of(connection, other.subid):
+                place = other.options.map.in_target(one.schema, one.name)
+                found[place] = (*found.get(place, ()), f'subscription "{other.name}"')
+    return found
 
 
 def verify_table(
     target: Target,
-    table: HeldTable,
+    held: HeldTables,
+    relation: SubscriptionRelation,
     settings: Settings,
     options: VerifyOptions,
     run_tasks: RunTasks | None,
     on_progress: OnProgress,
     stop: threading.Event,
 ) -> TableVerification:
-    """Compare a table, and repair it if that is asked.
-
-    Args:
-        target: the target.
-        table: the table.
-        settings: the size of a range.
-        options: what to compare, and what to do with differences.
-        run_tasks: runs the tasks that read a large table; None if this process reads it.
-        on_progress: called while rows are read.
-        stop: ends the comparison with an error.
-
-    Raises:
-        SubscriberError: the table cannot be compared; a table that cannot be repaired is returned
-            with its error.
-    """
+    """Compare and repair a table; one that cannot be repaired is returned with its error."""
     share = 1.0 if options.sample is None else options.sample
-    plan = _plan(target, table, settings, share)
-    comparer = TableComparer(target, plan, run_tasks, _counting(table, plan, on_progress), stop)
-    with _reading(target) as connection:
-        digests = comparer.digests(connection)
-        buckets = digests.differing
-        rows = comparer.differences(connection, digests) if len(buckets) else None
-    found = _found(table, plan, digests, rows, options)
-    if not options.repair or not found.differences:
-        return found
-    try:
-        repaired = repair_table(target, table.subscription, table.relation, plan, comparer, buckets, table.applied)
-    except (ApplyError, PublisherNotReady) as error:
-        if error.transient or error.sqlstate == "40001":
-            raise
-        return replace(found, error=_not_repaired(table, error).report())
+    plan = _plan(target, held, relation, settings, share)
+    on_rows = _Counter(relation.qualified_name, plan.estimated_rows, on_progress)
+    comparer = TableComparer(target, plan, run_tasks, on_rows, stop, held.session)
+    with closing(DifferingRows(plan.names, plan.side.key, values=options.repair)) as rows:
+        with _target_connection(target) as connection:
+            differences = comparer.compare(connection, rows)
+        found = _found(held, relation, plan, differences, options)
+        if not options.repair or not found.differences:
+            return found
+        try:
+            repaired = repair_table(target, held.subscription, relation, plan, rows, held.applied)
+        except (ApplyError, PublisherNotReady) as error:
+            if error.transient or error.sqlstate == "40001":
+                raise
+            return replace(found, error=_not_repaired(held, relation, error).report())
     logger.warning(
         'table "%s" was repaired at %s: rows deleted: %d, updated: %d, inserted: %d',
         plan.local.qualified_name,
-        format_lsn(table.snapshot.lsn),
+        format_lsn(held.snapshot.lsn),
         repaired.deleted,
         repaired.updated,
         repaired.inserted,
     )
-    with _reading(target) as connection:
-        again = Digests(digests.publisher, comparer.target_sums(connection))
-    if len(again.differing):
+    with _target_connection(target) as connection:
+        repaired_well = comparer.is_equal_now(connection)
+    if not repaired_well:
         return replace(found, error=_still_differs(plan).report())
     return replace(found, repaired=repaired.rows)
 
 
-def _plan(target: Target, table: HeldTable, settings: Settings, share: float) -> TablePlan:
-    subscription = table.subscription
-    name = table.relation.schema, table.relation.name
-    with snapshot_session(subscription.conninfo, subscription.name, table.snapshot.name) as publisher:
-        source = TableSource(
-            subscription,
-            *name,
-            table.publishing or ServerPublications(publisher, subscription.publications),
-            table.snapshot.name,
-            table_files(publisher, [name], of_snapshot=True).get(name, ()),
-        )
-        with _reading(target) as connection:
-            return plan_table(
-                publisher, target, connection, source, partition_bytes=settings.partition_bytes, share=share
-            )
+def _plan(
+    target: Target, held: HeldTables, relation: SubscriptionRelation, settings: Settings, share: float
+) -> TablePlan:
+    name = relation.schema, relation.name
+    place = held.subscription.options.map.in_target(*name)
+    source = TableSource(
+        *name,
+        held.publications,
+        held.snapshot.name,
+        held.files.get(name, ()),
+        held.subscription.conninfo,
+        held.subscription.name,
+        held.subscription.options,
+        held.local.get(place),
+        held.shared_with.get(place, ()),
+    )
+    with held.session.transaction() as publisher, _target_connection(target) as connection:
+        return plan_table(publisher, target, connection, source, partition_bytes=settings.partition_bytes, share=share)
 
 
 @contextmanager
-def _reading(target: Target) -> Iterator[Connection]:
+def _target_connection(target: Target) -> Iterator[Connection]:
     with target.reporting(), target.engine.connect() as connection:
         yield connection
-
-
-def _counting(table: HeldTable, plan: TablePlan, on_progress: OnProgress) -> _Counter:
-    return _Counter(table.relation.qualified_name, plan.estimated_rows, on_progress)
 
 
 class _Counter:
@@ -148,42 +180,36 @@ class _Counter:
 
 
 def _found(
-    table: HeldTable, plan: TablePlan, digests: Digests, rows: RowDifferences | None, options: VerifyOptions
+    held: HeldTables,
+    relation: SubscriptionRelation,
+    plan: TablePlan,
+    rows: RowDifferences,
+    options: VerifyOptions,
 ) -> TableVerification:
-    """What was found, for the report."""
-    found = TableVerification(
-        table.relation.qualified_name,
+    kinds = {
+        "differing": rows.changed_keys,
+        "only_publisher": rows.missing_keys,
+        "only_target": rows.unexpected_keys,
+    }
+    return TableVerification(
+        relation.qualified_name,
         plan.local.qualified_name,
-        table.snapshot.lsn,
-        digests.publisher.rows,
-        digests.target.rows,
-        notes=plan.notes,
+        held.snapshot.lsn,
+        rows.publisher_rows,
+        rows.target_rows,
+        rows.changed,
+        rows.missing,
+        rows.unexpected,
+        rows.columns,
+        tuple(DifferingKey(kind, key) for kind, keys in kinds.items() for key in keys) if options.show_values else (),
+        plan.notes,
         all_rows=plan.hidden_from is None and not plan.shared_with,
     )
-    if rows is None:
-        return found
-    keys: tuple[DifferingKey, ...] = ()
-    if options.show_values:
-        kinds = {
-            "differing": rows.changed_keys,
-            "only_publisher": rows.missing_keys,
-            "only_target": rows.unexpected_keys,
-        }
-        keys = tuple(DifferingKey(kind, key) for kind, some in kinds.items() for key in some)
-    return replace(
-        found,
-        differing=rows.changed,
-        only_publisher=rows.missing,
-        only_target=rows.unexpected,
-        columns=rows.columns,
-        keys=keys,
-    )
 
 
-def _not_repaired(table: HeldTable, error: SubscriberError) -> SubscriberError:
+def _not_repaired(held: HeldTables, relation: SubscriptionRelation, error: SubscriberError) -> SubscriberError:
     """The error of a repair, which says what to do instead."""
-    relation = table.relation
-    subscription, schema, name = map(quote_identifier, (table.subscription.name, relation.schema, relation.name))
+    subscription, schema, name = map(quote_identifier, (held.subscription.name, relation.schema, relation.name))
     again = f"ALTER SUBSCRIPTION {subscription} REFRESH TABLE {schema}.{name};"
     return error.replace(
         context=error.context or f'repair of table "{relation.qualified_name}"',

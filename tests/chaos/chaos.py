@@ -31,7 +31,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from subscriber.failpoints import FAILPOINTS
+from subscriber.base.failpoints import FAILPOINTS
 from tests.crash.conftest import Replication
 from tests.crash.harness import TABLES, Load, catch_up, differences, wait_until
 from tests.crash.proxy import Proxy

@@ -12,23 +12,23 @@ import pytest
 import sqlalchemy as sa
 
 from subscriber.apply.exact import ExactApplier
-from subscriber.catalog import CATALOG, SUBSCRIPTION_STATS, OriginProgress, ensure_catalog
-from subscriber.errors import (
+from subscriber.base.errors import (
     ConflictError,
     TargetError,
     TargetRelationError,
     TargetUnavailable,
     UnsupportedValue,
 )
-from subscriber.lsn import LSN
-from subscriber.protocol import messages as m
-from subscriber.schema.shape import SequencePosition
+from subscriber.base.lsn import LSN
+from subscriber.catalog.own_tables import CATALOG, SUBSCRIPTION_STATS, ensure_catalog
+from subscriber.catalog.progress import OriginProgress
+from subscriber.postgres.protocol import messages as m
+from subscriber.postgres.schema.shape import SequencePosition
+from subscriber.postgres.types.oids import type_name
 from subscriber.targets import TargetTable, open_target
-from subscriber.targets.loader import LoadColumn
+from subscriber.targets.base.loading import LoadColumn
 from subscriber.targets.mariadb.values import INEXACT_KEY
-from subscriber.types import type_name
-from subscriber.verify.canonical_text import text_of
-from subscriber.verify.read_rows import target_rows
+from subscriber.verify.table_sides import target_texts
 from tests.crash.harness import wait_until
 from tests.frames import OIDS, frame, relation, transaction, values
 from tests.target_databases import set_sequence
@@ -260,7 +260,7 @@ def copied(*texts: str | None) -> bytes:
 def stored(target, type_oid: int) -> dict[int, str | None]:
     table = reflected(target, "v")
     with target.engine.connect() as connection:
-        return {k: text_of(type_oid, value) for k, value in target_rows(target, connection, table, ["k", "v"], ["k"])}
+        return {int(k or ""): text for k, text in target_texts(target, connection, table, {"k": 23, "v": type_oid})}
 
 
 @pytest.mark.parametrize("name", sorted(VALUES))
@@ -470,7 +470,7 @@ def test_an_auto_increment_is_set_back_when_the_truncate_has_committed(apply, ta
 
 def test_a_counter_that_cannot_be_set_back_is_said_and_does_not_stop_anything(apply, target, monkeypatch, caplog):
     """C29: the TRUNCATE has been committed by then"""
-    monkeypatch.setattr("subscriber.targets.mariadb.counters._COUNTER_WAIT", 1)
+    monkeypatch.setattr("subscriber.targets.mariadb.transactions._COUNTER_WAIT", 1)
     create(target, "CREATE TABLE t (a INT PRIMARY KEY, b TEXT, n INT AUTO_INCREMENT UNIQUE)")
     apply([T], *transaction(200, insert("1", "x")))
     table = reflected(target, "t")

@@ -12,15 +12,15 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from subscriber.base.errors import PublisherNotReady, SlotLost
+from subscriber.base.lsn import INVALID_LSN
 from subscriber.cli import main
-from subscriber.errors import PublisherNotReady, SlotLost
-from subscriber.lsn import INVALID_LSN
-from subscriber.publisher.connection import ReplicationConnection
-from subscriber.publisher.publisher import Publisher, connect_publisher
+from subscriber.publisher.client import PublisherClient
+from subscriber.publisher.connection import ReplicationConnection, connect_publisher
 from subscriber.publisher.slots import StreamOptions, start_command
-from subscriber.scenario.servers.open_servers import find_postgresql
-from subscriber.scenario.servers.postgresql_server import PostgreSQLServer
-from subscriber.scenario.servers.processes import free_port
+from subscriber.testing.servers.open_servers import find_postgresql
+from subscriber.testing.servers.postgresql_server import PostgreSQLServer
+from subscriber.testing.servers.processes import free_port
 from tests.conftest import fresh_database, server_or_skip
 from tests.crash.harness import Runner, wait_until
 from tests.crash.proxy import Proxy
@@ -100,6 +100,14 @@ USAGE = {
 @pytest.mark.parametrize("case", USAGE)
 def test_a_typo_on_the_command_line_is_wrong_usage(cli, case):
     cli(*USAGE[case]).refuses("Error:", code=2)
+
+
+@pytest.mark.parametrize("content", [b"'\xe9'", b"\xff", b"'\xe9abc'", b"'\xc3('", b"'\xf0\x9f'", b"'\xed\xa0\x80'"])
+def test_a_file_that_is_not_utf8_is_refused_in_the_words_of_the_server(cli, database, tmp_path, content):
+    (tmp_path / "f.sql").write_bytes(b"SELECT " + content)
+    with psycopg.connect(database.conninfo) as connection:
+        said = connection.pgconn.exec_(b"SELECT " + content).error_message.decode().strip()
+    cli("sql", "-f", str(tmp_path / "f.sql")).refuses(said, f"CONTEXT:  {tmp_path / 'f.sql'}:1")
 
 
 @pytest.mark.parametrize("verb", [["run"], ["status"], ["sql", "-c", "SELECT 1"]], ids=lambda verb: verb[0])
@@ -246,7 +254,7 @@ def test_a_slot_or_subscription_that_exists_is_named(cli, database, tmp_path):
 @pytest.mark.server
 def test_a_slot_that_somebody_else_streams_from_is_not_dropped(cli, database, tmp_path, monkeypatch):
     """C54: the subscription stays as it was, and a later DROP succeeds"""
-    monkeypatch.setattr("subscriber.commands.publisher_slots.WORKER_STOP_SECONDS", 0.5)
+    monkeypatch.setattr("subscriber.commands.subscription_slots.WORKER_STOP_SECONDS", 0.5)
     table = "CREATE TABLE t (a int PRIMARY KEY)"
     database.execute(f"{table}; CREATE PUBLICATION p FOR TABLE t")
     with contextlib.closing(sqlite3.connect(tmp_path / "target.db")) as target:
@@ -287,7 +295,7 @@ def test_a_slot_of_another_plugin_is_refused(postgresql15):
                 PublisherNotReady, match='"other" has output plugin "test_decoding", but "pgoutput" is needed'
             ),
         ):
-            Publisher(server).check_slot("other")
+            PublisherClient(server).check_slot("other")
 
 
 @pytest.mark.server
@@ -308,7 +316,7 @@ def test_a_slot_that_was_invalidated_is_refused(database, locked_server):
             connect_publisher(database.conninfo, "test") as server,
             pytest.raises(SlotLost, match='can no longer access replication slot "late"') as refused,
         ):
-            Publisher(server).check_slot("late")
+            PublisherClient(server).check_slot("late")
         assert 'invalidated due to "wal_removed"' in str(refused.value.detail)
     finally:
         locked_server.execute("ALTER SYSTEM RESET max_slot_wal_keep_size")

@@ -12,11 +12,12 @@ import psycopg
 import pytest
 from psycopg.pq.abc import PGconn
 
-from subscriber.scenario.servers.postgresql_server import PostgreSQL
+from subscriber.postgres.types.binary_forms import NO_FORM, READ_BY, TEXT_FORM, reads_form, refusal
+from subscriber.postgres.types.oids import BUILT_IN_TYPES, ELEMENT_TYPES, type_name
+from subscriber.postgres.types.registry import family_of
 from subscriber.targets import open_target
 from subscriber.targets.postgresql.catalog import PostgreSQLColumn
-from subscriber.types import BUILT_IN_TYPES, ELEMENT_TYPES, family_of, type_name
-from subscriber.types.binary_forms import NO_FORM, READ_BY, TEXT_FORM, reads_form, refusal
+from subscriber.testing.servers.postgresql_server import PostgreSQL
 from tests.conformance.test_types_against_postgresql import EDGES, SESSION
 from tests.conftest import fresh_database
 
@@ -84,7 +85,7 @@ class Asker:
 
 
 @contextmanager
-def asking(server: PostgreSQL) -> Iterator[Asker]:
+def retry_with_column_defaults(server: PostgreSQL) -> Iterator[Asker]:
     with (
         psycopg.connect(server.conninfo(options=SESSION), autocommit=True) as publisher,
         psycopg.connect(server.conninfo(options=f"{SESSION} -c timezone=Asia/Tokyo"), autocommit=True) as subscriber,
@@ -94,13 +95,13 @@ def asking(server: PostgreSQL) -> Iterator[Asker]:
 
 @pytest.fixture
 def asker(postgresql: PostgreSQL) -> Iterator[Asker]:
-    with asking(postgresql) as one:
+    with retry_with_column_defaults(postgresql) as one:
         yield one
 
 
 @pytest.fixture
 def asker18(postgresql18: PostgreSQL) -> Iterator[Asker]:
-    with asking(postgresql18) as one:
+    with retry_with_column_defaults(postgresql18) as one:
         yield one
 
 

@@ -12,18 +12,17 @@ import sqlalchemy as sa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from subscriber.apply import reorder
 from subscriber.apply.apply_batch import apply_batch
-from subscriber.apply.bulk import BulkApplier
-from subscriber.apply.exact import ExactApplier
-from subscriber.apply.regrouping import regroup
-from subscriber.catalog import CATALOG, OriginProgress
-from subscriber.errors import ConflictError, SubscriberError
-from subscriber.lsn import LSN
-from subscriber.protocol import messages as m
+from subscriber.apply.exact import BulkApplier, ExactApplier
+from subscriber.base.errors import ConflictError, SubscriberError
+from subscriber.base.lsn import LSN
+from subscriber.catalog.own_tables import CATALOG
+from subscriber.catalog.progress import OriginProgress
+from subscriber.postgres.protocol import messages as m
 from subscriber.targets import Target, TargetTable, open_target
-from subscriber.targets.loader import LoadColumn
-from subscriber.targets.postgresql.bulk import PostgreSQLBulk
-from subscriber.targets.roles.bulk import BulkColumn
+from subscriber.targets.base.loading import BulkColumn, LoadColumn
+from subscriber.targets.postgresql.writing import PostgreSQLBulk
 from tests.changes import T, delete, insert, update
 from tests.conftest import fresh_database
 from tests.failures import applied_before
@@ -357,7 +356,7 @@ def applied(database, target):
 @pytest.fixture
 def partitioned(applied, monkeypatch):
     """The same table with partitions; its shape and two of its rows are known."""
-    monkeypatch.setattr(regroup, "_LEAST_RUNS", 0)
+    monkeypatch.setattr(reorder, "_LEAST_RUNS", 0)
     for statement in (
         "DROP TABLE t",
         "CREATE TABLE t (a int PRIMARY KEY, c text, b text) PARTITION BY RANGE (a)",
@@ -389,7 +388,7 @@ def test_rows_of_partitions_are_written_together(partitioned, target, used):
 
 
 def test_a_value_that_a_partition_refuses_stops_the_transaction_although_it_is_overwritten(partitioned, target):
-    """fast_equals_exact: whether changes of a row are folded or not"""
+    """fast_equals_exact: whether changes of a row are coalesced or not"""
     partitioned.execute("ALTER TABLE p ADD CHECK (b <> 'no')")
     applier = BulkApplier(target, subscription="sub", subid=1)
     first = transaction(200, *(insert(str(key), "x", "x") for key in range(8)))
@@ -429,8 +428,8 @@ def test_a_run_that_cannot_be_copied_fails_as_single_statements_do(applied, targ
 
 def test_rows_of_another_origin_are_changed_and_recorded_by_the_exact_path(applied, target, used, monkeypatch):
     """C19, fast_equals_exact: the server tracks commit timestamps"""
-    monkeypatch.setattr(regroup, "_LEAST_RUNS", 0)
-    monkeypatch.setattr(regroup, "_LEAST_SAVED", 0)
+    monkeypatch.setattr(reorder, "_LEAST_RUNS", 0)
+    monkeypatch.setattr(reorder, "_LEAST_SAVED", 0)
     applier = BulkApplier(target, subscription="sub", subid=1)
     for end, others in ((1000, 0), (2000, 0), (3000, 2)):
         if others:

@@ -24,8 +24,8 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from subscriber.pipeline.java import find_java
-from subscriber.schema.published_table import PublishedTable
+from subscriber.postgres.schema.published_table import PublishedTable
+from subscriber.spark.session import find_java
 from tests.crash.harness import Runner, differences, wait_until
 from tests.spark import VARIABLE as JVM_OPTIONS
 
@@ -50,7 +50,7 @@ PUBLISHER = (
 )
 
 CHANGES = (
-    # More than the driver decodes itself (subscriber.pipeline.tail.SMALL_BYTES).
+    # More than the driver decodes itself (subscriber.spark.apply_loop.SMALL_BYTES).
     (
         "INSERT INTO large SELECT i, i, (SELECT string_agg(md5(i || '.' || n), '') FROM generate_series(1, 200) n), NULL, NULL"
         " FROM generate_series(8001, 12000) i"
@@ -145,7 +145,7 @@ def test_a_cluster_without_room_for_an_executor_is_said_and_the_run_ends_in_orde
         )
         runner.start(cluster.url)
         wait_until(lambda: "Spark has started" in runner.said(), "Spark")
-        # More than the driver decodes itself (subscriber.pipeline.tail.SMALL_BYTES).
+        # More than the driver decodes itself (subscriber.spark.apply_loop.SMALL_BYTES).
         publisher_database.execute(
             "INSERT INTO large SELECT i, (SELECT string_agg(md5(i || '.' || n), '') FROM generate_series(1, 200) n)"
             " FROM generate_series(1, 4000) i"

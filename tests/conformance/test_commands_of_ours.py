@@ -13,18 +13,19 @@ import psycopg
 import pytest
 import sqlalchemy as sa
 
-from subscriber import catalog
-from subscriber.catalog import RelationState, Subscription
-from subscriber.commands import alter_subscription, run_command
-from subscriber.commands.subscription_grammar import parse
-from subscriber.commands.subscription_statements import Query
-from subscriber.errors import NotSupportedError, SubscriberError, UsageError
-from subscriber.journal.control import Control, write_control
-from subscriber.journal.storage import Storage, journal_url, open_storage
-from subscriber.lsn import LSN
+from subscriber.base.errors import NotSupportedError, SubscriberError, UsageError
+from subscriber.base.lsn import LSN
+from subscriber.base.settings import Settings
+from subscriber.catalog.released import released_slots
+from subscriber.catalog.subscriptions import Subscription, get_subscription
+from subscriber.catalog.table_states import RelationState, relations_of
+from subscriber.commands import alter_subscription
+from subscriber.commands.dispatch import run_command
+from subscriber.commands.subscription_grammar import Query, parse
 from subscriber.publisher.connection import ReplicationConnection
 from subscriber.publisher.slots import StreamOptions, start_command
-from subscriber.settings import Settings
+from subscriber.stream.journal.control import JournalControl, write_control
+from subscriber.stream.journal.storage import Storage, journal_url, open_storage
 from subscriber.targets import Target, open_target
 from tests.conftest import Database
 from tests.journals import passed
@@ -54,13 +55,13 @@ class Session:
 
     def subscription(self, name: str = "s") -> Subscription:
         with self.target.engine.connect() as connection:
-            return catalog.get_subscription(connection, name)
+            return get_subscription(connection, name)
 
     def relations(self, name: str = "s") -> list[tuple[str, str]]:
         with self.target.engine.connect() as connection:
             return [
                 (one.name, one.state.value)
-                for one in catalog.relations_of(connection, catalog.get_subscription(connection, name).subid)
+                for one in relations_of(connection, get_subscription(connection, name).subid)
             ]
 
     def execute(self, sql: str) -> None:
@@ -168,7 +169,7 @@ def test_a_slot_is_dropped_again_when_the_subscription_cannot_be_stored(session,
     def fail(*_: object, **__: object) -> None:
         raise UsageError("no room")
 
-    monkeypatch.setattr(catalog, "insert_subscription", fail)
+    monkeypatch.setattr("subscriber.commands.create_subscription.insert_subscription", fail)
     assert session.refused(CREATE).message == "no room"
     assert session.slots() == []
 
@@ -204,7 +205,7 @@ def test_a_slot_that_a_subscription_was_taken_off_is_kept_with_what_was_applied(
         subscription.progress.advance(connection, begin, LSN(begin + 77))
     session.run("ALTER SUBSCRIPTION s SET (slot_name = NONE)")
     with session.target.engine.connect() as connection:
-        (released,) = catalog.released_slots(connection)
+        (released,) = released_slots(connection)
     assert (released.system_identifier, released.slot) == (subscription.system_identifier, "s")
     assert (released.applied, released.subscription) == (begin + 77, "s")
 
@@ -215,7 +216,7 @@ def test_a_slot_that_is_created_begins_without_the_journal_of_an_earlier_one(ses
     """
     session.run(CREATE + " WITH (enabled = false)")
     journal = session.journal()
-    write_control(journal, Control("7", "s", LSN(1), LSN(2), LSN(2)))
+    write_control(journal, JournalControl("7", "s", LSN(1), LSN(2), LSN(2)))
     session.run("ALTER SUBSCRIPTION s SET (slot_name = NONE)")
     session.run("DROP SUBSCRIPTION s")
     assert journal.names()
@@ -231,7 +232,7 @@ def test_a_slot_that_is_created_again_is_no_released_one_any_more(session):
     session.publisher.execute("SELECT pg_drop_replication_slot('s')")
     session.run(CREATE + " WITH (enabled = false)")
     with session.target.engine.connect() as connection:
-        assert catalog.released_slots(connection) == []
+        assert released_slots(connection) == []
 
 
 # Refused with the reason --------------------------------------------------------------------------
@@ -340,7 +341,7 @@ def test_an_option_of_the_slot_cannot_be_altered_while_somebody_streams(session,
     """C52."""
     session.run(f"{CREATE} WITH ({option}, enabled = false, copy_data = false)")
     before = session.subscription()
-    monkeypatch.setattr("subscriber.commands.publisher_slots.WORKER_STOP_SECONDS", 0.0)
+    monkeypatch.setattr("subscriber.commands.subscription_slots.WORKER_STOP_SECONDS", 0.0)
     with ReplicationConnection(session.publisher.conninfo, "s") as stream:
         stream.start(start_command(stream.server_version, "s", LSN(0), StreamOptions(("p",))))
         error = session.refused(f"ALTER SUBSCRIPTION s SET ({option} = false)")
@@ -407,7 +408,9 @@ def test_the_state_of_a_publisher_that_is_a_target_too_is_not_replicated(session
         "CREATE PUBLICATION everything FOR ALL TABLES"
     )
     session.run("CREATE SUBSCRIPTION s CONNECTION '$pub' PUBLICATION everything WITH (create_tables = true)")
-    said = 'tables that have the names of subscriber\'s catalog tables are not replicated: "public.subscriber_subscription"'
+    said = (
+        'the tables of subscriber\'s own catalog at the publisher are not replicated: "public.subscriber_subscription"'
+    )
     assert sum(said in line for line in session.said) == 1
     names = [name for name, _ in session.relations()]
     assert "subscriber_list" in names
@@ -415,7 +418,7 @@ def test_the_state_of_a_publisher_that_is_a_target_too_is_not_replicated(session
     session.run("ALTER SUBSCRIPTION s REFRESH PUBLICATION")
     assert [name for name, _ in session.relations()] == names
     error = session.refused("ALTER SUBSCRIPTION s SET (map = 'public.subscriber_list => public.subscriber_conflict')")
-    assert (error.sqlstate, "catalog tables" in str(error.detail)) == ("42809", True)
+    assert (error.sqlstate, "subscriber's catalog" in str(error.detail)) == ("42809", True)
 
 
 def test_tables_are_looked_for_and_made_under_the_names_that_the_map_gives_them(session):

@@ -23,21 +23,23 @@ from typing import Final
 
 import pytest
 
+from subscriber.apply.applier import Rules
 from subscriber.apply.apply_batch import apply_batch
-from subscriber.apply.batch_rules import Rules
 from subscriber.apply.exact import ExactApplier
-from subscriber.catalog import ConflictKind
-from subscriber.errors import ConflictError
-from subscriber.lsn import LSN
-from subscriber.protocol import messages as m
-from subscriber.protocol.decode import decode
-from subscriber.scenario.servers.open_servers import PostgreSQL, open_postgresql
+from subscriber.base.errors import ConflictError
+from subscriber.base.lsn import LSN
+from subscriber.catalog.own_tables import ConflictKind
+from subscriber.postgres.protocol import messages as m
+from subscriber.postgres.protocol.decode_message import decode
+from subscriber.testing.servers.open_servers import PostgreSQL, open_postgresql
 from tests.conftest import server_or_skip
 from tests.failures import conflict_kind
 from tests.frames import frame
 from tests.target_databases import AppliedTo, applied_to
 
 _PATIENCE: Final = 30.0
+KINDS_OF_18: Final = [kind for kind in ConflictKind if kind is not ConflictKind.UPDATE_DELETED]
+"""update_deleted is a kind of PostgreSQL 19."""
 
 PUBLISHER = (
     "CREATE TABLE t (a int PRIMARY KEY, b text, c int)",
@@ -284,9 +286,9 @@ class NativeSubscriber:
         return str(self.server.execute("SELECT pg_read_file('log/server.log')")[0][0])
 
     def counted(self) -> dict[str, int]:
-        names = [f"confl_{kind}" for kind in ConflictKind]
+        names = [f"confl_{kind}" for kind in KINDS_OF_18]
         row = self.execute(f"SELECT {', '.join(names)} FROM pg_stat_subscription_stats")[0]
-        return dict(zip(ConflictKind, row, strict=True))
+        return dict(zip(KINDS_OF_18, row, strict=True))
 
 
 @pytest.fixture(scope="module")
@@ -365,9 +367,9 @@ class Ours:
         return None
 
     def counted(self) -> dict[str, int]:
-        names = [f"confl_{kind}" for kind in ConflictKind]
+        names = [f"confl_{kind}" for kind in KINDS_OF_18]
         row = self.on.execute(f"SELECT {', '.join(names)} FROM subscriber_stat_subscription_stats")[0]
-        return dict(zip(ConflictKind, row, strict=True))
+        return dict(zip(KINDS_OF_18, row, strict=True))
 
 
 def _blotted(found: re.Match[str]) -> str:
@@ -416,6 +418,6 @@ def test_conflicts_are_said_and_counted_as_postgresql_does(
             assert lines(found) == lines(as_ours_can_tell(one, kind) for one in said), step.name
         if kind == "postgresql":
             # What stops a transaction is counted by the worker, at every attempt as there:
-            # tests/unit/runtime/test_worker.py.
+            # tests/unit/worker/test_worker.py.
             assert Counter(ours.counted()) + ours.stopped_by == Counter(native.counted)
             assert on.execute("SELECT a, b FROM later ORDER BY a") == [(1, 1), (2, 1)]

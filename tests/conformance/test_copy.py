@@ -18,7 +18,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from subscriber.errors import (
+from subscriber.base.errors import (
     PipelineError,
     PublisherError,
     PublisherNotReady,
@@ -26,18 +26,18 @@ from subscriber.errors import (
     SubscriberError,
     UnsupportedValue,
 )
-from subscriber.pipeline import copy as copy_module
-from subscriber.pipeline.copy import CopyProgress, CopySource, copy_table
-from subscriber.pipeline.session import starting_spark
-from subscriber.pipeline.spark import Spark
+from subscriber.base.settings import KIB, Settings
+from subscriber.postgres.schema.server_features import ServerFeatures
 from subscriber.publisher import copy_out
+from subscriber.publisher.connection import connect_publisher
 from subscriber.publisher.copy_out import CopyBlock, CopyReader
 from subscriber.publisher.copy_plan import CopyRange, plan_copy, table_files
-from subscriber.publisher.published_tables import ServerPublications
-from subscriber.publisher.publisher import connect_publisher
-from subscriber.publisher.snapshot import exported_snapshot, snapshot_session
-from subscriber.schema.server_features import ServerFeatures
-from subscriber.settings import KIB, Settings
+from subscriber.publisher.server_publications import ServerPublications
+from subscriber.publisher.snapshot import CopySession, exported_snapshot, snapshot_session
+from subscriber.spark import copy as copy_module
+from subscriber.spark.copy import CopyProgress, CopySource, copy_table
+from subscriber.spark.pending_session import PendingSession
+from subscriber.spark.session import starting_spark
 from subscriber.targets import Target, open_target
 from tests.conftest import Database
 from tests.crash.harness import wait_until
@@ -48,7 +48,7 @@ PATIENCE = 30.0
 
 
 @pytest.fixture(scope="module")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Spark]:
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PendingSession]:
     with starting_spark("local[2]", tmp_path_factory.mktemp("spark") / "spark.log") as starting:
         yield starting
 
@@ -62,7 +62,7 @@ def sqlite(tmp_path: Path) -> Iterator[Target]:
 class Copier:
     """Copies tables of a publisher into a target, as the table synchronization does."""
 
-    def __init__(self, spark: Spark, publisher: Database, target: Target, partition_bytes: int) -> None:
+    def __init__(self, spark: PendingSession, publisher: Database, target: Target, partition_bytes: int) -> None:
         self.publisher = publisher
         self.target = target
         self.stop = threading.Event()
@@ -76,10 +76,12 @@ class Copier:
         schema = schema or "public"
         with connect_publisher(self.publisher.conninfo, "test") as connection:
             files = table_files(connection, [(schema, name)])
-        with exported_snapshot(self.publisher.conninfo, "sub", self.stop) as snapshot:
-            yield CopySource(
-                self.publisher.conninfo, "sub", publications, schema, name, snapshot.name, files.get((schema, name), ())
-            )
+        conninfo = self.publisher.conninfo
+        with (
+            exported_snapshot(conninfo, "sub", self.stop) as snapshot,
+            CopySession(conninfo, "sub", snapshot.name, publications=publications) as session,
+        ):
+            yield CopySource(conninfo, "sub", schema, name, snapshot.name, files.get((schema, name), ()), session)
 
     def copy(self, source: CopySource) -> CopyProgress:
         return copy_table(
@@ -107,13 +109,13 @@ class Copier:
 
 
 @pytest.fixture
-def copier(spark: Spark, publisher_database: Database, sqlite: Target) -> Copier:
+def copier(spark: PendingSession, publisher_database: Database, sqlite: Target) -> Copier:
     """From PostgreSQL 18 into SQLite, in ranges of 256 kB."""
     return Copier(spark, publisher_database, sqlite, 256 * KIB)
 
 
 @pytest.fixture
-def versions(spark: Spark, database: Database, sqlite: Target) -> Copier:
+def versions(spark: PendingSession, database: Database, sqlite: Target) -> Copier:
     """From each version in turn."""
     return Copier(spark, database, sqlite, 256 * KIB)
 
@@ -379,6 +381,37 @@ def test_older_servers_read_ranges_by_naming_the_rows(database, monkeypatch):
         shown = str(database.execute(f"EXPLAIN {command}"))
     assert sorted(int(row.split("\t")[0]) for row in rows) == list(range(1, 5001))
     assert "Tid Scan on t" in shown
+
+
+def test_copies_from_one_snapshot_share_a_session_which_keeps_no_table_locked(copier):
+    """Two connections for each of 10,000 tables would be 20,000."""
+    names = [f"t{number}" for number in range(5)]
+    for name in names:
+        copier.publisher.execute(f"CREATE TABLE {name}(a int PRIMARY KEY); INSERT INTO {name} VALUES (1)")
+        copier.run(f"CREATE TABLE {name}(a INTEGER PRIMARY KEY)")
+    copier.publisher.execute("CREATE PUBLICATION p FOR ALL TABLES")
+    with copier.source("t0") as first:
+        for name in names:
+            with connect_publisher(copier.publisher.conninfo, "test") as connection:
+                files = table_files(connection, [("public", name)])["public", name]
+            assert copier.copy(dataclasses.replace(first, table=name, files=files)).rows == 1
+            copier.publisher.execute(f"SET lock_timeout = '5s'; ALTER TABLE {name} ADD COLUMN b int")
+        backends = "SELECT count(DISTINCT pid) FROM pg_stat_activity WHERE application_name = 'sub'"
+        assert copier.publisher.execute(backends) == [(2,)], "that of the snapshot, and that of the copies"
+    assert left_behind(copier.publisher) == []
+
+
+def test_a_session_is_used_again_after_a_table_that_could_not_be_read(copier):
+    copier.publisher.execute(
+        "CREATE TABLE bad(a int); CREATE TABLE t(a int); INSERT INTO t VALUES (1); INSERT INTO bad VALUES (0);"
+        "CREATE PUBLICATION p FOR TABLE bad WHERE (1 / a > 0), t"
+    )
+    copier.run("CREATE TABLE bad(a INTEGER)", "CREATE TABLE t(a INTEGER)")
+    with copier.source("t") as source, connect_publisher(copier.publisher.conninfo, "test") as connection:
+        files = table_files(connection, [("public", "bad")])["public", "bad"]
+        with pytest.raises(PublisherError, match="a row filter cannot be evaluated"):
+            copier.copy(dataclasses.replace(source, table="bad", files=files))
+        assert copier.copy(source).rows == 1
 
 
 # Ranges and steps ---------------------------------------------------------------------------------
@@ -745,7 +778,7 @@ def test_the_password_is_in_no_log_and_in_no_repr(spark, copier, tmp_path_factor
 
 
 @pytest.fixture
-def into_postgresql(spark: Spark, publisher_database: Database, postgresql16: Any) -> Iterator[Copier]:
+def into_postgresql(spark: PendingSession, publisher_database: Database, postgresql16: Any) -> Iterator[Copier]:
     from tests.conftest import fresh_database
 
     for database in fresh_database(postgresql16):
@@ -774,7 +807,7 @@ def test_postgresql_reads_the_publishers_text_itself(into_postgresql):
 
 def test_types_that_are_the_same_on_both_sides_travel_in_binary_and_arrive_the_same(into_postgresql, monkeypatch):
     """Each type that is trusted with it, its extremes, and the target's own length and scale."""
-    monkeypatch.setattr("subscriber.pipeline.copy._FORMATS", {"binary": "binary"})  # any other is an error
+    monkeypatch.setattr("subscriber.spark.copy._FORMATS", {"binary": "binary"})  # any other is an error
     copier = into_postgresql
     types = {
         "bool": "true", "bytea": r"'\x00ff'", "int8": "-9223372036854775808", "int2": "-32768",

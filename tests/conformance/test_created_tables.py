@@ -11,13 +11,14 @@ import psycopg
 import pytest
 import sqlalchemy as sa
 
-from subscriber.errors import ConflictError
+from subscriber.base.errors import ConflictError
+from subscriber.postgres.schema.shape import SequencePosition
 from subscriber.publisher.sequences import published_sequences
-from subscriber.publisher.shapes import published_shape, read_shape
-from subscriber.schema.shape import SequencePosition
+from subscriber.publisher.shapes import published_shape
 from subscriber.targets import open_target
 from subscriber.targets.ddl import create_table
 from tests.conftest import fresh_database
+from tests.table_shapes import read_shape
 from tests.target_databases import set_sequence
 
 TABLES = """

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from subscriber.errors import TargetUnavailable
-from subscriber.scenario.servers.open_servers import PostgreSQLServer, find_postgresql
+from subscriber.base.errors import TargetUnavailable
 from subscriber.targets import open_target
+from subscriber.testing.servers.open_servers import PostgreSQLServer, find_postgresql
 from tests.conftest import server_or_skip
 from tests.crash.harness import Runner, wait_until
 
@@ -28,7 +28,7 @@ cat {folder}/$PGUSER
 """
 """It notes which process asks, and what other users of the machine can see at that time."""
 _RUN = r"main\(\) run --master local\[2\]"
-_EXECUTOR = r"(pyspark\.worker|subscriber\.pipeline\.fork_server \S+)"
+_EXECUTOR = r"(pyspark\.worker|subscriber\.spark\.fork_server \S+)"
 
 
 class Guarded:
@@ -115,7 +115,7 @@ def test_every_connection_asks_for_its_password_and_nothing_shows_it(guarded):
     guarded.tell("status")
 
     asked = guarded.asked()
-    for process in _RUN, r"subscriber\.runtime\.receiver_process", _EXECUTOR:
+    for process in _RUN, r"subscriber\.worker\.receiver_process", _EXECUTOR:
         assert re.search(f"{process} {guarded.asks_for_reader}", asked)
     assert re.search(f"{_RUN} {guarded.asks_for_writer}", asked)
     shown = (guarded.folder / "seen").read_bytes()

@@ -36,21 +36,21 @@ KINDS = [
 
 @pytest.mark.parametrize("shop", KINDS, indirect=True)
 def test_an_application_is_switched_over_and_may_go_back_until_it_has_written(shop, tmp_path):
-    dry = shop.cutover("--fence", "--verify", "--dry-run", "--accept-missing")
+    dry = shop.cutover("--fence", "--verify", "--dry-run")
     assert dry.returncode == 0, dry.stdout + dry.stderr
     assert (shop.fence(), shop.status()["cutover"]) == ([], None)
 
     # A session with an open transaction: the command waits, tells for whom, and goes on afterwards.
     with psycopg.connect(shop.publisher.conninfo, application_name="webshop") as late:
         late.execute("INSERT INTO orders (customer, amount) VALUES (1, 999)")
-        answer = shop.cutover("--fence", "--timeout", "3s", "--accept-missing")
+        answer = shop.cutover("--fence", "--timeout", "3s")
         assert answer.returncode == 1, answer.stdout
         assert 'application "webshop"' in answer.stderr
         assert "--abandon, which lifts the fence, too" in answer.stderr
         assert shop.fence() != []
         assert shop.status()["cutover"]["step"] == "writes"
         late.commit()
-    answer = shop.cutover("--fence", "--verify", "--accept-missing", "--json", "--report", str(tmp_path / "report"))
+    answer = shop.cutover("--fence", "--verify", "--json", "--report", str(tmp_path / "report"))
     assert answer.returncode == 0, answer.stdout + answer.stderr
     report = json.loads(answer.stdout)
     assert [step["status"] for step in report["steps"]] == ["done"] * 7
@@ -67,7 +67,7 @@ def test_an_application_is_switched_over_and_may_go_back_until_it_has_written(sh
     assert back.returncode == 0, back.stderr
     assert (shop.fence(), shop.status()["enabled"]) == ([], True)
     shop.publisher.execute("INSERT INTO orders (customer, amount) VALUES (2, 1)")
-    answer = shop.cutover("--verify", "--accept-missing")  # waits for what was written, too
+    answer = shop.cutover("--verify")  # waits for what was written, too
     assert answer.returncode == 0, answer.stdout + answer.stderr
     shop.in_target("INSERT INTO orders (customer, amount) VALUES (3, 2)")
     assert shop.in_target("SELECT max(id) FROM orders") == [(53,)]
@@ -87,7 +87,7 @@ def test_an_application_is_switched_over_and_may_go_back_until_it_has_written(sh
 @pytest.mark.long
 @pytest.mark.parametrize("shop", ["postgresql"], indirect=True)
 def test_with_a_way_back_the_old_database_gets_what_the_application_writes(shop):
-    answer = shop.cutover("--fence", "--reverse", "--verify", "--accept-missing")
+    answer = shop.cutover("--fence", "--reverse", "--verify")
     assert answer.returncode == 0, answer.stdout + answer.stderr
     name = shop.status()["cutover"]["way_back"]
     shop.in_target("INSERT INTO orders (customer, amount) VALUES (3, 2)")
@@ -115,7 +115,7 @@ def test_with_a_way_back_the_old_database_gets_what_the_application_writes(shop)
     shop.publisher.execute("INSERT INTO orders (customer, amount) VALUES (1, 1)")
     wait_until(lambda: shop.in_target("SELECT count(*), max(id) FROM orders") == [(51, 52)], "the stream to go on")
     assert shop.status()["last_error"] is None
-    answer = shop.cutover("--verify", "--accept-missing")
+    answer = shop.cutover("--verify")
     assert answer.returncode == 0, answer.stdout + answer.stderr
 
 
@@ -123,12 +123,12 @@ def test_with_a_way_back_the_old_database_gets_what_the_application_writes(shop)
 @pytest.mark.parametrize("shop", ["sqlite"], indirect=True)
 def test_a_session_that_began_before_the_fence_is_ended_only_if_that_is_asked(shop):
     with psycopg.connect(shop.publisher.conninfo, autocommit=True, application_name="pool") as old:
-        answer = shop.cutover("--fence", "--timeout", "2s", "--accept-missing")
+        answer = shop.cutover("--fence", "--timeout", "2s")
         assert answer.returncode == 1
         assert 'application "pool"' in answer.stderr
         assert "--terminate would end them" in answer.stderr
         old.execute("INSERT INTO orders (customer) VALUES (1)")  # it can still write
-        answer = shop.cutover("--fence", "--terminate", "--accept-missing")
+        answer = shop.cutover("--fence", "--terminate")
         assert answer.returncode == 0, answer.stdout + answer.stderr
         with pytest.raises(psycopg.OperationalError):
             old.execute("SELECT 1")
@@ -140,7 +140,7 @@ def test_control_c_keeps_the_state_and_says_both_ways_on(shop):
     with psycopg.connect(shop.publisher.conninfo) as late:
         late.execute("INSERT INTO orders (customer) VALUES (1)")
         with subprocess.Popen(
-            [*COMMAND, "cutover", shop.name, "--fence", "--accept-missing"],
+            [*COMMAND, "cutover", shop.name, "--fence"],
             env=shop.runner.environ(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         ) as command:  # fmt: skip
             wait_until(shop.fence, "the fence")
@@ -151,7 +151,7 @@ def test_control_c_keeps_the_state_and_says_both_ways_on(shop):
             out, _ = command.communicate(timeout=60)
         assert command.returncode == 130
         assert "interrupted" in out
-        assert f"The same command goes on: subscriber cutover {shop.name} --fence --accept-missing" in out
+        assert f"The same command goes on: subscriber cutover {shop.name} --fence" in out
         assert "--abandon" in out
         assert "The fence stays." in out
         assert shop.status()["cutover"]["process"] is None
@@ -173,7 +173,7 @@ def test_writes_that_go_on_without_a_fence_are_noticed(shop):
         thread = threading.Thread(target=write)
         thread.start()
         try:
-            answer = shop.cutover("--timeout", "5s", "--accept-missing")
+            answer = shop.cutover("--timeout", "5s")
         finally:
             ended.set()
             thread.join()

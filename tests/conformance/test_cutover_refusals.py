@@ -19,6 +19,10 @@ pytestmark = [pytest.mark.server, pytest.mark.spark, pytest.mark.slow]
 MODEL = f"{SHOP} CREATE INDEX orders_by_customer ON orders (customer);"
 
 
+ACCEPTED = ("--accept-missing", "index", "--accept-missing", "sequence")
+"""What the target lacks from the beginning."""
+
+
 def is_untouched(shop: Shop) -> None:
     status = shop.status()
     assert (status["enabled"], status["cutover"], shop.fence()) == (True, None, [])
@@ -41,6 +45,16 @@ KINDS = ["sqlite", pytest.param("postgresql", marks=pytest.mark.long)]
 
 @pytest.mark.parametrize("shop", KINDS, indirect=True)
 def test_each_cause_of_a_refusal_is_removed_by_what_the_hint_says(shop):
+    # An index that is missing.
+    answer = shop.cutover("--verify")
+    assert "the target lacks 1 object of the publisher's schema" in answer.stderr
+    assert "index public.orders.orders_by_customer" in answer.stderr
+    is_untouched(shop)
+    assert shop.obey(answer) == [
+        f"subscriber schema apply --before {shop.name}",
+        f"subscriber schema apply --after {shop.name}",
+    ]
+
     # A sequence that cannot be read.
     answer = shop.cutover("--verify")
     assert 'sequence "orders_id_seq" was not set: the role of the subscription' in answer.stderr
@@ -59,17 +73,6 @@ def test_each_cause_of_a_refusal_is_removed_by_what_the_hint_says(shop):
     refresh = f"subscriber sql -c 'ALTER SUBSCRIPTION {shop.name} REFRESH PUBLICATION;'"
     assert shop.obey(answer)[0] == refresh
     wait_until(lambda: set(shop.status()["tables"]) == {"r"}, "the tables to be ready")
-    shop.in_target("DROP INDEX orders_by_customer")  # which obey has built
-
-    # An index that is missing.
-    answer = shop.cutover("--verify")
-    assert "the target lacks 1 object of the publisher's schema" in answer.stderr
-    assert "index public.orders.orders_by_customer" in answer.stderr
-    is_untouched(shop)
-    assert shop.obey(answer) == [
-        f"subscriber schema apply --before {shop.name}",
-        f"subscriber schema apply --after {shop.name}",
-    ]
 
     if shop.url.startswith("postgresql"):
         # A sequence that is too short for the publisher's values.
@@ -78,10 +81,10 @@ def test_each_cause_of_a_refusal_is_removed_by_what_the_hint_says(shop):
         assert "50 is out of its range in the target (1 .. 10)" in answer.stderr
         is_untouched(shop)
         shop.obey(answer)
-        # A column for which nothing generates values.
+        # A column for which nothing generates values: the step that compares the schema finds it.
         shop.in_target("ALTER TABLE orders ALTER id DROP IDENTITY")
         answer = shop.cutover("--verify")
-        assert 'the target generates no values for column "public.orders.id"' in answer.stderr
+        assert "DETAIL:  identity public.orders.id\n" in answer.stderr
         is_untouched(shop)
         shop.obey(answer)
 
@@ -115,7 +118,7 @@ def test_a_table_that_the_target_lacks_is_refused_without_a_comparison_too(shop)
 
 @pytest.mark.parametrize("shop", ["sqlite"], indirect=True)
 def test_abandoning_after_an_update_in_the_target_is_refused_until_it_is_undone_or_given_up(shop):
-    assert shop.cutover("--verify", "--accept-missing").returncode == 0
+    assert shop.cutover("--verify", *ACCEPTED).returncode == 0
     shop.in_target("UPDATE orders SET amount = 7 WHERE id = 3")
     answer = shop.cutover("--abandon")
     assert answer.returncode == 1
@@ -144,11 +147,11 @@ def test_abandoning_after_an_update_in_the_target_is_refused_until_it_is_undone_
 @pytest.mark.long
 @pytest.mark.parametrize("shop", ["sqlite"], indirect=True)
 def test_without_verify_at_the_switch_an_old_difference_is_not_taken_for_a_write(shop):
-    assert shop.cutover("--accept-missing").returncode == 0
+    assert shop.cutover(*ACCEPTED).returncode == 0
     answer = shop.cutover("--abandon")
     assert answer.returncode == 0, answer.stderr
     assert "publisher and target are equal at" in answer.stdout
-    assert shop.cutover("--accept-missing").returncode == 0
+    assert shop.cutover(*ACCEPTED).returncode == 0
     shop.in_target("UPDATE orders SET amount = 7 WHERE id = 3")
     answer = shop.cutover("--abandon")
     assert answer.returncode == 1

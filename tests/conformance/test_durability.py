@@ -10,10 +10,9 @@ from contextlib import contextmanager
 
 import pytest
 
-from subscriber.commands import run_command
-from subscriber.commands.subscription_grammar import parse
-from subscriber.commands.subscription_statements import CreateSubscription, DropSubscription
-from subscriber.settings import Settings
+from subscriber.base.settings import Settings
+from subscriber.commands.dispatch import run_command
+from subscriber.commands.subscription_grammar import CreateSubscription, DropSubscription, parse
 from tests.crash.harness import Runner
 from tests.target_databases import applied_to
 

@@ -13,18 +13,17 @@ from itertools import count
 import psycopg
 import pytest
 
-from subscriber import catalog
-from subscriber.errors import UsageError
-from subscriber.pipeline.on_spark import Pipeline
-from subscriber.publication.definition import Publication, TableEntry
-from subscriber.publisher.publication_definitions import read_publications
-from subscriber.scenario.nodes.carriers import CARRIER
-from subscriber.scenario.nodes.emulated_publications import Emulation
-from subscriber.scenario.nodes.node import PostgreSQLNode
-from subscriber.scenario.nodes.target_node import TargetNode
-from subscriber.scenario.servers.fresh_targets import TargetServers, fresh_target
-from subscriber.settings import Settings
+from subscriber.base.errors import UsageError
+from subscriber.base.settings import Settings
+from subscriber.catalog.subscriptions import list_subscriptions
+from subscriber.postgres.publication.definition import Publication, TableEntry
+from subscriber.publisher.server_publications import read_publications
+from subscriber.spark.spark_functions import SparkFunctions
 from subscriber.targets import open_target
+from subscriber.testing.nodes.emulated_publications import CARRIER, Emulation
+from subscriber.testing.nodes.node import PostgreSQLNode
+from subscriber.testing.nodes.target_node import TargetNode
+from subscriber.testing.servers.open_servers import TargetServers, fresh_target
 
 pytestmark = pytest.mark.server
 
@@ -75,7 +74,7 @@ def session(postgresql18, tmp_path):
             fresh,
             postgresql18,
             lambda _: publisher.conninfo,
-            Pipeline(no_query, no_query),
+            SparkFunctions(no_query, no_query),
             settings,
             PATIENCE,
             CARRIER,
@@ -194,7 +193,7 @@ def subscribed(session):
 
 def test_a_subscription_gets_the_carrier_and_the_carrier_follows_the_publications(subscribed):
     with open_target(subscribed.url) as target, target.begin() as connection:
-        (made,) = catalog.list_subscriptions(connection)
+        (made,) = list_subscriptions(connection)
     assert (made.publications, made.options.carrier) == (("p",), CARRIER)
     (carrier,) = subscribed.on_server(CARRIER).values()
     assert carrier == Publication(CARRIER, tables=(TableEntry("public", "t"),), generated_columns="stored")

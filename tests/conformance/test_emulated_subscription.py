@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from subscriber.scenario.servers.open_servers import PostgreSQL
+from subscriber.testing.servers.open_servers import PostgreSQL
 from tests.conftest import Database, fresh_database
 from tests.crash.harness import Runner
 
@@ -202,6 +202,92 @@ def test_tables_of_later_are_known_when_they_come(replication):
     with closing(sqlite3.connect(file)) as connection:
         assert connection.execute("SELECT id, region FROM sales WHERE region = 'WA'").fetchall() == [(700, "WA")]
         assert connection.execute("SELECT a, b, c, d FROM t WHERE a = 9001").fetchall() == [(9001, -1, "x", None)]
+
+
+def rows_of(runner: Runner, table: str) -> list[tuple[object, ...]]:
+    with closing(sqlite3.connect(runner.target.removeprefix("sqlite:///"))) as connection:
+        return connection.execute(f"SELECT * FROM {table} ORDER BY 1").fetchall()
+
+
+def subscribe_via_root(replication: Replication) -> None:
+    replication.write(
+        (
+            "CREATE TABLE r (id int, k int, PRIMARY KEY (id, k)) PARTITION BY LIST (k)",
+            "CREATE TABLE r1 PARTITION OF r FOR VALUES IN (1)",
+            "CREATE TABLE alone (id int, k int, PRIMARY KEY (id, k))",
+        )
+    )
+    replication.runner.sql("CREATE PUBLICATION p FOR TABLE r, r1, alone WITH (publish_via_partition_root = true)")
+    replication.runner.sql(
+        f"CREATE SUBSCRIPTION ours CONNECTION '{replication.publisher.conninfo}' PUBLICATION p"
+        " WITH (create_tables = true, carrier = 'all_rows')"
+    )
+    replication.run()
+
+
+def test_a_backlog_is_published_by_the_places_that_its_tables_had(replication):
+    """B2: the rows before and after DETACH and ATTACH wait in the journal together, and a TRUNCATE
+    of the root is one although a partition was attached after it.
+    """
+    subscribe_via_root(replication)
+    # The subscription does not know r1, so its changes are ignored after DETACH.
+    with closing(sqlite3.connect(replication.runner.target.removeprefix("sqlite:///"))) as connection:
+        connection.execute("CREATE TABLE r1 (id int, k int, PRIMARY KEY (id, k))")
+        connection.commit()
+    replication.write(
+        (
+            "INSERT INTO r VALUES (1, 1)",
+            "INSERT INTO alone VALUES (2, 2)",
+            "TRUNCATE r",
+            "INSERT INTO r VALUES (3, 1)",
+            "ALTER TABLE r DETACH PARTITION r1",
+            "ALTER TABLE r ATTACH PARTITION alone FOR VALUES IN (2)",
+            "INSERT INTO r1 VALUES (4, 1)",
+            "INSERT INTO r VALUES (5, 2)",
+        )
+    )
+    replication.run()
+    assert rows_of(replication.runner, "r") == [(3, 1), (5, 2)]
+    assert rows_of(replication.runner, "alone") == [(2, 2)]
+    assert rows_of(replication.runner, "r1") == []
+
+
+def test_what_was_between_two_alterations_of_a_backlog_is_refused(replication):
+    """refuse_not_guess: the catalog shows the last alteration only."""
+    subscribe_via_root(replication)
+    replication.write(
+        (
+            "INSERT INTO alone VALUES (1, 2)",
+            "ALTER TABLE r ATTACH PARTITION alone FOR VALUES IN (2)",
+            "INSERT INTO r VALUES (2, 2)",
+            "ALTER TABLE r DETACH PARTITION alone",
+            "INSERT INTO alone VALUES (3, 2)",
+        )
+    )
+    answer = replication.runner.once()
+    assert answer.returncode == 1
+    assert 'cannot tell as which table changes of table "public.alone" were published' in answer.stderr
+    assert "has attached, detached or renamed the table" in answer.stderr
+    assert rows_of(replication.runner, "r") == []
+
+
+def test_a_carrier_that_was_altered_stops_what_it_would_leave_out(replication):
+    """The carrier was checked when the subscription was created; its column list came later."""
+    subscribe_via_root(replication)
+    replication.write(
+        (
+            "INSERT INTO alone VALUES (1, 2)",
+            "BEGIN; DROP PUBLICATION all_rows; CREATE PUBLICATION all_rows FOR TABLE r, alone WHERE (id > 5); COMMIT",
+            "INSERT INTO alone VALUES (6, 2)",
+        )
+    )
+    answer = replication.runner.once()
+    assert answer.returncode == 1
+    assert 'publication "all_rows" does not carry all that is published of table "public.alone"' in answer.stderr
+    assert "REFRESH TABLE public.alone" in answer.stderr
+    replication.write(("ALTER PUBLICATION all_rows SET TABLE r, alone",))
+    replication.run()
+    assert rows_of(replication.runner, "alone") == [(1, 2), (6, 2)]
 
 
 @pytest.mark.parametrize(

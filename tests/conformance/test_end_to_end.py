@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from subscriber.schema.published_table import PublishedTable
+from subscriber.postgres.schema.published_table import PublishedTable
 from subscriber.targets import open_target
 from tests.conftest import Database, fresh_database
 from tests.crash.harness import Runner, differences

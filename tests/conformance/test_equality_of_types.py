@@ -1,4 +1,4 @@
-"""subscriber.types.equality agrees with the servers' equality operators (rules C14, C17)."""
+"""subscriber.postgres.types.family agrees with the servers' equality operators (rules C14, C17)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import itertools
 import psycopg
 import pytest
 
-from subscriber.types import BUILT_IN_TYPES, equality_of, type_name
+from subscriber.postgres.types.oids import BUILT_IN_TYPES, type_name
+from subscriber.postgres.types.registry import equality_of
 
 NUMBERS = ["0", "-0", "0.00", "1", "1.0", "1.00", "10", "100", "1.05", "1.5", "-1.50", "NaN"]
 SPELLINGS = {

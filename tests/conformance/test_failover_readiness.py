@@ -10,19 +10,16 @@ import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
 
-from subscriber import catalog
 from subscriber.catalog.subscription_options import SubscriptionOptions
-from subscriber.commands.subscription_grammar import parse
-from subscriber.commands.subscription_statements import CreateSubscription
-from subscriber.migration.check_migration import Migration, check_migration
-from subscriber.migration.warn_at_creation import warn_at_creation
-from subscriber.publisher.failover_readiness import judge_readiness
-from subscriber.publisher.failover_servers import read_failover_servers
-from subscriber.publisher.publisher import connect_publisher
+from subscriber.catalog.subscriptions import get_subscription
+from subscriber.commands.subscription_grammar import CreateSubscription, parse
+from subscriber.migrate.check_migration import Migration, check_migration, warn_at_creation
+from subscriber.publisher.connection import connect_publisher
+from subscriber.publisher.failover import judge_readiness, read_failover_servers
 from subscriber.publisher.server_facts import read_server_facts
-from subscriber.runtime.read_status import subscription_statuses
-from subscriber.runtime.subscription_status import FailoverStatus
 from subscriber.targets import open_target
+from subscriber.worker.read_status import subscription_statuses
+from subscriber.worker.subscription_status import FailoverStatus
 from tests.conftest import Database
 from tests.crash.harness import wait_until
 from tests.failover import pair_or_skip
@@ -77,7 +74,7 @@ def problems(pair, slot="s", **parameters):
 
 def findings(session):
     with session.target.begin() as connection:
-        found = catalog.get_subscription(connection, "s")
+        found = get_subscription(connection, "s")
     migration = Migration(found.conninfo, found.publications, found.options, "s")
     return [one for one in check_migration(session.target, migration, session.settings) if "failover" in one.object]
 
@@ -257,7 +254,7 @@ def test_patroni_is_told_which_slots_it_must_keep(pair, session):
         ):
             assert read_server_facts(connection).is_managed_by_patroni
         with session.target.begin() as connection:
-            found = catalog.get_subscription(connection, "s")
+            found = get_subscription(connection, "s")
         migration = Migration(found.conninfo, found.publications, found.options, "s")
         (finding,) = (
             one for one in check_migration(session.target, migration, session.settings) if one.object == "Patroni"

@@ -7,11 +7,12 @@ from __future__ import annotations
 import psycopg
 import pytest
 
-from subscriber.errors import PublisherNotReady
-from subscriber.publisher import fence, reverse_obstacles, reverse_replication
-from subscriber.publisher.change_watch import open_writes
-from subscriber.publisher.publisher import connect_publisher
-from subscriber.publisher.reverse_sequences import SetForward, set_forward
+from subscriber.base.errors import PublisherNotReady
+from subscriber.publisher.connection import connect_publisher
+from subscriber.publisher.fence import read_only as fence
+from subscriber.publisher.fence import reverse_replication
+from subscriber.publisher.fence.open_transactions import open_writes
+from subscriber.publisher.fence.reverse_replication import SetForward, set_forward
 from tests.conftest import Database
 from tests.subscribing import a_role, with_role
 
@@ -119,14 +120,14 @@ def test_what_prevents_a_way_back_is_named_with_what_to_do(database: Database):
     database.execute("CREATE TABLE t (a int); CREATE TABLE k (a int PRIMARY KEY)")
     tables = [("public", "t"), ("public", "k"), ("public", "missing")]
     with connect_publisher(database.conninfo, "s") as ours:
-        old = ours.info.server_version < reverse_obstacles.OLDEST_VERSION
-        messages = [one.message for one in reverse_obstacles.target_obstacles(ours, tables)]
+        old = ours.info.server_version < reverse_replication.OLDEST_VERSION
+        messages = [one.message for one in reverse_replication.target_obstacles(ours, tables)]
         assert messages[-2:] == [
             'table "public.missing" does not exist in the target',
             'table "public.t" of the target has no replica identity: the application could not update it',
         ]
         assert len(messages) == 2 + old
-        found = [one.message for one in reverse_obstacles.publisher_obstacles(ours, [])]
+        found = [one.message for one in reverse_replication.publisher_obstacles(ours, [])]
         assert found == (
             ["the publisher is PostgreSQL 15, and a way back needs origin = none, which PostgreSQL 16 brought"]
             if old
@@ -136,8 +137,8 @@ def test_what_prevents_a_way_back_is_named_with_what_to_do(database: Database):
         return
     with a_role(database, "") as role, connect_publisher(with_role(database, role), "s") as ours:
         (target, publisher) = (
-            reverse_obstacles.target_obstacles(ours, [("public", "k")]),
-            reverse_obstacles.publisher_obstacles(ours, []),
+            reverse_replication.target_obstacles(ours, [("public", "k")]),
+            reverse_replication.publisher_obstacles(ours, []),
         )
         assert [one.hint.partition(": ")[2] for one in target[:2]] == [
             f'GRANT CREATE ON DATABASE "{database.name}" TO "{role}";',

@@ -18,19 +18,20 @@ import psycopg
 import pytest
 import sqlalchemy as sa
 
-from subscriber import catalog, failpoints
-from subscriber.apply.apply_batch import apply_batch, asking
-from subscriber.apply.batch_rules import Rules
+from subscriber.apply.applier import Rules
+from subscriber.apply.apply_batch import apply_batch, retry_with_column_defaults
 from subscriber.apply.exact import ExactApplier
+from subscriber.base import failpoints
+from subscriber.base.errors import PublisherUnavailable, TargetRelationError
+from subscriber.base.lsn import LSN
 from subscriber.catalog.own_tables import RELATION_SHAPE, SCHEMA_CHANGE
-from subscriber.errors import PublisherUnavailable, TargetRelationError
-from subscriber.lsn import LSN
-from subscriber.protocol import messages as m
-from subscriber.protocol.changes import Frame
-from subscriber.protocol.decode import decode
-from subscriber.publisher.published_tables import ServerPublications
-from subscriber.publisher.read_attributes import read_attributes
-from subscriber.schema.published_table import PublishedTable
+from subscriber.catalog.schema_changes import schema_changes_of, store_published_shapes
+from subscriber.postgres.protocol import messages as m
+from subscriber.postgres.protocol.changes import Frame
+from subscriber.postgres.protocol.decode_message import decode
+from subscriber.postgres.schema.published_table import PublishedTable
+from subscriber.publisher.catalog import read_attributes
+from subscriber.publisher.server_publications import ServerPublications
 from subscriber.verify.canonical_text import text_of
 from tests.conftest import Database
 from tests.crash.harness import Runner, wait_until
@@ -56,7 +57,7 @@ class Followed:
         with database.target.begin() as connection, psycopg.connect(publisher.conninfo) as server:
             attributes = read_attributes(server, ServerPublications(server, ["pub"]), "public", "t")
             assert attributes is not None
-            catalog.keep_published_shapes(connection, 1, [(PublishedTable("public", "t"), attributes)])
+            store_published_shapes(connection, 1, [(PublishedTable("public", "t"), attributes)])
         self.restart()
 
     def restart(self) -> None:
@@ -87,7 +88,9 @@ class Followed:
             return
         frames = list(self._frames(messages))
         start = self.applier.read_progress()
-        asking(self.applier, lambda: apply_batch(self.applier, lambda: frames, start, LSN(ends[-1])))
+        retry_with_column_defaults(
+            self.applier, lambda: apply_batch(self.applier, lambda: frames, start, LSN(ends[-1]))
+        )
 
     def _frames(self, messages: Sequence[m.Message]) -> Iterator[Frame]:
         """One frame for each shape."""
@@ -377,7 +380,7 @@ def test_what_was_altered_is_said_and_written_down(followed, caplog):
     with caplog.at_level(logging.WARNING):
         followed.follow()
     with followed.database.target.engine.connect() as connection:
-        (change,) = catalog.schema_changes_of(connection, 1)
+        (change,) = schema_changes_of(connection, 1)
     assert change.statement is not None
     assert "ADD COLUMN" in change.statement
     assert (change.relation, change.difference, change.differs) == ("public.t", None, False)
@@ -436,7 +439,7 @@ def test_a_column_that_was_not_published_before_is_said_to_differ(begin):
         attributes = read_attributes(server, ServerPublications(server, ["pub"]), "public", "t")
         assert attributes is not None
         assert not attributes.whole
-        catalog.keep_published_shapes(connection, 1, [(PublishedTable("public", "t", columns=("a",)), attributes)])
+        store_published_shapes(connection, 1, [(PublishedTable("public", "t", columns=("a",)), attributes)])
     one.follow()
     one.publish("ALTER PUBLICATION pub SET TABLE t")
     one.publish("INSERT INTO t VALUES (2, 'y')")

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from subscriber.sql.lexer import scan
+from subscriber.postgres.sql.lexer import scan
 
 pytestmark = pytest.mark.server
 

@@ -13,9 +13,16 @@ from collections.abc import Iterator, Sequence
 import psycopg
 import pytest
 
-from subscriber.errors import SubscriberError
-from subscriber.output_plugin import Column, Publisher, RecordedWal, Slot, SlotFunctions, Toasted
-from subscriber.output_plugin.plugins.test_decoding import TestDecoding
+from subscriber.base.errors import SubscriberError
+from subscriber.postgres.logical_decoding import (
+    Column,
+    MemoryDatabase,
+    RecordedWal,
+    ReplicationSlot,
+    SlotFunctions,
+    Toasted,
+)
+from subscriber.postgres.logical_decoding.plugins.test_decoding import TestDecoding
 from tests.conftest import Database, fresh_database
 
 TYPES = {
@@ -56,8 +63,8 @@ class OnPublisher:
     """Runs the same in memory."""
 
     def __init__(self) -> None:
-        self.publisher = Publisher(150000)
-        slot = Slot("s", "test_decoding", two_phase=True)
+        self.publisher = MemoryDatabase(150000)
+        slot = ReplicationSlot("s", "test_decoding", two_phase=True)
         self.functions = SlotFunctions(TestDecoding(), slot, RecordedWal.of(self.publisher))
 
     def call(self, function: str, upto_nchanges: int | None = None, *options: object) -> list[tuple[str, str]]:

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from subscriber.pipeline.frame_source import FrameSource
-from subscriber.pipeline.session import spark_session
+from subscriber.spark.session import spark_session
+from subscriber.spark.source import PgoutputSource
 from tests.crash.harness import Runner
 from tests.frames import transaction
 from tests.sockets import descendants, listening
@@ -52,10 +52,10 @@ def test_a_local_session_listens_on_loopback_only(tmp_path):
                 pass
             look()
 
-        spark.dataSource.register(FrameSource)
-        rows = spark.readStream.format(FrameSource.name()).option("journal", str(tmp_path / "journal")).load()
+        spark.dataSource.register(PgoutputSource)
+        rows = spark.readStream.format(PgoutputSource.name()).option("journal", str(tmp_path / "journal")).load()
         query = rows.writeStream.foreachBatch(take).option("checkpointLocation", str(tmp_path / "checkpoint")).start()
-        wait_until(lambda: len(found) > 0)  # the source always has another micro-batch, which may be empty
+        wait_until(lambda: len(found) > 0)
         look()
         query.stop()
         assert spark.sparkContext.parallelize([1, 2], 2).map(lambda number: number + 1).collect() == [2, 3]

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 import sqlalchemy as sa
+from click.testing import CliRunner
 from psycopg.conninfo import make_conninfo
 
+from subscriber.base.settings import Settings
 from subscriber.catalog.subscription_options import SubscriptionOptions
-from subscriber.commands import run_command
-from subscriber.commands.subscription_grammar import parse
-from subscriber.commands.subscription_statements import CreateSubscription
-from subscriber.migration.check_migration import Migration, check_migration
-from subscriber.migration.findings import Finding
-from subscriber.migration.warn_at_creation import warn_at_creation
-from subscriber.publisher.publisher import connect_publisher
-from subscriber.publisher.table_facts import sample_reading
-from subscriber.schema.value_rules import parse_value_rules
-from subscriber.settings import Settings
+from subscriber.cli import cli
+from subscriber.commands.dispatch import run_command
+from subscriber.commands.subscription_grammar import CreateSubscription, parse
+from subscriber.migrate.check_migration import Migration, check_migration, warn_at_creation
+from subscriber.migrate.findings import Finding
+from subscriber.postgres.schema.value_rules import parse_value_rules
+from subscriber.publisher.connection import connect_publisher
+from subscriber.publisher.copy_out import sample_reading
 from subscriber.targets import open_target
+from tests.conftest import Database
 from tests.target_databases import KINDS, opened
 
 pytestmark = pytest.mark.server
@@ -25,11 +28,11 @@ pytestmark = pytest.mark.server
 CREATED = SubscriptionOptions(create_tables=True)
 
 
-def checked(database, folder, *publications, options=CREATED, url=None, user=None) -> list[Finding]:
+def checked(database, folder, *publications, options=CREATED, url=None, user=None, scan=False) -> list[Finding]:
     conninfo = database.conninfo if user is None else make_conninfo(database.conninfo, user=user)
     with open_target(url or f"sqlite:///{folder / 'new.db'}") as target:
         migration = Migration(conninfo, publications, options)
-        return list(check_migration(target, migration, Settings(str(folder / "journal"))))
+        return list(check_migration(target, migration, Settings(str(folder / "journal")), scan=scan))
 
 
 def of(findings, *severities) -> set[tuple[str, str]]:
@@ -173,6 +176,82 @@ def test_a_file_that_cannot_be_created_is_a_fail(publisher_database, tmp_path):
     publisher_database.execute("CREATE PUBLICATION p FOR TABLE t")
     found = checked(publisher_database, tmp_path, "p", url=f"duckdb:///{tmp_path / 'no' / 'x.duckdb'}")
     assert of(found, "FAIL") == {("target", "file")}
+
+
+# Names and encodings ------------------------------------------------------------------------------
+
+
+def test_a_table_with_a_text_that_is_no_utf8_is_named(postgresql18, tmp_path):
+    name = f"ascii_{os.getpid()}"
+    create = f"CREATE DATABASE {name} ENCODING 'SQL_ASCII' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0"
+    postgresql18.execute(create, "postgres")
+    try:
+        database = Database(postgresql18, name, postgresql18.conninfo(name))
+        for statement in (
+            "CREATE TABLE good (id int PRIMARY KEY, v text); INSERT INTO good SELECT i, 'x' FROM generate_series(1, 9999) i",
+            "CREATE TABLE bad (id int PRIMARY KEY, v text); INSERT INTO bad VALUES (1, 'x'), (2, E'\\xe4')",
+            "CREATE PUBLICATION p FOR ALL TABLES",
+        ):
+            database.execute(statement)
+        found = checked(database, tmp_path, "p")
+        assert ("publisher", "server_encoding") in of(found, "WARN")
+        assert of(found, "FAIL") == set(), "only the largest table is sampled"
+        found = checked(database, tmp_path, "p", scan=True)
+        assert of(found, "FAIL") == {("tables", "public.bad")}
+        database.execute("DROP TABLE good")
+        found = checked(database, tmp_path, "p")
+        assert of(found, "FAIL") == {("tables", "public.bad")}
+        assert any(one.message == "a text of the publisher cannot be read as UTF8" for one in found)
+    finally:
+        postgresql18.drop_database(name)
+
+
+def test_a_type_that_a_user_has_made_is_named(publisher_database, tmp_path):
+    publisher_database.execute("CREATE TYPE mood AS ENUM ('ok'); CREATE TABLE t (id int PRIMARY KEY, m mood, n mood[])")
+    publisher_database.execute("CREATE PUBLICATION p FOR TABLE t")
+    url = f"sqlite:///{tmp_path / 'old.db'}"
+    with open_target(url) as target, target.begin() as connection:
+        connection.exec_driver_sql("CREATE TABLE t (id INTEGER PRIMARY KEY, m NUMERIC, n TEXT)")
+    found = checked(publisher_database, tmp_path, "p", options=SubscriptionOptions(), url=url)
+    (failed,) = (one for one in found if one.severity == "FAIL")
+    assert 'column "m" declared "NUMERIC" cannot hold type mood exactly' in failed.message
+    assert failed.remedy == "Declare the column as TEXT to keep every value of type mood."
+
+
+@pytest.mark.parametrize("create_tables", [True, False])
+def test_a_table_without_columns_is_refused_with_that_reason(publisher_database, tmp_path, create_tables):
+    publisher_database.execute("CREATE TABLE empty (); CREATE PUBLICATION p FOR TABLE empty WITH (publish = 'insert')")
+    options = SubscriptionOptions(create_tables=create_tables)
+    found = checked(publisher_database, tmp_path, "p", options=options)
+    (failed,) = (one for one in found if one.severity == "FAIL")
+    assert failed.message == 'table "public.empty" has no columns, and SQLite has no such tables'
+    assert failed.remedy == 'Leave "public.empty" out of the publication.'
+
+
+def test_names_with_line_breaks_have_remedies_that_run(publisher_database, tmp_path, capsys):
+    publisher_database.execute('CREATE TABLE "a\nb" (id int); CREATE UNLOGGED TABLE "c\nd" (id int)')
+    publisher_database.execute("CREATE PUBLICATION p FOR ALL TABLES")
+    called = CliRunner().invoke(
+        cli,
+        ["check", "--target", f"sqlite:///{tmp_path / 'new.db'}", publisher_database.conninfo, "p"],
+        env={"SUBSCRIBER_JOURNAL": str(tmp_path / "journal")},
+    )
+    lines = called.stdout.splitlines()
+    assert any(line.startswith("FAIL  public.a\\nb: ") for line in lines)
+    remedies = [line.partition("→ ")[2] for line in lines if "→ ALTER TABLE" in line]
+    assert len(remedies) == 2
+    for remedy in remedies:
+        publisher_database.execute(remedy)
+    assert of(checked(publisher_database, tmp_path, "p"), "FAIL") == {("tables", "public.c\nd")}
+
+
+def test_a_few_tables_of_one_row_are_copied_in_a_second(publisher_database, tmp_path):
+    for number in range(17):
+        publisher_database.execute(f"CREATE TABLE t{number} (id int PRIMARY KEY, v text)")
+        publisher_database.execute(f"INSERT INTO t{number} VALUES (1, 'x')")
+    publisher_database.execute("CREATE PUBLICATION p FOR ALL TABLES")
+    messages = {one.object: one.message for one in checked(publisher_database, tmp_path, "p")}
+    assert messages["duration of the copy"] == "about 1 s for one connection"
 
 
 # --scan -------------------------------------------------------------------------------------------
@@ -344,7 +423,7 @@ def test_create_subscription_warns_of_what_it_does_not_see_itself(database, tmp_
         ),
         (
             "WARNING:  unlogged tables: 1 is not replicated: public.unlogged\n"
-            "HINT:  ALTER TABLE … SET LOGGED; for each that is to be replicated."
+            "HINT:  ALTER TABLE public.unlogged SET LOGGED;"
         ),
     ]
     assert said[-1] == "NOTICE:  `subscriber check --subscription made` checks everything."

@@ -9,13 +9,21 @@ import sqlite3
 
 import pytest
 
-from subscriber import catalog
-from subscriber.catalog import RelationState
+from subscriber.base.errors import UsageError
+from subscriber.base.lsn import LSN
+from subscriber.catalog.own_tables import ensure_catalog, target_identifier
 from subscriber.catalog.subscription_options import SubscriptionOptions
-from subscriber.errors import UsageError
-from subscriber.journal.browse import list_journals
-from subscriber.journal.retention import Consumer
-from subscriber.lsn import LSN
+from subscriber.catalog.subscriptions import (
+    delete_subscription,
+    find_subscription,
+    get_subscription,
+    insert_subscription,
+    list_subscriptions,
+    rename_subscription,
+)
+from subscriber.catalog.table_states import RelationState, delete_relations, relations_of, set_relation_states
+from subscriber.stream.journal.browse import list_journals
+from subscriber.stream.journal.retention import Consumer
 from subscriber.targets import open_target
 from tests.conftest import Database
 from tests.crash.harness import Runner, wait_until
@@ -39,29 +47,29 @@ def test_the_catalog_tells_all_names_apart(kind, request, tmp_path):
     """MariaDB's usual collations treat "S", "s" and "s " as equal."""
     with applied_to(kind, request, tmp_path) as applied:
         target = applied.target
-        catalog.ensure_catalog(target.engine)
+        ensure_catalog(target.engine)
         subids: dict[str, int] = {}
         for name in NAMES:
             with target.begin() as connection:
                 options = SubscriptionOptions(slot_name=f"s{len(subids)}", copy_data=False)
-                made = catalog.insert_subscription(connection, name, "dbname=d", [name], options)
+                made = insert_subscription(connection, name, "dbname=d", [name], options)
                 subids[name] = made.subid
-                catalog.set_relation_state(connection, 1, name, name, RelationState.SYNCDONE, LSN(made.subid))
+                set_relation_states(connection, 1, [(name, name)], RelationState.SYNCDONE, LSN(made.subid))
         with target.begin() as connection:
             for name in NAMES:
-                found = catalog.get_subscription(connection, name)
+                found = get_subscription(connection, name)
                 assert (found.name, found.subid, found.publications) == (name, subids[name], (name,))
-            relations = catalog.relations_of(connection, 1)
+            relations = relations_of(connection, 1)
             assert {(one.schema, one.name): one.lsn for one in relations} == {
                 (name, name): subid for name, subid in subids.items()
             }
-            assert catalog.find_subscription(connection, "a/b ") is None
+            assert find_subscription(connection, "a/b ") is None
             with pytest.raises(UsageError, match="already exists"):
-                catalog.rename_subscription(connection, subids["s"], "s ")
-            catalog.delete_relations(connection, 1, [("s ", "s ")])
-            catalog.delete_subscription(connection, "s ")
+                rename_subscription(connection, subids["s"], "s ")
+            delete_relations(connection, 1, [("s ", "s ")])
+            delete_subscription(connection, "s ")
         with target.begin() as connection:
-            assert {one.name for one in catalog.list_subscriptions(connection)} == set(NAMES) - {"s "}
+            assert {one.name for one in list_subscriptions(connection)} == set(NAMES) - {"s "}
 
 
 class Replication:
@@ -135,8 +143,8 @@ def test_subscriptions_of_every_name_copy_stream_are_renamed_and_dropped(replica
     assert replication.rows() == {name: [0, 1] for name in REPLICATED}
     assert set(runner.status()) == set(REPLICATED)
     with open_target(runner.target) as target, target.engine.connect() as connection:
-        identifier = catalog.target_identifier(connection)
-        subids = {one.name: one.subid for one in catalog.list_subscriptions(connection)}
+        identifier = target_identifier(connection)
+        subids = {one.name: one.subid for one in list_subscriptions(connection)}
     whose = {replication.slots[name]: {(name, Consumer(identifier, subids[name]))} for name in REPLICATED}
     assert replication.consumers() == whose
 

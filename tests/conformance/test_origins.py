@@ -9,9 +9,10 @@ import logging
 import pytest
 
 from subscriber.apply.exact import ExactApplier
-from subscriber.catalog import CATALOG, OriginProgress
-from subscriber.lsn import LSN
-from subscriber.protocol import messages as m
+from subscriber.base.lsn import LSN
+from subscriber.catalog.own_tables import CATALOG
+from subscriber.catalog.progress import OriginProgress
+from subscriber.postgres.protocol import messages as m
 from subscriber.targets import open_target
 from tests.conftest import fresh_database
 from tests.frames import frame, prepared, relation, transaction, values

@@ -1,9 +1,9 @@
 """The recordings of output plugins are what the servers of today write.
 
 The workloads run again on each version. What comes out, with canonical numbers, equals the
-recording, which ``tests/unit/output_plugin/test_recorded_output.py`` compares with our own plugins.
-A server without test_decoding is asked for pgoutput only. The server has no autovacuum: see
-`PUBLISHER_SETTINGS`.
+recording, which ``tests/unit/postgres/logical_decoding/test_recorded_output.py`` compares with our
+own plugins. A server without test_decoding is asked for pgoutput only. The server has no
+autovacuum: see `PUBLISHER_SETTINGS`.
 """
 
 from __future__ import annotations

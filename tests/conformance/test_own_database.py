@@ -11,13 +11,13 @@ from itertools import count
 import pytest
 import sqlalchemy as sa
 
-from subscriber.pipeline.on_spark import Pipeline
-from subscriber.scenario.nodes.own_database import SCHEMA
-from subscriber.scenario.nodes.target_node import TargetNode
-from subscriber.scenario.servers.fresh_targets import TargetServers, fresh_target
-from subscriber.scenario.session.psql import PsqlSession
-from subscriber.settings import Settings
+from subscriber.base.settings import Settings
+from subscriber.spark.spark_functions import SparkFunctions
 from subscriber.targets import open_target
+from subscriber.testing.nodes.session_database import SCHEMA
+from subscriber.testing.nodes.target_node import TargetNode
+from subscriber.testing.servers.open_servers import TargetServers, fresh_target
+from subscriber.testing.session.psql import PsqlSession
 
 PATIENCE = 60.0
 SUBSCRIPTION = "CREATE SUBSCRIPTION s CONNECTION 'dbname=x' PUBLICATION p WITH (connect = false)"
@@ -44,7 +44,7 @@ def node(fresh, postgresql18, tmp_path):
 
 def open_node(name, target, server, folder):
     settings = Settings.from_environment({"SUBSCRIBER_JOURNAL": str(folder / "journal")})
-    pipeline = Pipeline(no_query, no_query)
+    pipeline = SparkFunctions(no_query, no_query)
     return contextlib.closing(TargetNode(name, target, server, str, pipeline, settings, PATIENCE))
 
 

@@ -4,6 +4,7 @@ that is empty to the end of the tutorial, with the output that the pages show.
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
@@ -11,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from subscriber.scenario.servers.installations import find_postgresql
-from subscriber.scenario.servers.postgresql_server import PostgreSQLServer
+from subscriber.testing.servers.postgresql_server import PostgreSQLServer
+from subscriber.testing.servers.processes import find_postgresql
 from tests.conftest import server_or_skip
 from tests.crash.harness import Runner, wait_until
 from tests.markdown import section
@@ -21,6 +22,7 @@ from tests.pages import Reader, commands_of
 pytestmark = [pytest.mark.server, pytest.mark.spark, pytest.mark.slow]
 
 ROOT = Path(__file__).resolve().parents[2]
+DEPLOYMENT = (ROOT / "docs" / "deployment.md").read_text()
 README = (ROOT / "README.md").read_text()
 QUICK_START = (ROOT / "docs" / "quick-start.md").read_text()
 TUTORIAL = (ROOT / "docs" / "tutorial.md").read_text()
@@ -50,6 +52,20 @@ def test_the_quick_start_and_after_it_the_tutorial_go_as_they_are_written(reader
     reader.follow(TUTORIAL)
     with closing(sqlite3.connect(tmp_path / "shop.db")) as target:
         assert target.execute("SELECT count(*) FROM customers").fetchone() == (3,)
+
+
+def test_what_was_backed_up_is_restored_and_what_was_lost_comes_again(reader, tmp_path):
+    """docs/deployment.md, after the first commands of the quick start."""
+    reader.runner.environment["SUBSCRIBER_JOURNAL"] = str(tmp_path / "journal")
+    reader.follow(QUICK_START[QUICK_START.index("\n## Prepare the publisher\n") : QUICK_START.index("\n## Five")])
+    for words in commands_of(section(README, "Your own database"))[:3]:
+        reader.type(words)
+    begin, lost = (DEPLOYMENT.index(f"\n## {title}\n") for title in ("Backup and restore", "The journal is lost"))
+    reader.follow(DEPLOYMENT[begin:lost])
+    shutil.rmtree(tmp_path / "journal")
+    reader.follow(DEPLOYMENT[lost:])
+    with closing(sqlite3.connect(tmp_path / "shop.db")) as target:
+        assert target.execute("SELECT customer FROM orders ORDER BY id").fetchall() == [("Ada",), ("Emmy",)]
 
 
 def test_readme_has_the_commands_of_the_quick_start():

@@ -12,10 +12,9 @@ from pathlib import Path
 import pytest
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from subscriber.errors import PublisherError, PublisherNotReady, UsageError
-from subscriber.publisher.connection import ReplicationConnection
-from subscriber.publisher.publisher import connect_publisher
-from subscriber.scenario.servers.processes import GuardedProcesses, free_port
+from subscriber.base.errors import PublisherError, PublisherNotReady, UsageError
+from subscriber.publisher.connection import ReplicationConnection, connect_publisher
+from subscriber.testing.servers.processes import GuardedProcesses, free_port
 from tests.conftest import Database, server_or_skip
 from tests.waits import wait_until
 

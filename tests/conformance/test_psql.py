@@ -14,8 +14,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from psycopg import sql
 
-from subscriber.errors import NotSupportedError, SQLSyntaxError, StatementTimeout
-from subscriber.scenario.session.psql import NO_INPUT, PsqlSession
+from subscriber.base.errors import NotSupportedError, SQLSyntaxError, StatementTimeout
+from subscriber.testing.session.psql import NO_INPUT, PsqlSession
 from tests.conftest import fresh_database
 
 PATIENCE = 30.0
@@ -232,7 +232,7 @@ def test_every_statement_has_the_whole_patience(impatient):
 
 
 def test_a_statement_that_will_not_be_cancelled_costs_the_connection(impatient, monkeypatch):
-    monkeypatch.setattr("subscriber.scenario.session.psql._CANCEL_SECONDS", 0.3)
+    monkeypatch.setattr("subscriber.testing.session.psql._CANCEL_SECONDS", 0.3)
     before = impatient.run("SELECT pg_backend_pid();")
     with pytest.raises(StatementTimeout):
         impatient.run(

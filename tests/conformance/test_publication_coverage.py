@@ -10,10 +10,10 @@ from collections.abc import Iterator
 import psycopg
 import pytest
 
-from subscriber.publication.coverage import uncovered
+from subscriber.postgres.publication.coverage import uncovered
+from subscriber.postgres.schema.publisher_tables import PublisherTable
 from subscriber.publisher.catalog_tables import read_publisher_tables
-from subscriber.publisher.publication_definitions import read_publications
-from subscriber.schema.publisher_tables import PublisherTable
+from subscriber.publisher.server_publications import read_publications
 from tests.conftest import fresh_database
 
 SCHEMA = """

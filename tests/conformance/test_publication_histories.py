@@ -27,30 +27,30 @@ import psycopg
 import pyarrow as pa
 import pytest
 
+from subscriber.base.errors import NotSupportedError, RowFilterError, SubscriberError, UsageError
+from subscriber.base.lsn import format_lsn, parse_lsn
 from subscriber.commands.subscription_grammar import parse
-from subscriber.errors import NotSupportedError, RowFilterError, SubscriberError, UsageError
-from subscriber.filters.check import analyze_filter, columns_of, kept_text
-from subscriber.lsn import format_lsn, parse_lsn
-from subscriber.protocol.changes import Frame
-from subscriber.protocol.decode import decode
-from subscriber.protocol.messages import Commit, LogicalMessage
-from subscriber.publication import membership
-from subscriber.publication.coverage import uncovered
-from subscriber.publication.definition import Publication
-from subscriber.publication.publication_statements import (
+from subscriber.postgres.expressions.check_filter import analyze_filter, columns_of, kept_text
+from subscriber.postgres.protocol.changes import Frame
+from subscriber.postgres.protocol.decode_message import decode
+from subscriber.postgres.protocol.messages import Commit, LogicalMessage
+from subscriber.postgres.publication import membership
+from subscriber.postgres.publication.coverage import uncovered
+from subscriber.postgres.publication.definition import Publication
+from subscriber.postgres.publication.publication_statements import (
     AlterPublicationObjects,
     AlterPublicationOptions,
     CreatePublication,
     DropPublication,
     RenamePublication,
 )
-from subscriber.publication.publishing import Compiled, Publishing
+from subscriber.postgres.publication.publishing import Compiled, Publishing
+from subscriber.postgres.schema.publisher_tables import PublisherTable, PublisherTables
 from subscriber.publisher.catalog_tables import read_publisher_tables
-from subscriber.publisher.publication_definitions import read_publications
-from subscriber.scenario.servers.open_servers import PostgreSQL
-from subscriber.schema.publisher_tables import PublisherTable, PublisherTables
-from subscriber.stages.decode_frames import FrameDecoder
-from subscriber.stages.publish import publish
+from subscriber.publisher.server_publications import read_publications
+from subscriber.stream.decode.decode_frames import FrameDecoder
+from subscriber.stream.decode.publish import publish
+from subscriber.testing.servers.open_servers import PostgreSQL
 from tests.conformance.test_publication_transform import SCHEMA, Operation, operations, statement
 from tests.conftest import fresh_database
 

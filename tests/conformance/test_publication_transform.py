@@ -19,18 +19,18 @@ import psycopg
 import pyarrow as pa
 import pytest
 
-from subscriber.errors import NotSupportedError, RowFilterError
-from subscriber.lsn import parse_lsn
-from subscriber.protocol.changes import Frame
-from subscriber.protocol.decode import decode
-from subscriber.protocol.messages import UNCHANGED, Relation, Truncate
-from subscriber.publication.definition import Publication
-from subscriber.publication.publishing import Compiled, Publishing
+from subscriber.base.errors import NotSupportedError, RowFilterError
+from subscriber.base.lsn import parse_lsn
+from subscriber.postgres.protocol.changes import Frame
+from subscriber.postgres.protocol.decode_message import decode
+from subscriber.postgres.protocol.messages import UNCHANGED, Relation, Truncate
+from subscriber.postgres.publication.definition import Publication
+from subscriber.postgres.publication.publishing import Compiled, Publishing
+from subscriber.postgres.schema.publisher_tables import PublisherTables
 from subscriber.publisher.catalog_tables import read_publisher_tables
-from subscriber.publisher.publication_definitions import read_publications
-from subscriber.schema.publisher_tables import PublisherTables
-from subscriber.stages.decode_frames import FrameDecoder
-from subscriber.stages.publish import publish
+from subscriber.publisher.server_publications import read_publications
+from subscriber.stream.decode.decode_frames import FrameDecoder
+from subscriber.stream.decode.publish import publish
 from tests.conftest import Database, fresh_database
 
 TRANSACTIONS: Final = 150

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import psycopg
 import pytest
 
-from subscriber.errors import (
+from subscriber.base.errors import (
     NotSupportedError,
     PublisherError,
     PublisherNotReady,
@@ -16,29 +16,30 @@ from subscriber.errors import (
     SlotInUse,
     SlotLost,
 )
-from subscriber.lsn import INVALID_LSN
-from subscriber.migration import check_publisher
-from subscriber.protocol.envelope import XLogData, decode_envelope
-from subscriber.publication.publishing import Publishing
+from subscriber.base.lsn import INVALID_LSN
+from subscriber.migrate import check_publisher
+from subscriber.postgres.protocol.envelope import XLogData, decode_envelope
+from subscriber.postgres.publication.publishing import Publishing
+from subscriber.postgres.schema.published_table import PublishedTable
+from subscriber.postgres.schema.publisher_tables import PublisherTable
 from subscriber.publisher.catalog_tables import read_publisher_tables
-from subscriber.publisher.connection import ReplicationConnection
-from subscriber.publisher.published_tables import ServerPublications
-from subscriber.publisher.publisher import Publisher, connect_publisher
-from subscriber.publisher.reverse_obstacles import target_obstacles
+from subscriber.publisher.client import PublisherClient
+from subscriber.publisher.connection import Connection, ReplicationConnection, connect_publisher
+from subscriber.publisher.fence.reverse_replication import target_obstacles
 from subscriber.publisher.server_facts import read_server_facts
-from subscriber.publisher.shapes import read_published_shape
+from subscriber.publisher.server_publications import ServerPublications, read_publications
+from subscriber.publisher.shapes import read_published_shapes
 from subscriber.publisher.slots import StreamOptions, create_slot, start_command
-from subscriber.scenario.servers.installations import find_postgresql
-from subscriber.scenario.servers.postgresql_server import PostgreSQLServer
-from subscriber.schema.published_table import PublishedTable
+from subscriber.testing.servers.postgresql_server import PostgreSQLServer
+from subscriber.testing.servers.processes import find_postgresql
 from tests.conftest import Database, server_or_skip
 from tests.crash.harness import wait_until
 
 
 @contextmanager
-def asking(conninfo: str) -> Iterator[Publisher]:
+def asking(conninfo: str) -> Iterator[PublisherClient]:
     with connect_publisher(conninfo, "sub") as connection:
-        yield Publisher(connection)
+        yield PublisherClient(connection)
 
 
 @contextmanager
@@ -62,7 +63,7 @@ def made_slot(database: Database, plugin: str = "pgoutput") -> str:
     return name
 
 
-def is_free(publisher: Publisher, name: str) -> bool:
+def is_free(publisher: PublisherClient, name: str) -> bool:
     slot = publisher.slot(name)
     return slot is not None and slot.active_pid is None
 
@@ -186,13 +187,13 @@ def test_a_slot_in_use_is_not_dropped_and_the_same_connection_may_try_again(data
         assert publisher.drop_slot(name)
 
 
-def published_tables(publisher: Publisher, names: list[str]) -> list[PublishedTable]:
+def published_tables(publisher: PublisherClient, names: list[str]) -> list[PublishedTable]:
     return ServerPublications(publisher.connection, names).published_tables()
 
 
-def emulation(publisher: Publisher, names: list[str]) -> Publishing:
+def emulation(publisher: PublisherClient, names: list[str]) -> Publishing:
     tables = read_publisher_tables(publisher.connection)
-    return Publishing(tuple(publisher.publications(names)), tables.without_system())
+    return Publishing(tuple(read_publications(publisher.connection, names)), tables.without_system())
 
 
 # Publications -------------------------------------------------------------------------------------
@@ -312,6 +313,10 @@ def test_partitions_are_published_as_the_version_counts_them(database):
         assert published_tables(publisher, ["p", "q"]) == ([root] if database.server.major >= 16 else [leaf, root])
 
 
+def shape_of(connection: Connection, table: PublishedTable) -> PublisherTable | None:
+    return read_published_shapes(connection, [table]).get(table.key)
+
+
 def test_a_shape_has_the_published_columns_and_what_they_suffice_for(database):
     database.execute("CREATE TABLE other (id int PRIMARY KEY)")
     database.execute(
@@ -319,19 +324,19 @@ def test_a_shape_has_the_published_columns_and_what_they_suffice_for(database):
         " g int GENERATED ALWAYS AS (a + 1) STORED, UNIQUE (a, b))"
     )
     with asking(database.conninfo) as publisher:
-        whole = read_published_shape(publisher.connection, PublishedTable("public", "t"))
-        part = read_published_shape(publisher.connection, PublishedTable("public", "t", "table", ("a", "b", "g")))
-        without_key = read_published_shape(publisher.connection, PublishedTable("public", "t", "table", ("b",)))
-        assert read_published_shape(publisher.connection, PublishedTable("public", "nope")) is None
+        whole = shape_of(publisher.connection, PublishedTable("public", "t"))
+        part = shape_of(publisher.connection, PublishedTable("public", "t", "table", ("a", "b", "g")))
+        without_key = shape_of(publisher.connection, PublishedTable("public", "t", "table", ("b",)))
+        assert shape_of(publisher.connection, PublishedTable("public", "nope")) is None
     assert whole is not None
     assert [column.name for column in whole.columns] == ["a", "b", "c"]
     assert (len(whole.unique), len(whole.checks), len(whole.foreign_keys)) == (2, 2, 1)
     assert part is not None
-    assert [(column.name, column.generated) for column in part.columns] == [("a", None), ("b", None), ("g", None)]
-    assert part.key == ("a",)
+    assert [(column.name, column.generated) for column in part.columns] == [("a", ""), ("b", ""), ("g", "")]
+    assert part.key_columns == ("a",)
     assert (len(part.unique), part.checks, part.foreign_keys) == (2, ("(b > 0)",), ())
     assert without_key is not None
-    assert (without_key.key, [key.columns for key in without_key.unique]) == ((), [("b",)])
+    assert (without_key.key_columns, [key.columns for key in without_key.unique]) == ((), [("b",)])
 
 
 def test_a_missing_publication_is_what_the_version_makes_of_it(database):

@@ -11,14 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from subscriber.errors import HistoryDiverged, PublisherUnavailable, SubscriberError
-from subscriber.journal.control import read_control
-from subscriber.journal.local_storage import LocalStorage
-from subscriber.journal.positions import journal_positions
-from subscriber.lsn import parse_lsn
-from subscriber.publisher.publisher import Publisher, connect_publisher
-from subscriber.scenario.servers.installations import find_postgresql
-from subscriber.scenario.servers.open_servers import PostgreSQLServer
+from subscriber.base.errors import HistoryDiverged, PublisherUnavailable, SubscriberError
+from subscriber.base.lsn import parse_lsn
+from subscriber.publisher.client import PublisherClient
+from subscriber.publisher.connection import connect_publisher
+from subscriber.stream.journal.control import read_control
+from subscriber.stream.journal.positions import journal_positions
+from subscriber.stream.journal.storage import LocalStorage
+from subscriber.testing.servers.open_servers import PostgreSQLServer
+from subscriber.testing.servers.processes import find_postgresql
 from tests.conformance.test_walreceiver import make_slot, receiving
 from tests.conftest import Database, server_or_skip
 
@@ -169,6 +170,6 @@ def test_the_mark_of_a_run_on_a_standby_is_what_it_has_replayed(server, publishe
     """A standby cannot write a message: `run --once` used to wait for ever."""
     restore(server, copied(server, tmp_path), standby=True)
     with connect_publisher(published.conninfo, "test") as connection:
-        mark = Publisher(connection).write_barrier()
+        mark = PublisherClient(connection).write_barrier()
     ((replayed,),) = published.execute("SELECT pg_last_wal_replay_lsn()::text")
     assert mark == parse_lsn(replayed)

@@ -20,13 +20,14 @@ from typing import Any
 
 import pytest
 
-from subscriber.errors import PublisherNotReady, SubscriberError
-from subscriber.journal.positions import journal_positions
-from subscriber.lsn import LSN, parse_lsn
-from subscriber.publisher.publisher import Publisher, connect_publisher
-from subscriber.runtime.receiver_process import Assignment, receive
-from subscriber.scenario.servers.open_servers import PostgreSQL
-from subscriber.settings import Settings
+from subscriber.base.errors import PublisherNotReady, SubscriberError
+from subscriber.base.lsn import LSN, parse_lsn
+from subscriber.base.settings import Settings
+from subscriber.publisher.client import PublisherClient
+from subscriber.publisher.connection import connect_publisher
+from subscriber.stream.journal.positions import journal_positions
+from subscriber.testing.servers.open_servers import PostgreSQL
+from subscriber.worker.receiver_process import Assignment, receive
 from tests.conformance.test_walreceiver import PATIENCE_SECONDS, make_slot, receiving, slot_of
 from tests.conftest import Database, fresh_database
 from tests.crash.harness import Runner, wait_until
@@ -45,7 +46,7 @@ class Heard:
         self.go, self.stop = threading.Event(), threading.Event()
         self.error: SubscriberError | None = None
         with connect_publisher(database.conninfo, "test") as server:
-            system = Publisher(server).system_identifier()
+            system = PublisherClient(server).system_identifier()
         assignment = Assignment(
             "test", database.conninfo, slot_of(database), ("p", "q"), "parallel", False, False, "any", system, str(journal), start
         )  # fmt: skip
@@ -88,7 +89,7 @@ def publish(database: Database) -> LSN:
 
 def confirmed(database: Database) -> LSN:
     with connect_publisher(database.conninfo, "test") as server:
-        slot = Publisher(server).slot(slot_of(database))
+        slot = PublisherClient(server).slot(slot_of(database))
     assert slot is not None
     return slot.confirmed_flush_lsn
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import psycopg
 import pytest
 
+from subscriber.postgres.schema.publisher_tables import PublisherColumn, PublisherTables, from_json, to_json
 from subscriber.publisher.catalog_tables import read_publisher_tables
-from subscriber.schema.publisher_tables import PublisherColumn, PublisherTables, from_json, to_json
 
 pytestmark = pytest.mark.server
 

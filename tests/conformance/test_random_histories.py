@@ -32,20 +32,20 @@ import psycopg
 
 from subscriber.apply.exact import ExactApplier
 from subscriber.apply.prepared import prepared_names
-from subscriber.catalog import CATALOG, OriginProgress
-from subscriber.journal.local_storage import LocalStorage
-from subscriber.journal.reader import JournalReader
-from subscriber.journal.segment import journal_entries
-from subscriber.lsn import LSN, format_lsn, parse_lsn
-from subscriber.publisher.shapes import read_shape
-from subscriber.scenario.servers.open_servers import MariaDB, PostgreSQL
-from subscriber.stages.emulate import emulate
+from subscriber.base.lsn import LSN, format_lsn, parse_lsn
+from subscriber.catalog.own_tables import CATALOG
+from subscriber.catalog.progress import OriginProgress
+from subscriber.stream.journal.reader import JournalReader
+from subscriber.stream.journal.segment import journal_entries
+from subscriber.stream.journal.storage import LocalStorage
 from subscriber.targets import Target, open_target
 from subscriber.targets.ddl import create_table
-from subscriber.verify.canonical_text import text_of
-from subscriber.verify.read_rows import target_rows
+from subscriber.testing.emulate import emulate
+from subscriber.testing.servers.open_servers import MariaDB, PostgreSQL
+from subscriber.verify.table_sides import target_texts
 from tests.conformance.test_walreceiver import make_slot, receiving
 from tests.conftest import Database, fresh_database
+from tests.table_shapes import read_shape
 
 HISTORIES: Final = int(os.environ.get("RANDOM_HISTORIES", "3"))
 STEPS: Final = 130
@@ -458,12 +458,10 @@ class Replica:
                 table = self.target.shapes.reflect(connection, "public", name)
                 assert table is not None
                 columns = [column.name for column in table.columns if column.name != OWN_COLUMN]
-                rows = target_rows(self.target, connection, table, columns)
-                found[name] = Counter(
-                    tuple(text_of(oid, value) for oid, value in zip(TYPES[name], row, strict=True)) for row in rows
-                )
+                types = dict(zip(columns, TYPES[name], strict=True))
+                found[name] = Counter(target_texts(self.target, connection, table, types))
                 if name == "wide":
-                    own = {one[0] for one in target_rows(self.target, connection, table, [OWN_COLUMN])}
+                    own = {one[0] for one in target_texts(self.target, connection, table, {OWN_COLUMN: 25})}
                     assert own <= {"mine"}, "rules C7, C9"
         return found
 

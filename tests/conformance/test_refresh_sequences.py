@@ -9,17 +9,16 @@ from collections.abc import Iterator
 import psycopg
 import pytest
 
-from subscriber import catalog
-from subscriber.catalog import RelationState
-from subscriber.commands import run_command
+from subscriber.base.errors import ConflictError
+from subscriber.catalog.subscriptions import get_subscription, set_connection
+from subscriber.catalog.table_states import RelationState, set_relation_states
+from subscriber.commands.dispatch import run_command
 from subscriber.commands.refresh_sequences import sequences_left_alone
-from subscriber.commands.subscription_grammar import parse
-from subscriber.commands.subscription_statements import CreateSubscription
-from subscriber.errors import ConflictError
-from subscriber.migration.warn_at_creation import warn_at_creation
+from subscriber.commands.subscription_grammar import CreateSubscription, parse
+from subscriber.migrate.check_migration import warn_at_creation
 from subscriber.publisher.sequences import published_sequences
-from subscriber.runtime.read_status import subscription_statuses
-from subscriber.runtime.subscription_status import SubscriptionStatus
+from subscriber.worker.read_status import subscription_statuses
+from subscriber.worker.subscription_status import SubscriptionStatus
 from tests.conftest import Database, fresh_database
 from tests.subscribing import Session, a_role, with_role
 from tests.target_databases import KINDS, applied_to
@@ -45,7 +44,7 @@ def catch_up(session: Session) -> None:
     """Mark everything that the publisher has written as applied."""
     ((end,),) = session.publisher.execute("SELECT (pg_current_wal_lsn() - '0/0')::int8 + 100000000")
     with session.target.begin() as connection:
-        subscription = catalog.get_subscription(connection, "s")
+        subscription = get_subscription(connection, "s")
         applied = subscription.progress.read(connection)
         subscription.progress.advance(connection, applied, end)
 
@@ -104,7 +103,7 @@ def test_each_sequence_that_is_left_alone_is_told_with_the_reason(session):
     session.run(CREATE)
     catch_up(session)
     with session.target.engine.connect() as connection:
-        subscription = catalog.get_subscription(connection, "s")
+        subscription = get_subscription(connection, "s")
     foretold = sequences_left_alone(session.target, subscription)
     told = about_sequences(session.run(REFRESH))
     assert [f"WARNING:  {one.text}" for one in foretold] == told[:2]
@@ -126,7 +125,7 @@ def test_tables_that_are_not_ready_and_a_subscription_that_is_behind_are_told(se
     session.run(CREATE)
     session.publisher.execute("INSERT INTO t SELECT FROM generate_series(1, 9)")
     with session.target.begin() as connection:
-        catalog.set_relation_state(connection, 1, "public", "u", RelationState.DATASYNC)
+        set_relation_states(connection, 1, [("public", "u")], RelationState.DATASYNC)
     told = [text for text in session.run(REFRESH) if "subscription" in text]
     assert told[0].startswith('WARNING:  subscription "s" is behind: it has everything up to ')
     assert "is `subscriber run` running?" in told[0]
@@ -191,7 +190,7 @@ def test_without_an_answer_of_the_publisher_nothing_is_known_of_sequences(sessio
     session.publisher.execute("CREATE TABLE t (a serial PRIMARY KEY); CREATE PUBLICATION p FOR TABLE t")
     session.run(CREATE)
     with session.target.begin() as connection:
-        catalog.set_connection(connection, 1, "host=127.0.0.1 port=1")
+        set_connection(connection, 1, "host=127.0.0.1 port=1")
     assert status(session).sequences_behind is None
 
 

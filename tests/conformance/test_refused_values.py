@@ -12,10 +12,11 @@ from itertools import count
 import pytest
 
 from subscriber.apply.exact import ExactApplier
-from subscriber.catalog import CATALOG, OriginProgress
-from subscriber.errors import ApplyError
-from subscriber.lsn import LSN
-from subscriber.protocol import messages as m
+from subscriber.base.errors import ApplyError
+from subscriber.base.lsn import LSN
+from subscriber.catalog.own_tables import CATALOG
+from subscriber.catalog.progress import OriginProgress
+from subscriber.postgres.protocol import messages as m
 from subscriber.targets import open_target
 from tests.frames import frame, relation, transaction, values
 

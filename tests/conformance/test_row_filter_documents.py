@@ -13,7 +13,7 @@ from typing import Final
 
 import pytest
 
-from subscriber.filters.functions import FUNCTIONS
+from subscriber.postgres.expressions.functions import FUNCTIONS
 from tests.server_functions import REFUSED, differences, open_session, read, show
 from tests.typed_values import VALUES, Make, array_of, rows
 
@@ -154,6 +154,43 @@ def test_every_function_is_immutable_there_and_as_strict_as_here(session):
 
 # --- input functions ----------------------------------------------------------------------------
 
+
+def network(random: Random) -> str:
+    """A network whose address has several runs of zeros."""
+    if random.random() < 0.4:
+        bits = random.randint(0, 32)
+        address = random.getrandbits(32) >> 32 - bits << 32 - bits if bits else 0
+        return f"{'.'.join(map(str, address.to_bytes(4)))}/{bits}"
+    words = [random.choice([0, 0, 0, 1, 0xFFFF, 0xAB0, 0x100]) for _ in range(8)]
+    if random.random() < 0.3:
+        words[:6] = [0, 0, 0, 0, 0, random.choice([0, 0xFFFF])]
+    bits = random.randint(0, 128)
+    address = int("".join(f"{word:04x}" for word in words), 16) >> 128 - bits << 128 - bits
+    return f"{':'.join(address.to_bytes(16)[at : at + 2].hex() for at in range(0, 16, 2))}/{bits}"
+
+
+def test_a_network_is_abbreviated_as_the_server_does(session):
+    """B11: with its own opinion of which zeros are left out."""
+    random = Random(f"{SEED}abbrev")
+    found = differences(session, "abbrev(cidr)", ["cidr"], [(network(random),) for _ in range(3000)])
+    assert not found, f"seed {SEED}: {len(found)}: {found[:5]}"
+
+
+WRONG_DOCUMENTS: Final = (
+    r'"\u0000"x', r'1 "\u0000"', "[1e999999, ]", "[1e999999", r'["\u0000", NaN]', r'"\ud800\u0000"', r'"\u0000\ud800"', r'"\u0000\x"', r'"\x\u0000"', "[1,2", "1e999999x",
+    "1e999999 x", "1e999999 1", '1e999999 "', '"a', r'"\u0000', r'{"\u0000":1,}', r'{"a":"\u0000"', r'{"a" "\u0000"', r'{1:"\u0000"}', r'["\ude00" "\u0000"]', r'"\ud800" "\u0000"',
+    r'nullx"\u0000"', r'null"\u0000"', r'[-"\u0000"]', r'[01,"\u0000"]', r'"\u000"\u0000', "{,1e999999}", "[1e999999}", '{"a":1e999999,}', '{"a":1e999999 1', "", " ", "1e999999\x01",
+    "[1e999999\n\t,", "\u00a01e999999", r'"\ud800x\u0000"', r'"\ud83d\ude00\u0000"', '"\x01\\u0000"', '"\\u0000\x01"', '[1e999999 "a"', "Infinity", '{"a":Infinity,"b', "[1.e1]", "[1e]", "- 1",
+)  # fmt: skip
+
+
+def test_a_wrong_document_has_the_error_that_the_server_finds_first(session):
+    """B27: 22P05, 22003 or 22P02."""
+    answers = session.ask("{0}::jsonb", [(text,) for text in WRONG_DOCUMENTS])
+    ours = [read(session.oid("jsonb"), text)[1] for text in WRONG_DOCUMENTS]
+    assert dict(zip(WRONG_DOCUMENTS, ours, strict=True)) == dict(zip(WRONG_DOCUMENTS, answers, strict=True))
+
+
 INPUTS: Final[dict[str, tuple[Make, Sequence[str]]]] = {
     "json": (VALUES["json"], [*'{}[]",:\\ntrue0123456789.eE+-\x01\x7f\t \n/u', "NaN", "Infinity", "\\u0000", "\\ud83d", "\\ude00",
                               "\\x", "00", "é", "null", '"a"', "\u00a0", "\ufeff"]),
@@ -216,7 +253,7 @@ COUNTS: Final = one_of(
 def test_a_function_of_positions_in_the_log_gives_what_the_server_gives(session, signature):
     """B11: comparisons, differences, and how far a position can be moved."""
     random = Random(f"{SEED}{signature}")
-    makes = {"pg_lsn": LSNS, "numeric": COUNTS}
+    makes = {"pg_lsn": LSNS, "numeric": COUNTS, "int8": one_of("0", "1", "-1", "9223372036854775807")}
     types = arguments_of(signature)
     found = differences(session, signature, types, [tuple(makes[name](random) for name in types) for _ in range(ROWS)])
     assert not found, f"seed {SEED}: {found[:5]}"

@@ -18,11 +18,11 @@ import psycopg
 import pyarrow as pa
 import pytest
 
-from subscriber.errors import NotSupportedError, RowFilterError
-from subscriber.filters.analyze import tree
-from subscriber.filters.check import check_filter
-from subscriber.filters.evaluate.row_filter import Filter, compile_filter
-from subscriber.schema.publisher_tables import PublisherColumn, PublisherTable, PublisherTables
+from subscriber.base.errors import NotSupportedError, RowFilterError
+from subscriber.postgres.expressions.analyze import tree
+from subscriber.postgres.expressions.check_filter import check_filter
+from subscriber.postgres.expressions.evaluate.row_filter import CompiledFilter, compile_filter
+from subscriber.postgres.schema.publisher_tables import PublisherColumn, PublisherTable, PublisherTables
 from tests.numeric_values import NUMBERS
 from tests.random_expressions import COLUMNS, INT4, Expressions
 
@@ -115,7 +115,7 @@ def our_answers(node: tree.Expression, columns: dict[str, pa.Array], count: int)
     return answers
 
 
-def one_answer(compiled: Filter, columns: dict[str, pa.Array], row: int) -> list[str | None]:
+def one_answer(compiled: CompiledFilter, columns: dict[str, pa.Array], row: int) -> list[str | None]:
     try:
         return shown(compiled.evaluate({name: column.slice(row, 1) for name, column in columns.items()}, 1))
     except RowFilterError as error:
@@ -164,16 +164,16 @@ def test_random_expressions_have_the_servers_values_and_errors(connection):
 
 # What pgoutput itself does ------------------------------------------------------------------------
 
-A: Final = tree.Column(INT4, 0, "a")
-NULL_NUMBER: Final = tree.Constant(INT4, 0, None)
+A: Final = tree.Var(INT4, 0, "a")
+NULL_NUMBER: Final = tree.Const(INT4, 0, None)
 
 
-def number(value: int) -> tree.Constant:
-    return tree.Constant(INT4, 0, str(value))
+def number(value: int) -> tree.Const:
+    return tree.Const(INT4, 0, str(value))
 
 
-def truth(value: bool) -> tree.Constant:
-    return tree.Constant(tree.BOOL, 0, "t" if value else "f")
+def truth(value: bool) -> tree.Const:
+    return tree.Const(tree.BOOL, 0, "t" if value else "f")
 
 
 def call(name: str, left: tree.Expression, right: tree.Expression) -> tree.Call:
@@ -181,16 +181,16 @@ def call(name: str, left: tree.Expression, right: tree.Expression) -> tree.Call:
     return tree.Call(result, 0, f"int4{name}(int4,int4)", (left, right))
 
 
-def both(*arguments: tree.Expression) -> tree.Boolean:
-    return tree.Boolean(tree.BOOL, 0, "and", arguments)
+def both(*arguments: tree.Expression) -> tree.BoolExpr:
+    return tree.BoolExpr(tree.BOOL, 0, "and", arguments)
 
 
-def either(*arguments: tree.Expression) -> tree.Boolean:
-    return tree.Boolean(tree.BOOL, 0, "or", arguments)
+def either(*arguments: tree.Expression) -> tree.BoolExpr:
+    return tree.BoolExpr(tree.BOOL, 0, "or", arguments)
 
 
-def case(condition: tree.Expression, result: tree.Expression, otherwise: tree.Expression) -> tree.Case:
-    return tree.Case(tree.BOOL, 0, None, ((condition, result),), otherwise)
+def case(condition: tree.Expression, result: tree.Expression, otherwise: tree.Expression) -> tree.CaseExpr:
+    return tree.CaseExpr(tree.BOOL, 0, None, ((condition, result),), otherwise)
 
 
 NEVER: Final = call("eq", call("div", number(1), number(0)), number(1))
@@ -207,21 +207,21 @@ FILTERS: Final = {
     "CASE WHEN false THEN 1 / 0 = 1 ELSE true END": case(truth(False), NEVER, truth(True)),
     "CASE WHEN a > 100 THEN 1 / 0 = 1 ELSE true END": case(call("gt", A, number(100)), NEVER, truth(True)),
     "CASE WHEN a = 0 THEN true ELSE 10 / a > 1 END": case(call("eq", A, number(0)), truth(True), PER_ROW),
-    "COALESCE(a > 5, 1 / a = 0)": tree.Coalesce(
+    "COALESCE(a > 5, 1 / a = 0)": tree.CoalesceExpr(
         tree.BOOL, 0, (call("gt", A, number(5)), call("eq", call("div", number(1), A), number(0)))
     ),
     "10 / a = NULL": call("eq", call("div", number(10), A), NULL_NUMBER),
     "NULLIF(NULL, 10 / a) IS NULL": tree.NullTest(
         tree.BOOL,
         0,
-        tree.NullIf(INT4, 0, "int4eq(int4,int4)", (NULL_NUMBER, call("div", number(10), A))),
+        tree.NullIfExpr(INT4, 0, "int4eq(int4,int4)", (NULL_NUMBER, call("div", number(10), A))),
         is_null=True,
     ),
-    "10 / a IN (5, 10)": tree.ArrayComparison(
+    "10 / a IN (5, 10)": tree.ScalarArrayOpExpr(
         tree.BOOL,
         0,
         "int4eq(int4,int4)",
-        (call("div", number(10), A), tree.ArrayConstructor(1007, 0, (number(5), number(10)))),
+        (call("div", number(10), A), tree.ArrayExpr(1007, 0, (number(5), number(10)))),
     ),
 }
 VALUES: Final = (0, 1, 2, 7, None)

@@ -12,14 +12,13 @@ from random import Random
 import psycopg
 import pytest
 
-from subscriber.errors import SubscriberError
-from subscriber.filters.analyze import tree
-from subscriber.filters.builtins.builtin_catalog import recorded_lines
-from subscriber.filters.builtins.catalog_query import built_in_objects
-from subscriber.filters.check import analyze_filter, filter_text
+from subscriber.base.errors import SubscriberError
+from subscriber.postgres.expressions.analyze import tree
+from subscriber.postgres.expressions.builtin_catalog import built_in_objects, recorded_lines
+from subscriber.postgres.expressions.check_filter import analyze_filter, filter_text
+from subscriber.postgres.schema.publisher_tables import PublisherTable, PublisherTables
+from subscriber.postgres.types.registry import form_of
 from subscriber.publisher.catalog_tables import read_publisher_tables
-from subscriber.schema.publisher_tables import PublisherTable, PublisherTables
-from subscriber.types import form_of
 from tests.conftest import Database
 from tests.random_filters import DDL, random_filter
 
@@ -46,9 +45,9 @@ class Publisher:
         self.connection = psycopg.connect(conninfo)
         self.connection.execute(ddl.encode())
         self.connection.commit()
-        self.tables: PublisherTables = read_publisher_tables(self.connection)
+        with psycopg.connect(conninfo, autocommit=True) as reader:
+            self.tables: PublisherTables = read_publisher_tables(reader)
         self.table: PublisherTable = self.tables.tables["public", "t"]
-        self.connection.rollback()
 
     def answer(self, text: str) -> Answer:
         """The server's answer for a filter."""
@@ -83,7 +82,7 @@ class Publisher:
 
 def _has_unread_constants(node: tree.Expression) -> bool:
     """Whether it has constants of types that are not computed here."""
-    unread = isinstance(node, tree.Constant) and form_of(node.type_oid) is None
+    unread = isinstance(node, tree.Const) and form_of(node.type_oid) is None
     return unread or any(map(_has_unread_constants, node.children))
 
 

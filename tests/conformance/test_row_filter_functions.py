@@ -19,11 +19,11 @@ import psycopg
 import pyarrow as pa
 import pytest
 
-from subscriber.errors import DataException
-from subscriber.filters.evaluate.calls import function_for, of_type
-from subscriber.filters.evaluate.row_values import Value, filtered, listed, read_column
-from subscriber.filters.functions import FUNCTIONS
-from subscriber.types import family_of, form_of
+from subscriber.base.errors import DataException
+from subscriber.postgres.expressions.evaluate.calls import function_for, of_type
+from subscriber.postgres.expressions.evaluate.row_values import Value, filtered, listed, read_column
+from subscriber.postgres.expressions.functions import FUNCTIONS
+from subscriber.postgres.types.registry import family_of, form_of
 from tests.numeric_values import NUMBERS
 
 pytestmark = pytest.mark.server

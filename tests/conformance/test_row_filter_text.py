@@ -16,11 +16,11 @@ from typing import Final
 import pyarrow as pa
 import pytest
 
-from subscriber.errors import DataException, NotSupportedError
-from subscriber.filters.analyze.tree import Known
-from subscriber.filters.evaluate.calls import Apply, function_for, of_type
-from subscriber.filters.evaluate.row_values import Same, Value, filtered, listed, read_column
-from subscriber.filters.functions import FUNCTIONS
+from subscriber.base.errors import DataException, NotSupportedError
+from subscriber.postgres.expressions.analyze.tree import Known
+from subscriber.postgres.expressions.evaluate.calls import Apply, function_for, of_type
+from subscriber.postgres.expressions.evaluate.row_values import Same, Value, filtered, listed, read_column
+from subscriber.postgres.expressions.functions import FUNCTIONS
 from tests.random_patterns import like_pattern, regular_expression, similar_pattern, subject
 from tests.server_functions import Row, Server, open_session, read, show
 
@@ -121,6 +121,7 @@ WRITTEN: Final[dict[str, dict[int, Make]]] = {
     "string_to_array(text,text,text)": {1: one_of("", "a", "b", "aa", "é"), 2: one_of("", "a", "b", " ")},
     "split_part(text,text,int4)": {1: one_of("", "a", "b", "aa", "é")},
     "sha224(bytea)": {0: hexadecimal},
+    "parse_ident(text,bool)": {0: one_of("a", "A.b", ' a . "B" ', '"a""b"."c', '""', ".a", "a.", "a..b", "a b", "É.ß$1", "1a", "a1 ;", "", " ", '"a.b".c', "a\v.b", 'a"b"', '"a"b')},
 }  # fmt: skip
 """Arguments that random ones would seldom produce, by their position."""
 

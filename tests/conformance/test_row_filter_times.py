@@ -13,7 +13,7 @@ from typing import Final
 
 import pytest
 
-from subscriber.filters.functions import FUNCTIONS
+from subscriber.postgres.expressions.functions import FUNCTIONS
 from tests.server_functions import REFUSED, Server, differences, open_session, read, show, zones_of
 from tests.typed_values import Make, rows
 

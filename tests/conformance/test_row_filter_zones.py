@@ -13,10 +13,9 @@ from typing import Final
 
 import pytest
 
-from subscriber.errors import DataException
-from subscriber.types.datetimes import timezones
-from subscriber.types.datetimes.calendar import DAY, TIMESTAMP_LIMITS
-from subscriber.types.datetimes.output import timestamp_out
+from subscriber.base.errors import DataException
+from subscriber.postgres.types.datetimes import timezones
+from subscriber.postgres.types.datetimes.date_values import DAY, TIMESTAMP_LIMITS, timestamp_out
 from tests.server_functions import Row, differences, open_session, zones_of
 
 pytestmark = pytest.mark.server
@@ -57,7 +56,7 @@ def moments(random: Random, name: str) -> list[int]:
 def test_every_zone_abbreviation_and_specification_is_the_servers(postgresql):
     random = Random(f"{SEED} zones")
     rows: list[Row] = []
-    for name in (*timezones._names().values(), *timezones._abbreviations(), *SPECIFICATIONS):
+    for name in (*timezones._zone_names().values(), *timezones._abbreviations(), *SPECIFICATIONS):
         rows += [(name, timestamp_out(moment)) for moment in moments(random, name)]
     with open_session(postgresql.conninfo()) as session:
         found = []

@@ -20,7 +20,7 @@ import pytest
 
 from tests.catalog_filters import EDGES, Entry
 from tests.conftest import fresh_database
-from tests.filter_answers import Both
+from tests.filter_answers import OfCatalog
 from tests.server_functions import zones_of
 
 SAMPLE_SEED: Final = 14
@@ -31,13 +31,13 @@ def seed() -> int:
     return int(os.environ.get("SEED") or Random().randrange(10**6))
 
 
-def _both(server: Any, seed: int) -> Iterator[Both]:
+def _both(server: Any, seed: int) -> Iterator[OfCatalog]:
     for database in fresh_database(server):
         with zones_of(server), psycopg.connect(database.conninfo, autocommit=True) as connection:
-            yield Both(connection, Random(seed))
+            yield OfCatalog(connection, Random(seed))
 
 
-def _calls(both: Both, known: Sequence[Entry]) -> list[str]:
+def _calls(both: OfCatalog, known: Sequence[Entry]) -> list[str]:
     return [text for entry in known for text in both.writer.calls(entry)]
 
 
@@ -161,6 +161,11 @@ DIFFERED: Final = {
         "date_subtract({timestamp with time zone}, {interval}, 'nowhere')", "date_subtract({timestamp with time zone}, {interval}, 'UTC')",
         "date_subtract(timestamptz '2000-01-01', interval '-178956970 years -8 mons', 'nowhere')",
     ),
+    "an element is not looked for in a range that has nothing or everything": (
+        "{integer} <@ '(,)'::int4range", "{integer} <@ 'empty'::int4range", "'(,)'::numrange @> {numeric}", "(1 / {integer}) <@ int4range(NULL, NULL)",
+        "(1 / {integer}) <@ int4range(5, 5)", "(1 / {integer}) <@ '[0,)'::int4range", "{int4range} @> (1 / {integer})", "NULL::int4 <@ '(,)'::int4range",
+        "(1 / {integer}) <@ '{{(,)}}'::int4multirange", "{integer} <@ '{{}}'::int4multirange", "{integer} <@ NULL::int4range",
+    ),
     "numbers of many digits": (
         "{integer} = " + "9" * 5000, "{numeric} = " + "9" * 5000, "{text}::varchar(" + "9" * 5000 + ") = 'a'", "{numeric}::numeric(" + "9" * 5000 + ")",
         "'" + "9" * 5000 + "'::int4", "'" + "9" * 5000 + "'::oid", "'0" + "7" * 5000 + "'::oid", "'" + "9" * 5000 + "'::float8",
@@ -174,7 +179,7 @@ DIFFERED: Final = {
 
 
 @pytest.fixture(scope="module")
-def both(postgresql18) -> Iterator[Both]:
+def both(postgresql18) -> Iterator[OfCatalog]:
     yield from _both(postgresql18, SAMPLE_SEED)
 
 

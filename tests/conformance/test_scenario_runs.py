@@ -6,16 +6,16 @@ from __future__ import annotations
 
 import json
 import re
-from types import SimpleNamespace
 
 import pytest
 from click.testing import CliRunner
 
+from subscriber.base.errors import ScenarioError, UsageError
 from subscriber.cli.scenario import command
-from subscriber.errors import ScenarioError, UsageError
-from subscriber.scenario.library import read_scenario
-from subscriber.scenario.run_session import Runner
-from subscriber.scenario.stage import NATIVE, Setup, Stage
+from subscriber.testing.library import read_scenario
+from subscriber.testing.run_session import Runner
+from subscriber.testing.stage import NATIVE, Setup, Stage
+from tests.spark_functions import unused_functions
 
 pytestmark = pytest.mark.server
 
@@ -134,7 +134,7 @@ def test_a_publication_s_command_that_a_subscriber_takes_otherwise_than_the_serv
     shared_stage, tmp_path, monkeypatch
 ):
     """A subscriber has no roles, so it refuses what the server does."""
-    monkeypatch.setattr(Stage, "_pipeline", SimpleNamespace(start_query=None, copy_table=None))  # nothing is replicated
+    monkeypatch.setattr(Stage, "_functions", unused_functions())  # nothing is replicated
     file = tmp_path / "001_owner.psql"
     file.write_text(
         "-- t\ntest_pub=# CREATE PUBLICATION p;\nCREATE PUBLICATION\n"

@@ -12,15 +12,15 @@ import psycopg
 import pytest
 import sqlalchemy as sa
 
-from subscriber.apply.apply_batch import apply_batch, asking
-from subscriber.apply.batch_rules import Rules
+from subscriber.apply.applier import Rules
+from subscriber.apply.apply_batch import apply_batch, retry_with_column_defaults
 from subscriber.apply.exact import ExactApplier
-from subscriber.errors import ConflictError, TargetRelationError
-from subscriber.lsn import LSN
-from subscriber.protocol import messages as m
-from subscriber.schema.relation_names import parse_names
+from subscriber.base.errors import ConflictError, TargetRelationError
+from subscriber.base.lsn import LSN
+from subscriber.postgres.protocol import messages as m
+from subscriber.postgres.schema.relation_names import parse_names
+from subscriber.postgres.types.oids import declared_type
 from subscriber.targets import open_target
-from subscriber.types import declared_type
 from tests.crash.harness import Runner, wait_until
 from tests.frames import finishes_of, frame, prepared, relation, transaction, values
 from tests.journals import commit_prepared, prepare
@@ -64,7 +64,7 @@ class Subscriber:
                 self._applier, lambda: [frame(shapes, messages, text=text, finishes=finishes)], LSN(start), LSN(end)
             )
 
-        asking(self._applier, attempt)
+        retry_with_column_defaults(self._applier, attempt)
 
     def execute(self, *statements: str) -> list[tuple[object, ...]]:
         return self.database.execute(*statements)
@@ -264,7 +264,7 @@ def test_changes_go_to_the_table_that_the_map_names(subscriber):
     """INSERT, UPDATE, DELETE and TRUNCATE; the table with the publisher's name is another table
     here, which is not changed
     """
-    place = subscriber.database.target.ddl.place("new", "u")
+    place = subscriber.database.target.ddl.qualified("new", "u")
     name = subscriber.database.target.engine.dialect.identifier_preparer.quote
     mapped = ".".join(name(part) for part in place if part)
     if place[0] is not None:

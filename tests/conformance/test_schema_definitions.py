@@ -12,10 +12,12 @@ from click.testing import CliRunner
 
 from subscriber.catalog.subscription_options import SubscriptionOptions
 from subscriber.cli import cli
-from subscriber.migration.check_migration import Migration, check_migration
-from subscriber.migration.schema.apply_schema import apply_schema
-from subscriber.migration.schema.schema_difference import schema_difference
-from subscriber.migration.schema.schema_object import Phase, SchemaDifference, SchemaObject
+from subscriber.migrate.check_migration import Migration, check_migration
+from subscriber.migrate.schema.apply_schema import apply_schema
+from subscriber.migrate.schema.schema_difference import schema_difference
+from subscriber.migrate.schema.schema_object import Phase, SchemaComparison, SchemaObject
+from subscriber.publisher.fence.reverse_replication import target_obstacles
+from subscriber.targets import open_target
 from tests.crash.harness import Runner, wait_until
 from tests.subscribing import Session
 from tests.target_databases import KINDS, opened
@@ -49,8 +51,8 @@ def kind_of(session: Session) -> str:
     return session.target.capabilities.database.lower()
 
 
-def difference(session: Session) -> SchemaDifference:
-    return schema_difference(session.target, "s", session.settings)
+def difference(session: Session) -> SchemaComparison:
+    return schema_difference(session.target, "s")
 
 
 def listed(session: Session) -> dict[str, SchemaObject]:
@@ -178,6 +180,65 @@ def test_checks_that_duckdb_has_are_not_listed_and_others_are_built_while_the_ta
         assert (one.phase, one.reason) == ("manual", "the table has rows, and would have to be replaced")
 
 
+VIRTUAL = """
+CREATE TABLE v (id int PRIMARY KEY, a int, twice int GENERATED ALWAYS AS (a * 2) VIRTUAL, again int GENERATED ALWAYS AS (a * 3) STORED);
+CREATE PUBLICATION p FOR TABLE v;
+"""
+STORAGE = {
+    "sqlite": "SELECT name, hidden = 2 FROM pragma_table_xinfo('v') WHERE hidden IN (2, 3)",
+    "duckdb": "SELECT column_name, true FROM duckdb_columns() WHERE table_name = 'v' AND column_name IN ('twice', 'again')",
+    "mariadb": "SELECT column_name, extra LIKE '%%VIRTUAL%%' FROM information_schema.columns WHERE table_name = 'v'"
+    " AND extra LIKE '%%GENERATED%%'",
+    "postgresql": "SELECT attname::text, attgenerated = 'v' FROM pg_attribute WHERE attrelid = 'v'::regclass AND attgenerated <> ''",
+}
+"""The generated columns of a target's table, and whether each is VIRTUAL."""
+
+
+def test_a_virtual_column_is_virtual_in_the_target_and_a_stored_one_there_is_different(subscribed):
+    session = subscribed(VIRTUAL)
+    kind = kind_of(session)
+    assert all("VIRTUAL" in one.ddl for one in listed(session).values() if one.name == "public.v.twice")
+    build(session, "before")
+    storage = dict(session.rows(STORAGE[kind]))
+    assert {name: bool(virtual) for name, virtual in storage.items()} == {
+        "twice": True,
+        "again": kind in ("sqlite", "duckdb"),  # where a column that is added is VIRTUAL
+    }
+    assert listed(session) == {}
+    if kind == "duckdb":
+        return  # it has no other columns
+    column = "twice int GENERATED ALWAYS AS (a * 2) STORED"
+    if kind == "sqlite":
+        session.execute(
+            "DROP TABLE v",
+            f"CREATE TABLE v (id INTEGER PRIMARY KEY, a INT, {column}, again INT GENERATED ALWAYS AS (a * 3))",
+        )
+    else:
+        session.execute("ALTER TABLE v DROP COLUMN twice", f"ALTER TABLE v ADD COLUMN {column}")
+    (one,) = listed(session).values()
+    assert (one.kind, one.phase, one.name) == ("different generated column", "manual", "public.v.twice")
+    assert one.reason.endswith("STORED")
+    assert one.publisher_ddl == "GENERATED ALWAYS AS ((a * 2)) VIRTUAL"
+    if one.ddl:
+        run_statements(session, one.ddl)
+        assert listed(session) == {}
+
+
+def test_a_virtual_column_is_stored_in_a_postgresql_that_has_none(publisher_database, postgresql16, tmp_path):
+    publisher_database.execute(VIRTUAL)
+    postgresql16.create_database("before_virtual")
+    try:
+        with open_target(postgresql16.url("before_virtual")) as target:
+            session = Session(target, publisher_database, str(tmp_path / "journal"))
+            session.run(CREATE)
+            one = listed(session)["v.twice"]
+            assert one.reason == "the column is STORED: PostgreSQL has no VIRTUAL columns before version 18"
+            build(session, "before")
+            assert listed(session) == {}
+    finally:
+        postgresql16.drop_database("before_virtual")
+
+
 FUNCTIONS = """
 CREATE FUNCTION twice(n int) RETURNS int LANGUAGE sql IMMUTABLE AS 'SELECT n * 2';
 CREATE FUNCTION "A b"(text) RETURNS bool LANGUAGE sql IMMUTABLE AS $$SELECT $1 <> ''$$;
@@ -195,7 +256,7 @@ TWICE, A_B = "public.twice(integer)", 'public."A b"(text)'
 def test_what_calls_a_function_waits_for_it_and_the_function_is_shown(postgresql):
     session = postgresql
     session.publisher.execute(FUNCTIONS)
-    session.run(CREATE)
+    session.run(CREATE.replace("create_tables", "create_tables, copy_data = false"))
     found = listed(session)
     waits = {name: one.waits_for for name, one in found.items() if one.waits_for}
     assert waits == {
@@ -210,7 +271,7 @@ def test_what_calls_a_function_waits_for_it_and_the_function_is_shown(postgresql
 
     url = session.target.url.render_as_string(False)
     ended = CliRunner().invoke(cli, ["schema", "apply", "--after", "s", "--target", url])
-    assert (ended.exit_code, ended.output) == (
+    assert (ended.exit_code, ended.stdout) == (
         1,
         (
             f"left out: index public.t.doubled: it calls function {TWICE}, which the target lacks: create it first\n"
@@ -220,7 +281,7 @@ def test_what_calls_a_function_waits_for_it_and_the_function_is_shown(postgresql
     for one in (functions[TWICE], functions[A_B]):
         run_statements(session, one.publisher_ddl)
     build(session, "before", "after")
-    left = json.loads(CliRunner().invoke(cli, ["schema", "diff", "--json", "s", "--target", url]).output)
+    left = json.loads(CliRunner().invoke(cli, ["schema", "diff", "--json", "s", "--target", url]).stdout)
     assert {one["name"] for one in left} == {"public.unused()", "public.total(integer)"}
     session.execute("INSERT INTO t (id, a, code) VALUES (3, 'x', 'y')")
     assert session.rows("SELECT n, g FROM t") == [(8, 6)]
@@ -228,6 +289,54 @@ def test_what_calls_a_function_waits_for_it_and_the_function_is_shown(postgresql
         "CREATE OR REPLACE FUNCTION public.twice(n int) RETURNS int LANGUAGE sql IMMUTABLE AS 'SELECT n * 3'"
     )
     assert listed(session)[TWICE.removeprefix("public.")].reason == "the target has another definition of it"
+
+
+def without_identity(session: Session) -> list[bool]:
+    """The tables for which the way back of a cutover would refuse."""
+    url = session.target.url.set(drivername="postgresql").render_as_string(False)
+    with psycopg.connect(url) as connection:
+        found = target_obstacles(
+            connection, [("public", name) for name in ("full_rows", "no_key", "by_index", "nothing")]
+        )
+    return ['"public.no_key"' in one.message for one in found if "no replica identity" in one.message]
+
+
+def test_the_replica_identity_of_the_publisher_is_carried_over(postgresql):
+    session = postgresql
+    session.publisher.execute(
+        """
+        CREATE TABLE full_rows (id int PRIMARY KEY); ALTER TABLE full_rows REPLICA IDENTITY FULL;
+        CREATE TABLE no_key (id int); ALTER TABLE no_key REPLICA IDENTITY FULL;
+        CREATE TABLE by_index (id int PRIMARY KEY, n int NOT NULL); CREATE UNIQUE INDEX by_n ON by_index (n);
+        ALTER TABLE by_index REPLICA IDENTITY USING INDEX by_n;
+        CREATE TABLE nothing (id int PRIMARY KEY); ALTER TABLE nothing REPLICA IDENTITY NOTHING;
+        CREATE PUBLICATION p FOR TABLE full_rows, no_key, by_index, nothing
+        """
+    )
+    session.run(CREATE)
+    assert without_identity(session) == [True]  # `cutover --reverse` would refuse no_key
+    build(session, "before", "after")
+    assert without_identity(session) == []
+    assert listed(session) == {}
+    identities = "SELECT relname::text, relreplident::text FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind = 'r'"
+    found = dict(session.rows(identities))
+    # The primary key of by_index has the columns of the publisher's index.
+    assert {name: found[name] for name in ("full_rows", "no_key", "by_index", "nothing")} == {
+        "full_rows": "f", "no_key": "f", "by_index": "d", "nothing": "d",
+    }  # fmt: skip
+    session.execute(
+        "ALTER TABLE no_key REPLICA IDENTITY NOTHING",
+        "DROP TABLE by_index",
+        "CREATE TABLE by_index (id int PRIMARY KEY, n int NOT NULL)",
+    )
+    (full, index, identity) = sorted(difference(session).objects, key=lambda one: one.kind != "replica identity")[:3]
+    assert [full.ddl, index.ddl] == [
+        "ALTER TABLE public.by_index REPLICA IDENTITY USING INDEX by_n", "ALTER TABLE public.no_key REPLICA IDENTITY FULL"
+    ]  # fmt: skip
+    assert identity.kind == "unique index"
+    build(session, "before", "after")
+    assert listed(session) == {}
+    assert dict(session.rows(identities))["by_index"] == "i"
 
 
 def test_the_casts_that_the_targets_types_need_make_no_difference(postgresql):

@@ -14,16 +14,15 @@ import pytest
 from click.testing import CliRunner
 from sqlalchemy import exc
 
+from subscriber.base.errors import SubscriberError, UsageError
 from subscriber.cli import cli
-from subscriber.errors import SubscriberError
-from subscriber.migration.schema.apply_schema import apply_schema
-from subscriber.migration.schema.ddl_script import ddl_script
-from subscriber.migration.schema.schema_difference import schema_difference
-from subscriber.migration.schema.schema_object import SchemaDifference
-from subscriber.schema.shape import SequencePosition
-from subscriber.targets.loader import LoadColumn
-from subscriber.targets.postgresql.loading import copying
-from subscriber.types import decode_column
+from subscriber.migrate.schema.apply_schema import apply_schema, ddl_script
+from subscriber.migrate.schema.schema_difference import schema_difference
+from subscriber.migrate.schema.schema_object import SchemaComparison
+from subscriber.postgres.schema.shape import SequencePosition
+from subscriber.postgres.types.registry import decode_column
+from subscriber.targets.base.loading import LoadColumn
+from subscriber.targets.postgresql.writing import copying
 from tests.subscribing import Session
 from tests.target_databases import opened, set_sequence
 from tests.unit.targets.tables import load, reflected
@@ -134,7 +133,7 @@ def mapped(request, publisher_database, tmp_path):
 
 
 def difference(session):
-    return schema_difference(session.target, "s", session.settings)
+    return schema_difference(session.target, "s")
 
 
 def built(session, phase) -> list[str]:
@@ -302,20 +301,41 @@ def test_what_the_target_refuses_is_listed_without_values_and_the_exit_code_is_1
     request, publisher_database, tmp_path, monkeypatch
 ):
     schema = "CREATE TABLE t (id int PRIMARY KEY, secret text); CREATE PUBLICATION p FOR TABLE t"
-    for session in subscribed("sqlite", request, publisher_database, tmp_path, schema=schema):
+    copied = ", copy_data = false"
+    for session in subscribed("sqlite", request, publisher_database, tmp_path, copied, schema=schema):
         session.execute("INSERT INTO t VALUES (1, 'hush'), (2, 'hush')")
         publisher_database.execute("CREATE UNIQUE INDEX once ON t (secret); CREATE INDEX often ON t (secret, id)")
         url = session.target.url.render_as_string(False)
         ended = CliRunner().invoke(cli, ["schema", "apply", "--after", "s", "--target", url])
         assert ended.exit_code == 1
-        assert ended.output == (
+        assert ended.stdout == (
             "refused: unique index public.t.once: duplicate key value violates unique constraint Key (secret) already exists.\n"
             "1 built, 1 refused\n"
         )
         shown = CliRunner().invoke(cli, ["schema", "diff", "--json", "s", "--target", url])
-        assert [(one["phase"], one["name"]) for one in json.loads(shown.output)] == [("after", "public.t.once")]
+        assert [(one["phase"], one["name"]) for one in json.loads(shown.stdout)] == [("after", "public.t.once")]
         table = CliRunner().invoke(cli, ["schema", "diff", "s", "--target", url])
-        assert table.output.endswith("0 before, 1 after, 0 manual\n")
+        assert table.stdout.endswith("0 before, 1 after, 0 manual\n")
+
+
+def test_what_is_built_after_the_copy_is_refused_during_it_with_the_tables_that_are_not_ready(
+    request, publisher_database, tmp_path
+):
+    schema = (
+        "CREATE TABLE t (id int PRIMARY KEY); CREATE TABLE u (id int PRIMARY KEY REFERENCES t);"
+        " CREATE PUBLICATION p FOR TABLE t, u"
+    )
+    for session in subscribed("postgresql", request, publisher_database, tmp_path, schema=schema):
+        session.execute("INSERT INTO u VALUES (1)")  # the copy of t is not there yet
+        url = session.target.url.render_as_string(False)
+        ended = CliRunner().invoke(cli, ["schema", "apply", "--after", "s", "--target", url])
+        assert isinstance(ended.exception, UsageError)
+        assert (ended.exception.sqlstate, ended.exception.message) == (
+            "55000",
+            '2 tables are not ready: "public.t", "public.u"',
+        )
+        assert "`subscriber status` shows only ready tables" in str(ended.exception.hint)
+        assert CliRunner().invoke(cli, ["schema", "apply", "--before", "s", "--target", url]).exit_code == 0
 
 
 def test_a_table_of_sqlite_with_rows_is_made_again_only_while_no_run_writes_to_it(
@@ -351,7 +371,7 @@ def test_a_table_that_has_got_rows_is_not_replaced_by_a_partitioned_one(request,
         with pytest.raises(SubscriberError), session.target.objects.building() as connection:
             for statement in statements:
                 connection.exec_driver_sql(statement)
-        (outcome,) = apply_schema(session.target, SchemaDifference("s", "PostgreSQL", (one,)), "before")
+        (outcome,) = apply_schema(session.target, SchemaComparison("s", "PostgreSQL", (one,)), "before")
         assert outcome.refusal == "the table has rows"
         assert difference(session).objects[0].phase == "manual"
         assert session.rows("""SELECT id FROM "t'x\"""") == [(1,)]

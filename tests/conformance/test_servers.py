@@ -14,10 +14,10 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from subscriber.errors import PublisherUnavailable
-from subscriber.scenario.servers import postgresql_server as module
-from subscriber.scenario.servers.installations import PostgreSQLInstallation
-from subscriber.scenario.servers.open_servers import PUBLISHER_SETTINGS, PostgreSQLServer, find_postgresql
+from subscriber.base.errors import PublisherUnavailable
+from subscriber.testing.servers import postgresql_server as module
+from subscriber.testing.servers.open_servers import PUBLISHER_SETTINGS, PostgreSQLServer, find_postgresql
+from subscriber.testing.servers.processes import PostgreSQLInstallation
 from tests.conftest import server_or_skip
 
 pytestmark = pytest.mark.server
@@ -162,7 +162,7 @@ def test_only_loopback_can_reach_the_server(server):
 
 SERVE = """
 import sys, time
-from subscriber.scenario.servers.open_servers import PostgreSQLServer, find_postgresql
+from subscriber.testing.servers.open_servers import PostgreSQLServer, find_postgresql
 with PostgreSQLServer(find_postgresql(18)) as server:
     print(server.data_directory, flush=True)
     time.sleep(600)
@@ -186,7 +186,7 @@ def test_a_server_ends_with_its_process_whatever_ends_that(server, ending):
 
 FORK = """
 import os, sys, time
-from subscriber.scenario.servers.open_servers import PostgreSQLServer, find_postgresql
+from subscriber.testing.servers.open_servers import PostgreSQLServer, find_postgresql
 server = PostgreSQLServer(find_postgresql(18))
 server.start()
 print(server.data_directory, flush=True)

@@ -7,8 +7,9 @@ import dataclasses
 import psycopg
 import pytest
 
-from subscriber.publisher.shapes import read_shape, read_shapes
-from subscriber.schema.shape import ColumnShape, ForeignKey, TableShape, UniqueKey
+from subscriber.postgres.schema.shape import ForeignKey, UniqueKey
+from subscriber.publisher.shapes import read_shapes
+from tests.table_shapes import column_shape, read_shape, table_shape
 
 TABLES = """
 CREATE SCHEMA sales;
@@ -46,14 +47,14 @@ def test_the_shape_of_a_table(connection):
     assert columns["id"].default == "nextval('sales.\"T x_id_seq\"'::regclass)"
     mood = columns["m"].type_oid
     assert [columns[name] for name in ("n", "m", "later", "i", "g", "a")] == [
-        ColumnShape("n", 1700, "numeric(6,2)", default="0.5", constant="0.50"),
-        ColumnShape("m", mood, "sales.mood", default="'ok'::sales.mood", constant="ok"),
-        ColumnShape("later", 1082, "date", default="now()"),
-        ColumnShape("i", 20, "bigint", nullable=False, identity="a"),
-        ColumnShape("g", 23, "integer", generated="(id * 2)"),
-        ColumnShape("a", 23, "integer", nullable=False),
+        column_shape("n", 1700, "numeric(6,2)", default="0.5", constant="0.50"),
+        column_shape("m", mood, "sales.mood", default="'ok'::sales.mood", constant="ok"),
+        column_shape("later", 1082, "date", default="now()"),
+        column_shape("i", 20, "bigint", nullable=False, identity="a"),
+        column_shape("g", 23, "integer", generated="stored", expression="(id * 2)"),
+        column_shape("a", 23, "integer", nullable=False),
     ]
-    assert dataclasses.replace(shape, columns=()) == TableShape(
+    assert dataclasses.replace(shape, columns=()) == table_shape(
         "sales",
         "T x",
         (),
@@ -85,7 +86,7 @@ def test_the_replica_identity_index_is_the_key(connection):
     connection.execute('ALTER TABLE sales."T x" REPLICA IDENTITY USING INDEX "T x_b_key"')
     shape = read_shape(connection, "sales", "T x")
     assert shape is not None
-    assert (shape.key, shape.unique[0]) == (("b",), UniqueKey(("id",)))
+    assert (shape.key_columns, shape.unique[0]) == (("b",), UniqueKey(("id",)))
 
 
 def test_nulls_are_distinct_unless_the_key_says_otherwise(connection):
@@ -100,14 +101,14 @@ def test_a_deferrable_primary_key_identifies_no_rows(connection):
     connection.execute("CREATE TABLE d (a int PRIMARY KEY DEFERRABLE)")
     shape = read_shape(connection, "public", "d")
     assert shape is not None
-    assert (shape.key, shape.unique) == ((), (UniqueKey(("a",), deferrable=True),))
+    assert (shape.key_columns, shape.unique) == ((), (UniqueKey(("a",), deferrable=True),))
 
 
 def test_all_tables_are_read_and_nothing_else(connection):
     """Views, temporary tables and system tables are not read"""
     connection.execute("CREATE TEMPORARY TABLE t (a int)")
     shapes = read_shapes(connection).values()
-    assert {shape.qualified_name: shape.partitioned for shape in shapes} == {
+    assert {shape.qualified_name: shape.is_partitioned for shape in shapes} == {
         "public.empty": False,
         "public.others": False,
         "public.part": False,

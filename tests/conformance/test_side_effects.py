@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from subscriber.errors import ApplyError, ConflictError, TargetRelationError
-from subscriber.protocol import messages as m
+from subscriber.base.errors import ApplyError, ConflictError, TargetRelationError
+from subscriber.postgres.protocol import messages as m
 from tests.frames import relation, transaction, values
 from tests.target_databases import KINDS, AppliedTo, applied_to
 

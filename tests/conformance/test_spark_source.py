@@ -1,13 +1,11 @@
-"""``spark.readStream.format("pgoutput")`` as a public source: without this program's sink, with a
+"""``spark.readStream.format("pgoutput")`` as a public source, and the apply loop with Spark: with a
 scripted journal.
 """
 
 from __future__ import annotations
 
-import contextlib
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,22 +14,24 @@ import pytest
 from pyspark.sql import SparkSession
 
 from subscriber.apply.exact import ExactApplier
-from subscriber.errors import JournalGap
-from subscriber.journal.message_rows import ROW_SCHEMA
-from subscriber.journal.positions import journal_positions
-from subscriber.lsn import LSN
-from subscriber.pipeline.python_workers import package_archive
-from subscriber.pipeline.read_ahead import ReadAhead
-from subscriber.pipeline.session import spark_session
-from subscriber.pipeline.source import PgoutputSource
-from subscriber.pipeline.spark import Spark
-from subscriber.pipeline.streaming_query import ApplyQuery, JournalStream
-from subscriber.pipeline.warm_up import warm_up
-from subscriber.protocol import messages as m
-from subscriber.settings import Settings
-from subscriber.targets import open_target
+from subscriber.base.errors import JournalGap
+from subscriber.base.lsn import LSN
+from subscriber.base.settings import Settings
+from subscriber.catalog.own_tables import CATALOG
+from subscriber.catalog.progress import OriginProgress
+from subscriber.postgres.protocol import messages as m
+from subscriber.spark import apply_loop
+from subscriber.spark.apply_loop import ApplyLoop, JournalStream
+from subscriber.spark.apply_pause import ApplyPause
+from subscriber.spark.pending_session import PendingSession
+from subscriber.spark.python_workers import package_archive
+from subscriber.spark.session import spark_session
+from subscriber.spark.source import PgoutputSource
+from subscriber.stream.journal.positions import journal_positions
+from subscriber.targets import Target, open_target
 from tests.frames import relation, transaction, values
 from tests.streams import receive
+from tests.waits import wait_until
 
 pytestmark = pytest.mark.spark
 
@@ -120,50 +120,45 @@ def test_a_start_before_the_journal_is_refused(spark, journal, tmp_path):
     assert "0/100" in str(caught.value)
 
 
-def test_what_the_planner_refuses_our_own_query_tells_with_its_type_and_hint(spark, journal, tmp_path):
-    """Spark turns the error into text, which has no hint."""
-    with open_target(f"sqlite:///{tmp_path / 'target.db'}") as target:
-        query = ApplyQuery(
-            Spark("local[2]", lambda: spark),
-            "apply",
-            JournalStream(str(journal), LSN(0x50)),
-            ExactApplier(target, subscription="s", subid=1),
-            Settings(str(tmp_path)),
-            on_applied=lambda _result: None,
-            turn=contextlib.nullcontext(),
-        )
-        try:
-            deadline = time.monotonic() + 60
-            while query.running:
-                assert time.monotonic() < deadline
-                time.sleep(0.05)
-            failure = query.failure()
-        finally:
-            query.stop()
-    assert isinstance(failure, JournalGap)
-    assert "0/50" in failure.message
-    assert failure.hint
+# The apply loop -----------------------------------------------------------------------------------
 
 
-def test_spark_does_not_keep_what_the_driver_has_read(spark, journal, tmp_path):
-    """Invariant bounded_memory: the JVM forgets a partition's rows when its job is done (see
-    pipeline.read_ahead).
+def apply(spark: SparkSession, journal: Path, target: Target) -> ApplyLoop:
+    return ApplyLoop(
+        PendingSession("local[2]", lambda: spark),
+        "apply 1: s",
+        JournalStream(str(journal), LSN(0x100)),
+        ExactApplier(target, subscription="s", subid=1),
+        Settings(str(journal.parent), segment_bytes=1),
+        on_applied=lambda _result: None,
+        pause=ApplyPause(),
+    )
+
+
+def test_executors_decode_a_batch_and_sparks_ui_names_its_jobs(spark, journal, tmp_path, monkeypatch):
+    """Invariant bounded_memory: the JVM forgets a partition's frames when its job is done (see
+    pipeline.jobs).
     """
-    kept = []
-    ahead = ReadAhead(spark.sparkContext, ROW_SCHEMA, 1024)
-    jobs = spark.sparkContext._jsc.sc().dagScheduler().activeQueryToJobs()
-
-    def read(batch: Any, _number: int) -> None:
-        before = jobs.size()
-        assert [row.column("action")[0].as_py() for row in ahead.rows(batch)][-1] == "C"
-        kept.append(jobs.size() - before)
-
-    stream = spark.readStream.format("pgoutput").option("journal", str(journal)).load()
-    query = stream.writeStream.foreachBatch(read).option("checkpointLocation", str(tmp_path / "checkpoint")).start()
-    query.processAllAvailable()
-    query.stop()
-    ahead.close()
-    assert kept == [0]
+    monkeypatch.setattr(apply_loop, "SMALL_BYTES", 1)
+    context: Any = spark.sparkContext
+    kept = context._jsc.sc().dagScheduler().activeQueryToJobs()
+    with open_target(f"sqlite:///{tmp_path / 'target.db'}") as target:
+        with target.begin() as connection:
+            CATALOG.create_all(connection)
+            OriginProgress(1).create(connection, LSN(0x100))
+            connection.exec_driver_sql("CREATE TABLE t (a INTEGER PRIMARY KEY, b TEXT)")
+        loop = apply(spark, journal, target)
+        try:
+            wait_until(lambda: loop.applied == 0x400 or not loop.running)
+        finally:
+            loop.stop()
+        assert loop.failure() is None
+        with target.begin() as connection:
+            assert connection.exec_driver_sql("SELECT count(*) FROM t").scalar() == 30
+    assert kept.size() == 0
+    jobs = context._jsc.sc().statusStore().jobsList(None)
+    shown = [jobs.apply(number).description() for number in range(jobs.size())]
+    assert [one.get() for one in shown if one.isDefined()].count("apply 1: s, 0/100 to 0/400") == 3
 
 
 def test_positions_of_the_journal_are_what_the_query_reaches(journal):
@@ -174,8 +169,8 @@ def test_the_archive_for_executors_is_the_whole_package(tmp_path):
     """Executors need nothing but Python and the dependencies."""
     archive = package_archive(tmp_path)
     code = (
-        f"import sys; sys.path.insert(0, {str(archive)!r}); import subscriber.pipeline.source, subscriber.pipeline.sink;"
-        "print(subscriber.pipeline.sink.__file__)"
+        f"import sys; sys.path.insert(0, {str(archive)!r}); import subscriber.spark.source, subscriber.spark.apply_loop;"
+        "print(subscriber.spark.apply_loop.__file__)"
     )
     answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path)
     assert answer.stdout.startswith(str(archive))
@@ -189,15 +184,9 @@ def test_python_workers_are_forked_with_their_modules(spark):
         import sys
         from pathlib import Path
 
-        there = "subscriber.stages.decode_frames" in sys.modules
+        there = "subscriber.stream.decode.decode_frames" in sys.modules
         return there, "pandas" in sys.modules, Path(f"/proc/{os.getppid()}/cmdline").read_text()
 
     ((there, pandas, parent),) = spark.sparkContext.parallelize([0], 1).map(look).collect()
     assert (there, pandas) == (True, False)
-    assert "subscriber.pipeline.fork_server" in parent
-
-
-def test_a_warm_up_runs_a_query_and_a_job_and_leaves_nothing_behind(spark):
-    warm_up(spark, local=True)
-    assert spark.streams.active == []
-    assert list(Path(spark.sparkContext.getConf().get("spark.local.dir")).glob("warm-up-*")) == []
+    assert "subscriber.spark.fork_server" in parent

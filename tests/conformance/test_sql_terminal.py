@@ -21,12 +21,13 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from subscriber import catalog
+from subscriber.catalog.own_tables import ensure_catalog
 from subscriber.catalog.subscription_options import SubscriptionOptions
+from subscriber.catalog.subscriptions import insert_subscription
 from subscriber.cli.backslash import run_backslash
-from subscriber.cli.psql_table import format_result
 from subscriber.targets import open_target
 from subscriber.targets.query_result import value_text
+from subscriber.testing.session.psql_table import format_result
 
 PATIENCE = 20.0
 
@@ -89,10 +90,10 @@ def test_the_list_of_subscriptions_is_psqls_without_owners(tmp_path, publisher_d
     )
     try:
         with open_target(f"sqlite:///{tmp_path}/target.db") as sqlite:
-            catalog.ensure_catalog(sqlite.engine)
+            ensure_catalog(sqlite.engine)
             given = SubscriptionOptions(slot_name=None, enabled=False, binary=True, origin="none")
             with sqlite.begin() as connection:
-                catalog.insert_subscription(connection, "one", "dbname=d host=h", ["p", "a b", 'q"uote'], given)
+                insert_subscription(connection, "one", "dbname=d host=h", ["p", "a b", 'q"uote'], given)
             for command in (r"\dRs", r"\dRs+"):
                 theirs = without_owner(real_psql(publisher_database, command))
                 assert cells(run_backslash(command, sqlite)) == cells(theirs)

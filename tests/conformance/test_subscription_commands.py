@@ -15,18 +15,19 @@ from typing import Any, Protocol
 
 import psycopg
 import pytest
-import sqlalchemy as sa
 
-from subscriber import catalog
-from subscriber.commands import run_command
-from subscriber.commands.subscription_grammar import parse
-from subscriber.commands.subscription_statements import Query
-from subscriber.errors import SubscriberError
-from subscriber.scenario.servers.open_servers import open_postgresql
-from subscriber.scenario.servers.postgresql_server import PostgreSQL
-from subscriber.settings import Settings
+from subscriber.base.errors import SubscriberError
+from subscriber.base.settings import Settings
+from subscriber.catalog.own_tables import SUBSCRIPTION
+from subscriber.catalog.subscriptions import list_subscriptions
+from subscriber.catalog.table_states import relations_of
+from subscriber.commands.dispatch import run_command
+from subscriber.commands.subscription_grammar import Query, parse
 from subscriber.targets import open_target
+from subscriber.testing.servers.open_servers import open_postgresql
+from subscriber.testing.servers.postgresql_server import PostgreSQL
 from tests.conftest import Database, fresh_database, server_or_skip
+from tests.subscriptions import as_stored
 
 pytestmark = pytest.mark.server
 
@@ -173,17 +174,17 @@ class Ours:
 
     def subscriptions(self) -> list[dict[str, Any]]:
         with self._target.engine.connect() as connection:
-            rows = {row.subname: row._asdict() for row in connection.execute(sa.select(catalog.SUBSCRIPTION))}
+            rows = {row.subname: row._asdict() for row in connection.execute(as_stored(*SUBSCRIPTION.c))}
             return [
                 {column: rows[one.name][column] for column in COLUMNS}
                 | {
                     "subpublications": list(one.publications),
                     "tables": [
                         relation.name if relation.schema == "public" else f"{relation.schema}.{relation.name}"
-                        for relation in catalog.relations_of(connection, one.subid)
+                        for relation in relations_of(connection, one.subid)
                     ],
                 }
-                for one in catalog.list_subscriptions(connection)
+                for one in list_subscriptions(connection)
             ]
 
     def close(self) -> None:

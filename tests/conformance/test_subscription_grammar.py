@@ -9,12 +9,12 @@ from typing import Any
 import psycopg
 import pytest
 
-from subscriber.catalog.subscriptions import _option_columns
+from subscriber.base.errors import UsageError
+from subscriber.catalog.subscription_options import option_values, to_columns
 from subscriber.commands import subscription_grammar
-from subscriber.commands.subscription_statements import CreateSubscription
-from subscriber.errors import UsageError
-from subscriber.sql.keywords import COLUMN_NAMES, RESERVED, TYPE_OR_FUNCTION_NAMES
-from subscriber.sql.lexer import lex
+from subscriber.commands.subscription_grammar import CreateSubscription
+from subscriber.postgres.sql.keywords import COLUMN_NAMES, RESERVED, TYPE_OR_FUNCTION_NAMES
+from subscriber.postgres.sql.lexer import lex
 
 pytestmark = pytest.mark.server
 
@@ -252,13 +252,16 @@ def test_a_right_command_means_the_same_row_of_pg_subscription(server, sql):
     """C53: defaults and values."""
     command = subscription_grammar.parse(sql)
     assert isinstance(command, CreateSubscription)
-    stored = _option_columns(command.options)
+    stored = to_columns(option_values(command.options))
     # PostgreSQL has no such columns.
     assert stored.pop("subcreatetables") is False
     assert stored.pop("subcarrier") is None
     assert (stored.pop("submap"), stored.pop("subschemachanges")) == (None, "stop")
     assert stored.pop("sublogconflictvalues") is False
     assert stored.pop("subunrepresentable") is None
+    # PostgreSQL 19 and 20 have these.
+    assert (stored.pop("subretaindeadtuples"), stored.pop("submaxretention")) == (False, 0)
+    assert (stored.pop("subwalrcvtimeout"), stored.pop("subconflictlogdest")) == ("-1", "all")
     ours = stored | {
         "subname": command.name,
         "subconninfo": command.conninfo,

@@ -13,18 +13,22 @@ from itertools import count
 import pytest
 import sqlalchemy as sa
 
-from subscriber import catalog
+from subscriber.base.errors import StatementTimeout, TargetError, UsageError
+from subscriber.base.lsn import LSN
+from subscriber.base.settings import Settings
+from subscriber.catalog import own_tables
+from subscriber.catalog.own_tables import ensure_catalog
 from subscriber.catalog.subscription_options import SubscriptionOptions
-from subscriber.errors import StatementTimeout, TargetError, UsageError
-from subscriber.journal.segment import Kind, Segment
-from subscriber.lsn import LSN
-from subscriber.pipeline.on_spark import Pipeline
-from subscriber.scenario.nodes.target_node import TargetNode
-from subscriber.scenario.servers.fresh_targets import FreshTarget, TargetServers, fresh_target
-from subscriber.scenario.session.expect import compared_lines
-from subscriber.scenario.session.psql import PsqlSession
-from subscriber.settings import Settings
+from subscriber.catalog.subscriptions import insert_subscription
+from subscriber.catalog.table_states import RelationState
+from subscriber.spark.spark_functions import SparkFunctions
+from subscriber.stream.journal.segment import EntryKind, Segment
 from subscriber.targets import open_target
+from subscriber.testing.nodes.target_node import TargetNode
+from subscriber.testing.servers.open_servers import FreshTarget, TargetServers, fresh_target
+from subscriber.testing.session.expect import compared_lines
+from subscriber.testing.session.psql import PsqlSession
+from tests.subscriptions import create_subscription, set_state
 
 PATIENCE = 60.0
 _numbers = count(1)
@@ -43,7 +47,7 @@ def open_node(kind, server, folder, patience=PATIENCE, mariadb=None):
         # The database counts as the user's, so that PostgreSQL has a mirror, too; test_own_database
         # tests the other case.
         target = FreshTarget(fresh.url, disposable=False)
-        node = TargetNode(name, target, server, str, Pipeline(no_query, no_query), settings, patience)
+        node = TargetNode(name, target, server, str, SparkFunctions(no_query, no_query), settings, patience)
         try:
             yield node
         finally:
@@ -366,6 +370,30 @@ def test_other_changes_of_partitioned_tables_are_refused_and_undone(partitioned,
     assert "(3 rows)" in partitioned.run("SELECT * FROM parent")
 
 
+def replicate(node, table):
+    """A subscription of the node replicates the table."""
+    subscription = create_subscription(node._target, enabled=False)
+    set_state(node._target, table, RelationState.READY, subid=subscription.subid)
+
+
+def test_a_partition_that_is_replicated_by_its_name_is_shown_as_the_target_has_it(partitioned):
+    """Rows that came through the root earlier are left in its table."""
+    assert "(2 rows)" in partitioned.run("SELECT * FROM low")
+    replicate(partitioned, "low")
+    assert partitioned.run("SELECT a, b FROM low").splitlines()[2:] == [" 2 | own", "(1 row)"]
+    assert "(3 rows)" in partitioned.run("SELECT * FROM parent")
+    assert "(2 rows)" in partitioned.run("SELECT low.a FROM low, (SELECT count(*) FROM parent) AS n")
+    assert rows_of(partitioned) == {"parent": [(1, "root"), (11, "root")], "low": [(2, "own")], "high": []}
+
+
+def test_rows_of_a_table_that_is_attached_become_those_of_the_root_that_is_replicated(partitioned):
+    partitioned.run("ALTER TABLE parent DETACH PARTITION high")
+    assert rows_of(partitioned)["high"] == [(11, "root")]
+    replicate(partitioned, "parent")
+    partitioned.run("ALTER TABLE parent ATTACH PARTITION high DEFAULT")
+    assert rows_of(partitioned) == {"parent": [(1, "root"), (11, "root")], "low": [(2, "own")], "high": []}
+
+
 # Subscriptions and their catalogs -----------------------------------------------------------------
 
 SUBSCRIPTION = "CREATE SUBSCRIPTION s CONNECTION 'dbname=nowhere' PUBLICATION p, \"P q\" WITH (connect = false"
@@ -412,7 +440,12 @@ def test_prepared_transactions_are_those_that_apply_has_come_past_and_not_their_
     journal = tmp_path / "journal" / "7_x"
     journal.mkdir(parents=True)
     ends = (0x100, 0x200, 0x300, 0x400)
-    kinds = ((Kind.PREPARED, 731), (Kind.PREPARED, 740), (Kind.COMMIT_PREPARED, 731), (Kind.PREPARED, 750))
+    kinds = (
+        (EntryKind.PREPARED, 731),
+        (EntryKind.PREPARED, 740),
+        (EntryKind.COMMIT_PREPARED, 731),
+        (EntryKind.PREPARED, 750),
+    )
     for end, (kind, xid) in zip(ends, kinds, strict=True):
         (journal / Segment(LSN(end - 0x100), LSN(end), kind, xid).name).touch()
     asked = "SELECT gid FROM pg_prepared_xacts ORDER BY gid;"
@@ -643,9 +676,9 @@ def test_a_target_with_subscriptions_is_refused(postgresql18, tmp_path):
     """The session would run these subscriptions, too"""
     url = f"sqlite:///{tmp_path / 'target.db'}"
     with open_target(url) as target:
-        catalog.ensure_catalog(target.engine)
+        ensure_catalog(target.engine)
         with target.begin() as connection:
-            catalog.insert_subscription(connection, "s", "dbname=x", ["p"], SubscriptionOptions(slot_name="s"))
+            insert_subscription(connection, "s", "dbname=x", ["p"], SubscriptionOptions(slot_name="s"))
     with (
         pytest.raises(UsageError, match="the target has subscriptions already"),
         open_node(url, postgresql18, tmp_path),
@@ -671,7 +704,7 @@ def test_nothing_is_left_in_a_target_that_is_the_users_own(postgresql18, tmp_pat
 def test_a_catalog_that_was_there_stays(postgresql18, tmp_path):
     url = f"sqlite:///{tmp_path / 'target.db'}"
     with open_target(url) as target:
-        catalog.ensure_catalog(target.engine)
+        ensure_catalog(target.engine)
         with open_node(url, postgresql18, tmp_path):
             pass
-        assert catalog.SUBSCRIPTION.name in sa.inspect(target.engine).get_table_names()
+        assert own_tables.SUBSCRIPTION.name in sa.inspect(target.engine).get_table_names()

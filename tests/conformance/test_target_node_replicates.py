@@ -12,13 +12,13 @@ from itertools import count
 import pytest
 import sqlalchemy as sa
 
-from subscriber.errors import AlreadyRunning, StatementTimeout
-from subscriber.pipeline.on_spark import spark_pipeline
-from subscriber.pipeline.session import starting_spark
-from subscriber.scenario.nodes.target_node import TargetNode
-from subscriber.scenario.servers.fresh_targets import TargetServers, fresh_target
-from subscriber.settings import Settings
+from subscriber.base.errors import AlreadyRunning, StatementTimeout
+from subscriber.base.settings import Settings
+from subscriber.spark.session import starting_spark
+from subscriber.spark.spark_functions import functions_on
 from subscriber.targets import open_target
+from subscriber.testing.nodes.target_node import TargetNode
+from subscriber.testing.servers.open_servers import TargetServers, fresh_target
 
 pytestmark = [pytest.mark.server, pytest.mark.spark, pytest.mark.slow]
 
@@ -29,7 +29,7 @@ _numbers = count(1)
 @pytest.fixture(scope="module")
 def pipeline(tmp_path_factory):
     with starting_spark("local[2]", tmp_path_factory.mktemp("spark") / "spark.log") as spark:
-        yield spark_pipeline(spark)
+        yield functions_on(spark)
 
 
 @pytest.fixture

@@ -9,11 +9,11 @@ from decimal import Decimal
 import psycopg
 import pytest
 
-from subscriber.publisher.shapes import read_shape
-from subscriber.schema.shape import TableShape
+from subscriber.postgres.schema.publisher_tables import PublisherTable
 from subscriber.targets.ddl import create_table
 from subscriber.targets.table_changes import CannotBuild
 from subscriber.targets.target_table import TargetColumn, TargetTable
+from tests.table_shapes import read_shape
 from tests.target_databases import opened
 from tests.unit.targets.tables import reflected
 
@@ -46,7 +46,7 @@ NOWHERE = {
 }  # fmt: skip
 
 
-def columns_of(shape: TableShape, table: TargetTable) -> dict[str, tuple[int, TargetColumn]]:
+def columns_of(shape: PublisherTable, table: TargetTable) -> dict[str, tuple[int, TargetColumn]]:
     """The type at the publisher and the target's column, by name."""
     return {
         one.name: (TYPES.get(one.name, one.type_oid), here)

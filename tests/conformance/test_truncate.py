@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from subscriber import catalog
-from subscriber.catalog import RelationState
-from subscriber.commands import run_command
-from subscriber.commands.subscription_grammar import parse
-from subscriber.commands.subscription_statements import Query
-from subscriber.errors import SubscriberError, UsageError
-from subscriber.settings import Settings
+from subscriber.base.errors import SubscriberError, UsageError
+from subscriber.base.settings import Settings
+from subscriber.catalog.own_tables import ensure_catalog
+from subscriber.catalog.table_states import RelationState
+from subscriber.commands.dispatch import run_command
+from subscriber.commands.subscription_grammar import Query, parse
 from tests.subscriptions import create_subscription, set_state
 from tests.target_databases import opened
 
@@ -26,7 +25,7 @@ from tests.target_databases import opened
 def target(request, tmp_path):
     """A target with a disabled subscription to t and u; c refers to t."""
     with opened(request.param, request, tmp_path) as target:
-        catalog.ensure_catalog(target.engine)
+        ensure_catalog(target.engine)
         create_subscription(target, enabled=False)
         for table in ("t", "u"):
             set_state(target, table, RelationState.READY)

@@ -15,23 +15,22 @@ from typing import Any
 
 import pytest
 
-from subscriber import catalog
-from subscriber.apply.applier import ApplyResult
-from subscriber.apply.batch_rules import Rules
+from subscriber.apply.applier import ApplyResult, Rules
 from subscriber.apply.exact import ExactApplier
 from subscriber.apply.prepared import prepared_names
-from subscriber.catalog import OriginProgress
+from subscriber.base.errors import ApplyError, ConflictError, JournalCorrupt
+from subscriber.base.lsn import INVALID_LSN, LSN
+from subscriber.base.settings import Settings
+from subscriber.catalog.own_tables import ensure_catalog
 from subscriber.catalog.prepared_transactions import PreparedTransaction, list_prepared, write_prepared
+from subscriber.catalog.progress import OriginProgress
 from subscriber.catalog.subscription_options import SubscriptionOptions
+from subscriber.catalog.subscriptions import insert_subscription, list_subscriptions
 from subscriber.commands.drop_subscription import drop_subscription
-from subscriber.commands.subscription_grammar import parse
-from subscriber.commands.subscription_statements import DropSubscription
-from subscriber.errors import ApplyError, ConflictError, JournalCorrupt
-from subscriber.lsn import INVALID_LSN, LSN
-from subscriber.protocol import messages as m
-from subscriber.scenario.servers.open_servers import open_postgresql
-from subscriber.settings import Settings
+from subscriber.commands.subscription_grammar import DropSubscription, parse
+from subscriber.postgres.protocol import messages as m
 from subscriber.targets import Target, open_target
+from subscriber.testing.servers.open_servers import open_postgresql
 from tests.conftest import server_or_skip
 from tests.failures import applied_before
 from tests.frames import finishes_of, frame, relation, transaction, values
@@ -63,7 +62,7 @@ class Side:
         return applier.apply(frames, start=LSN(start), end=LSN(end), before=limit)
 
     def _rules(self, connection: Any) -> Rules:
-        catalog.list_subscriptions(connection)  # as the worker's rules do
+        list_subscriptions(connection)  # as the worker's rules do
         return Rules(skip_lsn=self.skip_lsn, clear_skip=self._clear_skip)
 
     def _clear_skip(self, _connection: Any) -> None:
@@ -118,7 +117,7 @@ def side(request):
     server.create_database(name)
     try:
         with open_target(server.url(name)) as target:
-            catalog.ensure_catalog(target.engine)
+            ensure_catalog(target.engine)
             made = _made(target)
             yield made
             assert target.prepared is not None
@@ -378,7 +377,7 @@ def test_a_dropped_subscription_leaves_what_it_has_prepared_and_says_so(side, tm
     options = SubscriptionOptions(slot_name=None, enabled=False)
     with side.target.begin() as connection:
         OriginProgress(1).drop(connection)
-        assert catalog.insert_subscription(connection, "s", "dbname=none", ("p",), options).subid == 1
+        assert insert_subscription(connection, "s", "dbname=none", ("p",), options).subid == 1
         OriginProgress(1).create(connection, START)
     side.apply(PREPARED, end=200)
     with side.target.begin() as connection:
@@ -390,7 +389,7 @@ def test_a_dropped_subscription_leaves_what_it_has_prepared_and_says_so(side, tm
     assert [line.splitlines()[0] for line in said] == [f'WARNING:  prepared transaction "{GID}" is left in the target']
     assert (side.gids, [one.xid for one in side.known]) == ({GID}, [731])
     with side.target.begin() as connection:
-        assert catalog.insert_subscription(connection, "s", "dbname=none", ("p",), options).subid == 2
+        assert insert_subscription(connection, "s", "dbname=none", ("p",), options).subid == 2
 
 
 # Servers ------------------------------------------------------------------------------------------
@@ -409,7 +408,7 @@ def test_two_databases_of_a_server_prepare_each_for_itself(request, kind):
             server.create_database(name)
             stack.callback(server.drop_database, name)
             target = stack.enter_context(open_target(server.url(name)))
-            catalog.ensure_catalog(target.engine)
+            ensure_catalog(target.engine)
             sides.append(_made(target))
             sides[-1].apply(PREPARED, end=200)
         second = GID if kind == "mariadb" else f"{GID}_{names[1]}"
@@ -424,7 +423,7 @@ def test_a_server_that_forbids_prepared_transactions_is_said_so():
     with server_or_skip(lambda: open_postgresql(18, {"max_prepared_transactions": "0"})) as server:
         server.create_database("none")
         with open_target(server.url("none")) as target:
-            catalog.ensure_catalog(target.engine)
+            ensure_catalog(target.engine)
             side = _made(target)
             with pytest.raises(ApplyError, match="prepared transactions are disabled") as raised:
                 side.apply(transaction(150, insert("9", None)), PREPARED, end=200)

@@ -12,18 +12,19 @@ from pathlib import Path
 
 import pytest
 
-from subscriber.errors import JournalGap, SlotLost, SubscriberError
-from subscriber.journal.browse import browse
-from subscriber.journal.positions import journal_positions
-from subscriber.journal.storage import journal_url
-from subscriber.lsn import INVALID_LSN, MAX_LSN
-from subscriber.positions.slot_position import adopt_slot
-from subscriber.publisher.publisher import Publisher, connect_publisher
-from subscriber.runtime.receiver_process import Assignment, receive
-from subscriber.scenario.servers.installations import find_postgresql
-from subscriber.scenario.servers.open_servers import PostgreSQLServer
-from subscriber.settings import Settings
+from subscriber.base.errors import JournalGap, SlotLost, SubscriberError
+from subscriber.base.lsn import INVALID_LSN, MAX_LSN
+from subscriber.base.settings import Settings
+from subscriber.commands.slot_position import adopt_slot
+from subscriber.publisher.client import PublisherClient
+from subscriber.publisher.connection import connect_publisher
+from subscriber.stream.journal.browse import browse
+from subscriber.stream.journal.positions import journal_positions
+from subscriber.stream.journal.storage import journal_url
 from subscriber.targets import open_target
+from subscriber.testing.servers.open_servers import PostgreSQLServer
+from subscriber.testing.servers.processes import find_postgresql
+from subscriber.worker.receiver_process import Assignment, receive
 from tests.conformance.test_commands_of_ours import Session
 from tests.conftest import Database, server_or_skip
 from tests.crash.harness import wait_until
@@ -71,7 +72,7 @@ def receive_all(session: Session) -> None:
     thread.start()
     try:
         with connect_publisher(subscription.conninfo, "test") as server:
-            barrier = Publisher(server).write_barrier()
+            barrier = PublisherClient(server).write_barrier()
         wait_until(lambda: errors or journal_positions(journal)[0] >= barrier, "everything to be received")
     finally:
         stop.set()
@@ -128,7 +129,7 @@ def test_the_slot_of_an_upgraded_publisher_is_used_further(server, session, tmp_
     upgrade(server, tmp_path)
     session.publisher.execute("INSERT INTO t VALUES (2, 'after')")
     with connect_publisher(session.publisher.conninfo, "test") as connection:
-        now = Publisher(connection).system_identifier()
+        now = PublisherClient(connection).system_identifier()
     assert now != before
 
     with pytest.raises(SubscriberError) as refused:
@@ -157,7 +158,7 @@ def test_the_step_is_refused_if_its_number_the_journal_or_the_slot_does_not_fit(
 
     upgrade(server, tmp_path)
     with connect_publisher(session.publisher.conninfo, "test") as connection:
-        now = Publisher(connection).system_identifier()
+        now = PublisherClient(connection).system_identifier()
     here = session.settings
     session.settings = Settings(journal=str(tmp_path / "elsewhere"))
     error = session.refused(f"ALTER SUBSCRIPTION s SET (system_identifier = '{now}')")

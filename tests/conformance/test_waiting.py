@@ -17,18 +17,18 @@ import psycopg
 import pytest
 import sqlalchemy as sa
 
-from subscriber import waiting
-from subscriber.commands import publisher_slots
-from subscriber.journal.positions import journal_positions
-from subscriber.lsn import parse_lsn
-from subscriber.publisher.blockers import blockers_of, standbys_of
-from subscriber.publisher.connection import ReplicationConnection
-from subscriber.publisher.publisher import Publisher, connect_publisher
+from subscriber.base import waiting
+from subscriber.base.lsn import parse_lsn
+from subscriber.base.waiting import notices_to
+from subscriber.commands import subscription_slots
+from subscriber.publisher.client import PublisherClient
+from subscriber.publisher.connection import ReplicationConnection, connect_publisher
+from subscriber.publisher.fence.open_transactions import blockers_of, standbys_of
 from subscriber.publisher.slots import StreamOptions, create_slot, start_command
 from subscriber.publisher.snapshot import exported_snapshot
-from subscriber.receive import quiet
+from subscriber.stream.journal.positions import journal_positions
+from subscriber.stream.receive import quiet
 from subscriber.targets import Target, open_target
-from subscriber.waiting import told_by
 from tests.conformance.test_publisher_notices import heard
 from tests.conformance.test_walreceiver import slot_of
 from tests.conftest import Database
@@ -56,7 +56,7 @@ class Waiter:
 
     def _run(self) -> None:
         try:
-            with told_by(self.told.append):
+            with notices_to(self.told.append):
                 self._work()
         except BaseException as error:
             self.errors.append(error)
@@ -167,7 +167,7 @@ def test_a_command_that_needs_a_slot_reports_who_streams_from_it(publisher_datab
 
         def drop() -> None:
             with connect_publisher(conninfo, "sub") as server:
-                publisher_slots.remove_slot(Publisher(server), name)
+                subscription_slots.remove_slot(PublisherClient(server), name)
 
         waiter = Waiter(drop)
         said = waiter.says()
@@ -366,7 +366,7 @@ def test_a_walsender_that_waits_for_a_standby_is_told_apart_from_an_idle_one(beh
         )
         assert receiver.notices() == []
         with connect_publisher(database.conninfo, "test") as server:
-            slot = Publisher(server).slot(slot_of(database))
+            slot = PublisherClient(server).slot(slot_of(database))
             assert slot is not None
             assert slot.active_pid is not None
             (awaited,) = standbys_of(server, slot.active_pid)

@@ -11,17 +11,17 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from subscriber.errors import JournalGap, SubscriberError
-from subscriber.journal.browse import browse
-from subscriber.journal.local_storage import LocalStorage
-from subscriber.journal.positions import journal_positions
-from subscriber.journal.segment import Kind, journal_entries
-from subscriber.lsn import INVALID_LSN, LSN, MAX_LSN
-from subscriber.publisher.connection import ReplicationConnection
-from subscriber.publisher.publisher import Publisher, connect_publisher
+from subscriber.base.errors import JournalGap, SubscriberError
+from subscriber.base.lsn import INVALID_LSN, LSN, MAX_LSN
+from subscriber.base.settings import Settings
+from subscriber.publisher.client import PublisherClient
+from subscriber.publisher.connection import ReplicationConnection, connect_publisher
 from subscriber.publisher.slots import create_slot
-from subscriber.runtime.receiver_process import Assignment, receive
-from subscriber.settings import Settings
+from subscriber.stream.journal.browse import browse
+from subscriber.stream.journal.positions import journal_positions
+from subscriber.stream.journal.segment import EntryKind, journal_entries
+from subscriber.stream.journal.storage import LocalStorage
+from subscriber.worker.receiver_process import Assignment, receive
 from tests.conftest import Database
 from tests.journals import passed
 
@@ -53,13 +53,13 @@ class Receiving:
 
     def confirmed(self) -> LSN:
         with connect_publisher(self.database.conninfo, "test") as server:
-            slot = Publisher(server).slot(slot_of(self.database))
+            slot = PublisherClient(server).slot(slot_of(self.database))
         assert slot is not None
         return slot.confirmed_flush_lsn
 
     def flushed(self) -> LSN:
         with connect_publisher(self.database.conninfo, "test") as server:
-            return Publisher(server).flushed_lsn()
+            return PublisherClient(server).flushed_lsn()
 
     def wait(self, condition: Callable[[], bool]) -> None:
         deadline = time.monotonic() + PATIENCE_SECONDS
@@ -71,7 +71,7 @@ class Receiving:
     def wait_received(self) -> None:
         """Wait until everything that is committed now has been received."""
         with connect_publisher(self.database.conninfo, "test") as server:
-            barrier = Publisher(server).write_barrier()
+            barrier = PublisherClient(server).write_barrier()
         self.wait(lambda: journal_positions(str(self.folder))[0] >= barrier)
 
 
@@ -92,7 +92,7 @@ def receiving(
     applied: LSN | None = None,
 ) -> Iterator[Receiving]:
     with connect_publisher(database.conninfo, "test") as server:
-        system = Publisher(server).system_identifier()
+        system = PublisherClient(server).system_identifier()
     assignment = Assignment(
         subscription="test",
         conninfo=database.conninfo,
@@ -228,7 +228,7 @@ def test_a_prepared_transaction_survives_a_restart_of_the_receiver_until_it_is_f
         receiver.wait_received()
         assert receiver.changes() == ["I INSERT (a: '1', b: 'kept')"]
         kinds = [entry.kind for entry in journal_entries(LocalStorage(tmp_path))]
-        assert kinds[-2:] == [Kind.COMMIT_PREPARED, Kind.ROLLBACK_PREPARED]
+        assert kinds[-2:] == [EntryKind.COMMIT_PREPARED, EntryKind.ROLLBACK_PREPARED]
 
 
 def test_a_transaction_that_has_only_locked_rows_is_prepared_and_committed(publisher_database, tmp_path):
@@ -245,7 +245,7 @@ def test_a_transaction_that_has_only_locked_rows_is_prepared_and_committed(publi
         receiver.wait_received()
         assert receiver.changes() == ["I INSERT (a: '2', b: 'y')"]
         kinds = [entry.kind for entry in journal_entries(LocalStorage(tmp_path))]
-        assert kinds == [Kind.PREPARED, Kind.COMMIT_PREPARED, Kind.TRANSACTIONS]
+        assert kinds == [EntryKind.PREPARED, EntryKind.COMMIT_PREPARED, EntryKind.TRANSACTIONS]
 
 
 def test_after_a_restart_nothing_is_lost_and_nothing_comes_twice(published, tmp_path):

@@ -11,19 +11,17 @@ import psycopg
 import pytest
 import sqlalchemy as sa
 
+from subscriber.base.errors import PublisherNotReady, SubscriberError
 from subscriber.catalog.subscription_options import SubscriptionOptions
-from subscriber.commands import run_command
-from subscriber.commands.subscription_grammar import parse
-from subscriber.commands.subscription_statements import Query
-from subscriber.errors import PublisherNotReady, SubscriberError
-from subscriber.migration.check_migration import Migration, check_migration
-from subscriber.publisher.connection import ReplicationConnection
+from subscriber.commands.dispatch import run_command
+from subscriber.commands.subscription_grammar import Query, parse
+from subscriber.migrate.check_migration import Migration, check_migration
+from subscriber.postgres.schema.published_table import PublishedTable
+from subscriber.publisher.client import PublisherClient
+from subscriber.publisher.connection import ReplicationConnection, connect_publisher
 from subscriber.publisher.copy_plan import plan_copy, table_files
-from subscriber.publisher.privileges import unreadable_tables
-from subscriber.publisher.published_tables import ServerPublications
-from subscriber.publisher.publisher import Publisher, connect_publisher
-from subscriber.publisher.replica_identity import tables_without_identity
-from subscriber.schema.published_table import PublishedTable
+from subscriber.publisher.server_publications import ServerPublications
+from subscriber.publisher.table_checks import tables_without_identity, unreadable_tables
 from subscriber.targets import open_target
 from tests.subscribing import Session, a_role, with_role
 from tests.target_databases import KINDS, applied_to
@@ -357,7 +355,7 @@ def test_a_misspelt_publication_is_told_with_the_one_that_is_meant(session):
         connect_publisher(session.publisher.conninfo, "s") as server,
         pytest.raises(PublisherNotReady, match='publication "shopp" does not exist') as refused,
     ):
-        Publisher(server).check_publications(["shopp"])
+        PublisherClient(server).check_publications(["shopp"])
     assert refused.value.hint == f"{meant} ALTER SUBSCRIPTION ... SET PUBLICATION names another one."
     migration = Migration(session.publisher.conninfo, ("shopp",), SubscriptionOptions())
     remedies = [one.remedy for one in check_migration(session.target, migration, session.settings)]

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from subscriber.scenario.servers.open_servers import PostgreSQLServer, find_postgresql
+from subscriber.testing.servers.open_servers import PostgreSQLServer, find_postgresql
 from tests.conftest import server_or_skip
 from tests.crash.harness import (
     PUBLICATIONS,

@@ -35,10 +35,10 @@ from typing import Any
 
 import psycopg
 
-from subscriber.failpoints import ENVIRONMENT as FAILPOINTS_VARIABLE
-from subscriber.failpoints import FAILPOINTS
-from subscriber.lsn import LSN, parse_lsn
-from subscriber.schema.published_table import PublishedTable
+from subscriber.base.failpoints import ENVIRONMENT as FAILPOINTS_VARIABLE
+from subscriber.base.failpoints import FAILPOINTS
+from subscriber.base.lsn import LSN, parse_lsn
+from subscriber.postgres.schema.published_table import PublishedTable
 from subscriber.targets import open_target
 from subscriber.verify.compare_tables import TableComparison, compare_tables
 from tests.commands import run_command
@@ -139,11 +139,11 @@ class Runner:
         """Run ``subscriber run --once``."""
         return self.call("run", "--once", "--master", "local[2]")
 
-    def start(self, master: str = "local[2]") -> None:
+    def start(self, master: str = "local[2]", *options: str) -> None:
         """Start ``subscriber run`` in a separate process group, as a terminal does."""
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                [*COMMAND, "run", "--master", master],
+                [*COMMAND, "run", "--master", master, *options],
                 env=self.environ(),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -201,7 +201,7 @@ class Runner:
 
     def walreceivers(self) -> list[int]:
         """The walreceivers that are connected to the publisher: one more may wait to be needed."""
-        named = [pid for pid, command in self.processes().items() if "subscriber.runtime.receiver_process" in command]
+        named = [pid for pid, command in self.processes().items() if "subscriber.worker.receiver_process" in command]
         return [pid for pid in named if sockets(pid)]
 
     def close(self) -> None:
@@ -235,7 +235,7 @@ def log_grows_by(runner: Runner, text: str) -> Callable[[], None]:
 @dataclass
 class Failpoints:
     """Every failpoint; one fires only while its file does not exist
-    (:mod:`subscriber.failpoints`).
+    (:mod:`subscriber.base.failpoints`).
     """
 
     folder: Path

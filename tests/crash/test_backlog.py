@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from subscriber.lsn import parse_lsn
-from subscriber.schema.published_table import PublishedTable
+from subscriber.base.lsn import parse_lsn
+from subscriber.postgres.schema.published_table import PublishedTable
 from subscriber.targets import open_target
 from subscriber.verify.compare_tables import compare_tables
 from tests.crash.harness import Runner, usage, wait_until

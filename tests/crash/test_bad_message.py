@@ -10,7 +10,7 @@ import sqlite3
 
 import pytest
 
-from subscriber.lsn import parse_lsn
+from subscriber.base.lsn import parse_lsn
 from tests.conftest import fresh_database
 from tests.crash.harness import Runner, differences, wait_until
 from tests.crash.proxy import Proxy, flip_tuple_kind
@@ -69,7 +69,7 @@ def test_a_message_that_cannot_be_decoded_stops_its_subscription_until_it_is_hea
     database.execute("INSERT INTO letters VALUES (1, 'arrives')")
 
     runner.start()
-    trouble = 'subscription "unlucky": ERROR'
+    trouble = 'ERROR:  subscription "unlucky": '
     wait_until(lambda: "sent at" in runner.said().partition(trouble)[2], "the bad message to be met")
     report = runner.said().partition(trouble)[2]
     assert 'relation "public.parcels"' in report
@@ -81,7 +81,7 @@ def test_a_message_that_cannot_be_decoded_stops_its_subscription_until_it_is_hea
     # It stays stopped while the other subscription continues.
     database.execute("INSERT INTO letters VALUES (2, 'arrives too')")
     wait_until(lambda: not differences(database.conninfo, runner.target, ("public.letters",)), "the letters to arrive")
-    assert runner.said().count('subscription "unlucky": ERROR') == 1
+    assert runner.said().count('ERROR:  subscription "unlucky": ') == 1
     assert runner.said().count('subscription "unlucky" streams from') == 1
     assert len(runner.walreceivers()) == 1
     assert confirmed(database) <= parse_lsn(before)

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from subscriber.lsn import parse_lsn
+from subscriber.base.lsn import parse_lsn
 from tests.crash.conftest import replicating
 from tests.crash.harness import COMMAND, PATIENCE, barrier, catch_up, wait_until
 

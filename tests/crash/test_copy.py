@@ -13,7 +13,7 @@ import sqlite3
 import psycopg
 import pytest
 
-from subscriber.failpoints import FAILPOINTS
+from subscriber.base.failpoints import FAILPOINTS
 from tests.crash.conftest import replicating
 from tests.crash.harness import PATIENCE, Load, wait_until
 

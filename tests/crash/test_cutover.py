@@ -9,7 +9,7 @@ import signal
 
 import pytest
 
-from subscriber.failpoints import FAILPOINTS
+from subscriber.base.failpoints import FAILPOINTS
 from tests.conftest import fresh_database
 from tests.crash.harness import Runner, wait_until
 from tests.cutovers import SHOP, Shop
@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.server, pytest.mark.spark, pytest.mark.crash, pytest.m
 STEPS = sorted(
     name for name in FAILPOINTS if name.startswith("cutover.") and "undo" not in name and "finish" not in name
 )
-OPTIONS = ("--fence", "--verify", "--reverse", "--accept-missing")
+OPTIONS = ("--fence", "--verify", "--reverse")
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +101,7 @@ def test_control_c_at_any_step_says_the_state_and_both_ways_on(shop, failpoint):
             assert f"{command} --finish" in text
             assert f"{command} --abandon" in text
     else:
-        asked = " ".join(sorted(OPTIONS, key=["--fence", "--verify", "--reverse", "--accept-missing"].index))
+        asked = " ".join(sorted(OPTIONS, key=["--fence", "--verify", "--reverse"].index))
         assert f"The same command goes on: {command} {asked}" in answer.stdout
         assert f"to go on: {command} {asked}; to go back: {command} --abandon" in told
     back = shop.runner.call("cutover", shop.name, "--abandon", SUBSCRIBER_FAILPOINTS="cutover.undo.after=interrupt")
@@ -127,7 +127,7 @@ def test_a_kill_while_it_is_abandoned_is_gone_on_from(shop, failpoint):
 
 def test_a_kill_while_it_is_finished_leaves_it_to_be_finished_or_done(shop):
     """any_crash"""
-    answer = shop.cutover("--accept-missing")
+    answer = shop.cutover()
     assert answer.returncode == 0, answer.stdout + answer.stderr
     killed(shop, "cutover.finish.before", "--finish")
     assert shop.status()["cutover"]["state"] == "switched"

@@ -45,7 +45,7 @@ def test_a_publisher_that_goes_away_ends_the_command_and_the_same_command_goes_o
     late = psycopg.connect(shop.publisher.conninfo)
     late.execute("INSERT INTO orders (customer) VALUES (1)")  # the cutover waits for its end
     with subprocess.Popen(
-        [*COMMAND, "cutover", shop.name, "--fence", "--verify", "--accept-missing"],
+        [*COMMAND, "cutover", shop.name, "--fence", "--verify"],
         env=shop.runner.environ(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     ) as command:  # fmt: skip
         wait_until(shop.fence, "the fence")
@@ -66,7 +66,7 @@ def test_a_publisher_that_goes_away_ends_the_command_and_the_same_command_goes_o
 
     own_server.start()
     wait_until(lambda: is_resolved(shop), "the run to stream again")
-    on = shop.cutover("--fence", "--verify", "--accept-missing")
+    on = shop.cutover("--fence", "--verify")
     assert on.returncode == 0, on.stdout + on.stderr
     assert shop.status()["cutover"]["state"] == "switched"
     back = shop.cutover("--abandon")

@@ -13,7 +13,7 @@ import signal
 
 import pytest
 
-from subscriber.failpoints import FAILPOINTS
+from subscriber.base.failpoints import FAILPOINTS
 from tests.crash.conftest import caught_up_load, replicating
 from tests.crash.harness import wait_until
 

@@ -10,11 +10,11 @@ import time
 
 import pytest
 
-from subscriber import catalog
+from subscriber.base.failpoints import FAILPOINTS
+from subscriber.base.settings import Settings
+from subscriber.catalog.subscriptions import get_subscription
 from subscriber.commands.hold_apply import hold_apply
-from subscriber.failpoints import FAILPOINTS
 from subscriber.publisher.snapshot import snapshot_session
-from subscriber.settings import Settings
 from subscriber.targets import open_target
 from tests.crash.conftest import caught_up_load, replicating
 from tests.crash.harness import wait_until
@@ -63,7 +63,7 @@ def test_a_kill_of_the_run_during_a_hold_does_not_move_the_target(replication, l
     replication.failpoints.unlock(failpoint)
     with kept_running(runner), open_target(runner.target) as target:
         with target.engine.connect() as connection:
-            subscription = catalog.get_subscription(connection, "hold")
+            subscription = get_subscription(connection, "hold")
         with hold_apply(target, subscription, Settings(journal=str(runner.journal)), seconds=120) as held:
             wait_until(lambda: replication.failpoints.fired(failpoint), f"{failpoint} to be passed")
             with snapshot_session(replication.conninfo, "s", held.snapshot.name) as server:

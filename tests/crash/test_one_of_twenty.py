@@ -19,7 +19,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from subscriber.journal.browse import list_journals
+from subscriber.stream.journal.browse import list_journals
 from tests.crash.harness import Runner, wait_until
 
 DATABASE = "twenty"

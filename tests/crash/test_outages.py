@@ -15,7 +15,7 @@ import threading
 
 import pytest
 
-from subscriber.lsn import format_lsn, parse_lsn
+from subscriber.base.lsn import format_lsn, parse_lsn
 from tests.crash.conftest import caught_up_load, filled, replicating, small_file_system
 from tests.crash.harness import Locked, barrier, log_grows_by, wait_until
 

@@ -18,8 +18,8 @@ from pathlib import Path
 
 import pytest
 
-from subscriber.scenario.servers.open_servers import PostgreSQLServer
 from subscriber.targets import open_target
+from subscriber.testing.servers.open_servers import PostgreSQLServer
 from tests.crash.harness import Runner, wait_until
 
 pytestmark = pytest.mark.long

@@ -14,14 +14,14 @@ from itertools import count, pairwise
 
 import pytest
 
-from subscriber import failpoints
 from subscriber.apply.exact import ExactApplier
-from subscriber.catalog import CATALOG, OriginProgress
-from subscriber.catalog.own_tables import PREPARED_TRANSACTION
-from subscriber.failpoints import FAILPOINTS
-from subscriber.lsn import LSN
-from subscriber.protocol import messages as m
-from subscriber.protocol.changes import Frame
+from subscriber.base import failpoints
+from subscriber.base.failpoints import FAILPOINTS
+from subscriber.base.lsn import LSN
+from subscriber.catalog.own_tables import CATALOG, PREPARED_TRANSACTION
+from subscriber.catalog.progress import OriginProgress
+from subscriber.postgres.protocol import messages as m
+from subscriber.postgres.protocol.changes import Frame
 from subscriber.targets import Target, open_target
 from tests.commands import CONTEXT
 from tests.frames import finishes_of, frame, relation, transaction, values

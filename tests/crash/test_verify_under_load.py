@@ -89,7 +89,7 @@ def test_ctrl_c_releases_the_hold(replication, load):
 
     def is_held():
         with contextlib.closing(sqlite3.connect(replication.database, timeout=30)) as connection:
-            return connection.execute("SELECT count(*) FROM subscriber_apply_hold").fetchone()[0]
+            return connection.execute("SELECT count(*) FROM subscriber_lease WHERE kind = 'pause'").fetchone()[0]
 
     wait_until(is_held, "the hold")
     os.kill(process.pid, signal.SIGINT)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from subscriber.scenario.servers.open_servers import PostgreSQLServer
+from subscriber.testing.servers.open_servers import PostgreSQLServer
 from tests.crash.harness import Runner, wait_until
 
 pytestmark = [pytest.mark.server, pytest.mark.spark, pytest.mark.slow]

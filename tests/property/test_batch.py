@@ -11,12 +11,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from subscriber.errors import ProtocolError
-from subscriber.protocol import messages as m
-from subscriber.protocol.decode import decode
-from subscriber.protocol.encode import encode
-from subscriber.protocol.message_batch import ChangeRows, MessageBatch, group_changes
-from subscriber.protocol.tuples import KIND_BINARY, KIND_NULL, KIND_UNCHANGED, TupleColumns
+from subscriber.base.errors import ProtocolError
+from subscriber.postgres.protocol import messages as m
+from subscriber.postgres.protocol.decode_message import decode
+from subscriber.postgres.protocol.encode_message import encode
+from subscriber.postgres.protocol.message_batch import (
+    KIND_BINARY,
+    KIND_NULL,
+    KIND_UNCHANGED,
+    ChangeRows,
+    MessageBatch,
+    TupleColumns,
+    group_changes,
+)
 from tests import strategies
 
 pytestmark = pytest.mark.slow

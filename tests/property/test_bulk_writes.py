@@ -19,15 +19,15 @@ import sqlalchemy as sa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from subscriber.apply.bulk import BulkApplier
-from subscriber.apply.exact import ExactApplier
-from subscriber.apply.regrouping import regroup
+from subscriber.apply import reorder
+from subscriber.apply.exact import BulkApplier, ExactApplier
 from subscriber.apply.writing import bulk_writer
-from subscriber.catalog import CATALOG, OriginProgress
-from subscriber.lsn import LSN
-from subscriber.protocol import messages as m
+from subscriber.base.lsn import LSN
+from subscriber.catalog.own_tables import CATALOG
+from subscriber.catalog.progress import OriginProgress
+from subscriber.postgres.protocol import messages as m
 from subscriber.targets import Target
-from subscriber.targets.postgresql.origins import PostgreSQLOrigins
+from subscriber.targets.postgresql.transactions import PostgreSQLOrigins
 from tests.frames import transaction, values
 from tests.property.test_apply import cut
 from tests.property.test_fast_equals_exact import SEEN, SHAPES, Step, applied, pairs, rare, rows, usual
@@ -48,7 +48,7 @@ TEXTS = {"mariadb": "VARCHAR(200) CHARACTER SET utf8mb4 COLLATE utf8mb4_nopad_bi
 KNOWN = transaction(
     500, *(m.Insert(shape.relation_id, values("99", "99", "99")[: len(shape.columns)]) for shape in SHAPES)
 )
-"""After this transaction every table's shape is known, so that the following ones are regrouped."""
+"""After this transaction every table's shape is known, so that the following ones are reordered."""
 
 _OWN = re.compile(r"in transaction \d+(?: at \S+ \S+)?|(?<=subscriber_)\d+(?=_)")
 
@@ -82,8 +82,10 @@ def targets(request, tmp_path_factory) -> Iterator[tuple[Target, Target]]:
         patch, sent = stack.enter_context(pytest.MonkeyPatch.context()), Counter[str]()
         if without:
             patch.setattr(PostgreSQLOrigins, "others", lambda *_: None)
-        if one.pipeline is not None:
-            patch.setattr(type(one.pipeline), "execute", counted(type(one.pipeline), "execute", sent))
+        if one.statement_pipeline is not None:
+            patch.setattr(
+                type(one.statement_pipeline), "execute", counted(type(one.statement_pipeline), "execute", sent)
+            )
         with bulk_writes(type(one.bulk)):
             yield one, two
         assert bool(sent) is bool(without)
@@ -91,7 +93,7 @@ def targets(request, tmp_path_factory) -> Iterator[tuple[Target, Target]]:
 
 def place(target: Target, name: str) -> str:
     """The name of a table in SQL: a transaction in PostgreSQL has an empty search_path."""
-    schema, _ = target.ddl.place("public", name)
+    schema, _ = target.ddl.qualified("public", name)
     return name if schema is None else f"{schema}.{name}"
 
 
@@ -130,9 +132,9 @@ def bulk_writes(role: type[Any]) -> Iterator[None]:
     used: Counter[str] = Counter()
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(regroup, "_LEAST_RUNS", 0)
-        patch.setattr(regroup, "_LEAST_SAVED", 0)
-        patch.setattr(regroup, "_LEAST_MESSAGES", 1)
+        patch.setattr(reorder, "_LEAST_RUNS", 0)
+        patch.setattr(reorder, "_LEAST_SAVED", 0)
+        patch.setattr(reorder, "_LEAST_MESSAGES", 1)
         patch.setattr(sys.modules[role.__module__], "_LEAST_ROWS", 1)
         patch.setattr(bulk_writer, "LEAST_IN_BULK", 1)
         for name in ("insert", "update", "delete"):
@@ -160,7 +162,7 @@ def refill(target: Target, plain: dict[int, str], pairs: set[tuple[int, str]]) -
 
 
 def fill(target: Target, connection: sa.Connection, name: str, **row: object) -> None:
-    schema = target.ddl.place("public", name)[0]
+    schema = target.ddl.qualified("public", name)[0]
     connection.execute(sa.insert(sa.table(name, *map(sa.column, row), schema=schema)), row)
 
 

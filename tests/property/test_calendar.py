@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from subscriber.types import form_of
-from subscriber.types.datetimes import calendar
-from subscriber.types.datetimes.calendar import DATE_LIMITS, TIMESTAMP_LIMITS
+from subscriber.postgres.types.datetimes import date_values
+from subscriber.postgres.types.datetimes.date_values import DATE_LIMITS, TIMESTAMP_LIMITS
+from subscriber.postgres.types.registry import form_of
 
 EPOCH = date(2000, 1, 1)
 days = st.one_of(st.integers(*DATE_LIMITS), st.integers(-730_000, 730_000))
@@ -22,25 +22,25 @@ moments = st.one_of(st.integers(*TIMESTAMP_LIMITS), st.integers(-(10**15), 10**1
 
 @given(days)
 def test_the_date_of_a_day_has_that_day(day):
-    year, month, day_of_month = calendar.civil(day)
-    assert calendar.day_number(year, month, day_of_month) == day
-    assert 1 <= day_of_month <= calendar.month_length(year, month)
+    year, month, day_of_month = date_values.civil(day)
+    assert date_values.day_number(year, month, day_of_month) == day
+    assert 1 <= day_of_month <= date_values.month_length(year, month)
 
 
 @given(st.dates())
 def test_the_calendar_agrees_with_pythons_in_pythons_range(one):
     day = (one - EPOCH).days
-    assert calendar.civil(day) == (one.year, one.month, one.day)
-    assert calendar.weekday(day) == one.weekday()
-    assert calendar.iso_week(day) == one.isocalendar()[:2]
+    assert date_values.civil(day) == (one.year, one.month, one.day)
+    assert date_values.weekday(day) == one.weekday()
+    assert date_values.iso_week(day) == one.isocalendar()[:2]
 
 
 @pytest.mark.parametrize(
     ("form", "values", "infinities"),
     [
-        (form_of(1082), days, calendar.DATE_INFINITIES),
-        (form_of(1114), moments, calendar.TIMESTAMP_INFINITIES),
-        (form_of(1184), moments, calendar.TIMESTAMP_INFINITIES),
+        (form_of(1082), days, date_values.DATE_INFINITIES),
+        (form_of(1114), moments, date_values.TIMESTAMP_INFINITIES),
+        (form_of(1184), moments, date_values.TIMESTAMP_INFINITIES),
     ],
     ids=["date", "timestamp", "timestamptz"],
 )

@@ -19,11 +19,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from subscriber.apply.apply_batch import apply_batch
-from subscriber.apply.bulk import BulkApplier
-from subscriber.catalog import CATALOG, OriginProgress
-from subscriber.errors import TargetUnavailable
-from subscriber.lsn import LSN
-from subscriber.protocol import messages as m
+from subscriber.apply.exact import BulkApplier
+from subscriber.base.errors import TargetUnavailable
+from subscriber.base.lsn import LSN
+from subscriber.catalog.own_tables import CATALOG
+from subscriber.catalog.progress import OriginProgress
+from subscriber.postgres.protocol import messages as m
 from subscriber.targets import Target, open_target
 from subscriber.targets.duckdb import objects
 from tests.frames import frame, relation, transaction, values

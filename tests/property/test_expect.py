@@ -7,9 +7,9 @@ import unicodedata
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from subscriber.scenario.session.aligned import Column, aligned_table, display_width, displayed_lines
-from subscriber.scenario.session.expect import compare_output
-from subscriber.scenario.session.session_file import parse_scenario, with_output
+from subscriber.testing.session.aligned import PrintedColumn, aligned_table, display_width, displayed_lines
+from subscriber.testing.session.expect import compare_output
+from subscriber.testing.session.session_file import parse_scenario, with_output
 
 UNORDERED, ORDERED = "SELECT * FROM t;", "SELECT * FROM t ORDER BY 1;"
 
@@ -28,7 +28,7 @@ def tables(draw):
         st.lists(st.sampled_from(["a", "note", "two\nlines", "漢", "?column?"]), min_size=width, max_size=width)
     )
     types = draw(st.lists(st.sampled_from([23, 25]), min_size=width, max_size=width))
-    columns = [Column("n", 23), *map(Column, names, types)]
+    columns = [PrintedColumn("n", 23), *map(PrintedColumn, names, types)]
     row = st.tuples(st.integers(0, 3).map(str), *[VALUES] * width)
     return columns, draw(st.lists(row, min_size=1, max_size=5))
 

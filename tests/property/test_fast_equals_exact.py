@@ -20,16 +20,17 @@ import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
+from subscriber.apply import coalesce, reorder
+from subscriber.apply.applier import Rules
 from subscriber.apply.apply_batch import apply_batch
-from subscriber.apply.batch_rules import Rules
-from subscriber.apply.bulk import BulkApplier
-from subscriber.apply.exact import ExactApplier
-from subscriber.apply.regrouping import fold, regroup
-from subscriber.catalog import CATALOG, OriginProgress
-from subscriber.errors import SubscriberError
-from subscriber.lsn import LSN
-from subscriber.protocol import messages as m
-from subscriber.schema.value_rules import parse_value_rules
+from subscriber.apply.exact import BulkApplier, ExactApplier
+from subscriber.base.errors import SubscriberError
+from subscriber.base.lsn import LSN
+from subscriber.catalog.deleted_rows import record_deleted_rows
+from subscriber.catalog.own_tables import CATALOG
+from subscriber.catalog.progress import OriginProgress
+from subscriber.postgres.protocol import messages as m
+from subscriber.postgres.schema.value_rules import parse_value_rules
 from subscriber.targets import Target, open_target
 from tests.frames import relation, transaction, values
 from tests.property.test_apply import cut as _cut
@@ -273,24 +274,24 @@ def test_folded_changes_leave_what_the_exact_path_leaves(
         folds.clear()
         fast = applied(BulkApplier, two, batches, restarts=True)
     event("stopped" if any(isinstance(one, tuple) for one in exact) else "applied")
-    event("folded" if any(folds) else "not folded")
+    event("coalesced" if any(folds) else "not coalesced")
     assert fast == exact
 
 
 @pytest.fixture(scope="module")
 def folds() -> Iterator[list[bool]]:
-    """For each table of each stretch of an example, whether it was folded."""
+    """For each table of each window of an example, whether it was coalesced."""
     made: list[bool] = []
     ever: list[bool] = []
 
     def recorded(*arguments: Any) -> Any:
-        result = fold.folded(*arguments)
+        result = coalesce.coalesced(*arguments)
         made.append(result is not None)
         ever.append(result is not None)
         return result
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(regroup, "folded", recorded)
+        patch.setattr(reorder, "coalesced", recorded)
         yield made
     assert any(ever)
 
@@ -299,10 +300,10 @@ def folds() -> Iterator[list[bool]]:
 def _always_regroup() -> Iterator[None]:
     """Regroups and folds short pieces too, and however little that saves."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(regroup, "_LEAST_FOLDED", 1)
-        patch.setattr(regroup, "_LEAST_RUNS", 0)
-        patch.setattr(regroup, "_LEAST_SAVED", 0)
-        patch.setattr(regroup, "_LEAST_MESSAGES", 1)
+        patch.setattr(reorder, "_LEAST_FOLDED", 1)
+        patch.setattr(reorder, "_LEAST_RUNS", 0)
+        patch.setattr(reorder, "_LEAST_SAVED", 0)
+        patch.setattr(reorder, "_LEAST_MESSAGES", 1)
         yield
 
 
@@ -385,3 +386,60 @@ def test_both_paths_replace_and_count_the_same_values(history, cuts, rules, toge
                 left.append(applied(partial(applier, read_rules=lambda _: obeyed), target, batches, REPLACED))
     event("replaced" if left[0][-4] else "nothing replaced")
     assert left[0] == left[1]
+
+
+# Deleted rows -------------------------------------------------------------------------------------
+
+DELETED = (
+    "SELECT relation, deletedrow, origin, round, count(*) FROM subscriber_deleted_row GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3",
+)
+retained_steps = st.lists(
+    st.builds(Step, st.sampled_from(["insert", "update", "delete", "delete", "move"]), keys, keys, texts), max_size=6
+)
+local_statements = st.lists(
+    st.tuples(
+        st.sampled_from(
+            [
+                "DELETE FROM plain WHERE k = ?",
+                "INSERT OR IGNORE INTO plain VALUES (?, 'local', NULL)",
+                "UPDATE OR IGNORE plain SET k = k + 1 WHERE k = ?",
+            ]
+        ),
+        keys,
+    ),
+    max_size=3,
+)
+
+
+@settings(max_examples=60)
+@given(st.lists(st.tuples(local_statements, retained_steps), min_size=1, max_size=8), rows)
+def test_the_bulk_path_finds_the_deleted_rows_that_the_exact_path_finds(template, history, plain):
+    """Before each transaction, somebody changes the target."""
+
+    def retaining(applier_type: Callable[..., ExactApplier], target: Target) -> list[object]:
+        with target.begin() as connection:
+            table = target.shapes.reflect(connection, "public", "plain")
+            assert table is not None
+            record_deleted_rows(connection, target, table)
+        rules = Rules(retains=True, records=True)
+        applier = applier_type(target, subscription="s", subid=1, read_rules=lambda _: rules)
+        left: list[object] = []
+        done = FIRST
+        for number, (statements, steps) in enumerate(history, start=1):
+            with target.begin() as connection:
+                for statement, key in statements:
+                    connection.exec_driver_sql(statement, (key,))
+            messages = transaction(1000 * number, *(step.message() for step in steps), xid=number)
+            frames = _cut(messages, (), SHAPES)
+            try:
+                done = apply_batch(applier, partial(iter, frames), done, LSN(1000 * number)).progress
+            except SubscriberError as error:
+                left.append(error.report())
+                break
+        with target.begin() as connection:
+            return left + [connection.exec_driver_sql(query).all() for query in (*SEEN, *DELETED)]
+
+    with target_with(template, plain, set()) as one, target_with(template, plain, set()) as two:
+        exact, fast = retaining(ExactApplier, one), retaining(BulkApplier, two)
+    event("update_deleted" if "update_deleted" in str(exact) else "no update_deleted")
+    assert fast == exact

@@ -25,14 +25,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from subscriber.apply.exact import ExactApplier
-from subscriber.errors import PublisherUnavailable
-from subscriber.journal.local_storage import LocalStorage
-from subscriber.journal.reader import JournalReader
-from subscriber.lsn import INVALID_LSN, LSN
-from subscriber.protocol import messages as m
-from subscriber.receive.walreceiver import WalReceiver
-from subscriber.settings import Settings
-from subscriber.stages.emulate import emulate
+from subscriber.base.errors import PublisherUnavailable
+from subscriber.base.lsn import INVALID_LSN, LSN
+from subscriber.base.settings import Settings
+from subscriber.postgres.protocol import messages as m
+from subscriber.stream.journal.reader import JournalReader
+from subscriber.stream.journal.storage import LocalStorage
+from subscriber.stream.receive.walreceiver import WalReceiver
+from subscriber.testing.emulate import emulate
 from tests.journals import passed
 from tests.property.test_apply import SHAPES, Publisher, contents, fresh_target, operations
 from tests.streams import EndingStream, ScriptedStream, frame, journal_at, keepalive

@@ -14,13 +14,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from subscriber import failpoints
-from subscriber.journal import compaction
-from subscriber.journal.local_storage import LocalStorage
-from subscriber.journal.reader import JournalReader, Reading
-from subscriber.lsn import LSN, MAX_LSN
-from subscriber.protocol import messages as m
-from subscriber.protocol.decode import decode
+from subscriber.base import failpoints
+from subscriber.base.lsn import LSN, MAX_LSN
+from subscriber.postgres.protocol import messages as m
+from subscriber.postgres.protocol.decode_message import decode
+from subscriber.stream.journal import compaction
+from subscriber.stream.journal.reader import JournalReader, SegmentRange
+from subscriber.stream.journal.storage import LocalStorage
 from tests.frames import transaction
 from tests.journals import BEGIN, T, insert, keys_of, passed, publish, read, writing
 
@@ -46,7 +46,7 @@ class History:
         self.sent = 0
         self.applied = LSN(BEGIN)
         self.got: list[int] = []
-        self.planned: tuple[LSN, list[Reading]] | None = None
+        self.planned: tuple[LSN, list[SegmentRange]] | None = None
         self.reader = JournalReader(self.storage, clock=lambda: 0.0)
         self._steps_left = 0
         passed(self.storage, self.applied)
@@ -73,9 +73,9 @@ class History:
                 self.reader.require(self.applied, end)
                 self.planned = end, self.reader.plan(self.applied, end)
             case "read" if self.planned is not None:
-                end, readings = self.planned
-                for reading in readings:
-                    self.got += [key for batch in read(self.reader, reading) for key in keys_in(batch)]
+                end, ranges = self.planned
+                for planned in ranges:
+                    self.got += [key for batch in read(self.reader, planned) for key in keys_in(batch)]
                 self.applied, self.planned = end, None
                 passed(self.storage, end)
 

@@ -11,11 +11,27 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from subscriber import catalog
-from subscriber.catalog import KeptStates, RelationState
+from subscriber.base.errors import ProgressConflict, UsageError
+from subscriber.base.lsn import LSN
+from subscriber.catalog.own_tables import ensure_catalog
 from subscriber.catalog.subscription_options import SubscriptionOptions
-from subscriber.errors import ProgressConflict, UsageError
-from subscriber.lsn import LSN
+from subscriber.catalog.subscriptions import (
+    delete_subscription,
+    insert_subscription,
+    list_subscriptions,
+    set_enabled,
+    set_skip_lsn,
+)
+from subscriber.catalog.table_states import (
+    CachedStates,
+    RelationState,
+    advance_relation,
+    delete_relations,
+    read_states,
+    record_relation_error,
+    relations_of,
+    set_relation_states,
+)
 from subscriber.targets import Target, open_target
 
 pytestmark = pytest.mark.slow
@@ -44,30 +60,29 @@ histories = st.lists(st.one_of(transactions, st.just("read")), max_size=12)
 def write(connection, what, *arguments) -> None:
     match what, *arguments:
         case "create", name:
-            catalog.insert_subscription(connection, name, "", ["p"], SubscriptionOptions(slot_name=name))
+            insert_subscription(connection, name, "", ["p"], SubscriptionOptions(slot_name=name))
         case "drop", name:
-            catalog.delete_subscription(connection, name)
+            delete_subscription(connection, name)
         case "enable", name, enabled:
-            catalog.set_enabled(connection, name, enabled=enabled)
+            set_enabled(connection, name, enabled=enabled)
         case "skip", subid, lsn:
-            catalog.set_skip_lsn(connection, subid, lsn)
+            set_skip_lsn(connection, subid, lsn)
         case "set", subid, changed, state, lsn:
-            catalog.set_relation_states(connection, subid, changed, state, lsn)
+            set_relation_states(connection, subid, changed, state, lsn)
         case "delete", subid, changed:
-            catalog.delete_relations(connection, subid, changed)
+            delete_relations(connection, subid, changed)
         case "advance", subid, name, state, lsn:
-            for one in catalog.relations_of(connection, subid):
+            for one in relations_of(connection, subid):
                 if one.name == name:
-                    catalog.advance_relation(connection, subid, one, state, lsn)
+                    advance_relation(connection, subid, one, state, lsn)
         case "error", subid, name:
-            catalog.record_relation_error(connection, subid, "public", name, "ERROR:  no")
+            record_relation_error(connection, subid, "public", name, "ERROR:  no")
 
 
-def is_consistent(target: Target, kept: KeptStates) -> bool:
+def is_consistent(target: Target, kept: CachedStates) -> bool:
     with target.engine.connect() as connection:
         return all(
-            kept.read(connection, one) == catalog.read_states(connection, one.subid)
-            for one in catalog.list_subscriptions(connection)
+            kept.read(connection, one) == read_states(connection, one.subid) for one in list_subscriptions(connection)
         )
 
 
@@ -75,10 +90,10 @@ def is_consistent(target: Target, kept: KeptStates) -> bool:
 @given(histories)
 def test_kept_states_equal_the_states_in_the_catalog(history):
     with TemporaryDirectory() as folder, open_target(f"sqlite:///{Path(folder) / 'target.db'}") as target:
-        catalog.ensure_catalog(target.engine)
+        ensure_catalog(target.engine)
         with target.begin() as connection:
             write(connection, "create", "s")
-        kept = KeptStates()
+        kept = CachedStates()
         for step in (*history, "read"):
             if step == "read":
                 assert is_consistent(target, kept)

@@ -21,10 +21,10 @@ from hypothesis import event as note
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from subscriber.apply.logical_messages import ReceivedMessage
-from subscriber.output_plugin import ReorderSettings
-from subscriber.stages.in_process import InProcessSubscription, Streaming, stream_options
+from subscriber.apply.message_listener import ReceivedMessage
+from subscriber.postgres.logical_decoding import ReorderSettings
 from subscriber.targets import open_target
+from subscriber.testing.in_process import InProcessSubscription, Streaming, stream_options
 from tests.output_plugin_histories import PUBLICATIONS, History, Step, contents, create_tables, steps
 
 pytestmark = pytest.mark.slow

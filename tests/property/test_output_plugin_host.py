@@ -17,17 +17,25 @@ from hypothesis import event as note
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from subscriber.errors import OutputPluginError, WalRecordError
-from subscriber.output_plugin import wal_records as wal
-from subscriber.output_plugin.context import Slot
-from subscriber.output_plugin.decoding import LogicalDecoding
-from subscriber.output_plugin.plugins.test_decoding import TestDecoding
-from subscriber.output_plugin.reorder_settings import ReorderSettings
-from subscriber.output_plugin.reorder_txn import ReorderBufferChange, ReorderBufferTXN, change_size
-from subscriber.output_plugin.sql_functions import RecordedWal, SlotFunctions, TextChange
-from subscriber.output_plugin.walsender import WalSender
-from subscriber.output_plugin.writers import CollectingWriter
-from subscriber.protocol.envelope import XLOGDATA_HEADER_SIZE
+from subscriber.base.errors import OutputPluginError, WalRecordError
+from subscriber.postgres.logical_decoding import wal_records as wal
+from subscriber.postgres.logical_decoding.context import ReplicationSlot
+from subscriber.postgres.logical_decoding.decoding import LogicalDecoding
+from subscriber.postgres.logical_decoding.plugins.test_decoding import TestDecoding
+from subscriber.postgres.logical_decoding.reorder_txn import (
+    ReorderBufferChange,
+    ReorderBufferTXN,
+    ReorderSettings,
+    change_size,
+)
+from subscriber.postgres.logical_decoding.sql_functions import (
+    CollectingWriter,
+    RecordedWal,
+    SlotFunctions,
+    TextChange,
+)
+from subscriber.postgres.logical_decoding.walsender import WalSender
+from subscriber.postgres.protocol.envelope import XLOGDATA_HEADER_SIZE
 from tests.output_plugin_histories import History, Step, steps
 
 pytestmark = pytest.mark.slow
@@ -190,18 +198,18 @@ def surviving(records: Sequence[wal.WalRecord]) -> list[tuple[int, list[Entry]]]
     for place, record in enumerate(records):
         entry: Entry = ("row", record.lsn)
         match record:
-            case wal.SchemaChange():
+            case wal.SchemaChangeRecord():
                 heaps |= {one.oid for one in record.change.relations if one.relrewrite}
-            case wal.Insert(speculative=True):
+            case wal.InsertRecord(speculative=True):
                 speculative[record.xid] = record.lsn
-            case wal.SpeculativeConfirm():
+            case wal.SpeculativeConfirmRecord():
                 changes[record.xid].append((place, ("row", speculative[record.xid])))
-            case wal.Insert() | wal.Update() | wal.Delete() | wal.Truncate():
-                if isinstance(record, wal.Truncate) or record.relation_oid not in heaps:
+            case wal.InsertRecord() | wal.UpdateRecord() | wal.DeleteRecord() | wal.TruncateRecord():
+                if isinstance(record, wal.TruncateRecord) or record.relation_oid not in heaps:
                     changes[record.xid].append((place, entry))
-            case wal.LogicalMessage(transactional=True):
+            case wal.LogicalMessageRecord(transactional=True):
                 changes[record.xid].append((place, ("message", record.end_lsn)))
-            case wal.Commit() | wal.CommitPrepared():
+            case wal.CommitRecord() | wal.CommitPreparedRecord():
                 mine = sorted(one for xid in (record.xid, *record.subxids) for one in changes[xid])
                 done.append((record.xid, [found for _, found in mine]))
     return done
@@ -227,7 +235,7 @@ def check_host(history: Sequence[Step], memory: int, mode: Mode, streaming: bool
     with tempfile.TemporaryDirectory() as folder, mock.patch.object(tempfile, "tempdir", folder):
         decoding = LogicalDecoding(
             plugin,
-            Slot("s", "checking"),
+            ReplicationSlot("s", "checking"),
             CollectingWriter(),
             settings=ReorderSettings(memory, mode),
         )
@@ -278,7 +286,7 @@ def test_what_is_got_in_pieces_is_what_is_peeked_as_a_whole(history, memory):
     """
     made = History()
     wal_, limits = RecordedWal.of(made.publisher), ReorderSettings(memory)
-    functions = SlotFunctions(TestDecoding(), Slot("s", "test_decoding"), wal_, settings=limits)
+    functions = SlotFunctions(TestDecoding(), ReplicationSlot("s", "test_decoding"), wal_, settings=limits)
     got: list[TextChange] = []
     for step in history:
         if isinstance(step, int):
@@ -291,7 +299,7 @@ def test_what_is_got_in_pieces_is_what_is_peeked_as_a_whole(history, memory):
     made.finish()
     got += functions.get_changes()
     assert functions.get_changes() == []
-    whole = SlotFunctions(TestDecoding(), Slot("w", "test_decoding"), wal_)
+    whole = SlotFunctions(TestDecoding(), ReplicationSlot("w", "test_decoding"), wal_)
     assert got == whole.peek_changes()
 
 
@@ -339,7 +347,7 @@ def test_records_in_a_wrong_order_are_an_error_of_which_nothing_is_sent(history,
     plugin = Checking(streaming=streaming, two_phase=False)
     sent: list[str] = []
     failed = False
-    with WalSender(records, plugin, Slot("s", "checking"), settings=ReorderSettings(memory)) as sender:
+    with WalSender(records, plugin, ReplicationSlot("s", "checking"), settings=ReorderSettings(memory)) as sender:
         while not sender.caught_up and not failed:
             try:
                 sent += [frame[XLOGDATA_HEADER_SIZE:].decode() for frame in sender.read() if frame[:1] == b"w"]

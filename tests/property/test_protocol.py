@@ -9,10 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from subscriber.errors import ProtocolError
-from subscriber.protocol import decode, decode_envelope, decode_reply, encode, encode_envelope
-from subscriber.protocol.envelope import XLOGDATA_HEADER_SIZE, XLogData
-from subscriber.protocol.messages import Message, StreamAbort
+from subscriber.base.errors import ProtocolError
+from subscriber.postgres.protocol.decode_message import decode
+from subscriber.postgres.protocol.encode_message import encode
+from subscriber.postgres.protocol.envelope import (
+    XLOGDATA_HEADER_SIZE,
+    XLogData,
+    decode_envelope,
+    decode_reply,
+    encode_envelope,
+)
+from subscriber.postgres.protocol.messages import Message, StreamAbort
 from tests import strategies
 
 in_stream_messages = st.booleans().flatmap(

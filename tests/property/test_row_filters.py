@@ -9,9 +9,9 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from subscriber.errors import SubscriberError
-from subscriber.filters.check import analyze_filter, filter_text
-from subscriber.schema.publisher_tables import PublisherColumn, PublisherTable, PublisherTables
+from subscriber.base.errors import SubscriberError
+from subscriber.postgres.expressions.check_filter import analyze_filter, filter_text
+from subscriber.postgres.schema.publisher_tables import PublisherColumn, PublisherTable, PublisherTables
 from tests.random_filters import random_filter
 
 _TYPES = {

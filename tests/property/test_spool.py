@@ -12,14 +12,13 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from subscriber.journal.builder import SegmentBuilder
-from subscriber.journal.local_storage import LocalStorage
-from subscriber.journal.segment import Kind
-from subscriber.lsn import LSN
-from subscriber.protocol import messages as m
-from subscriber.protocol.decode import decode
-from subscriber.receive.spool import StreamedTransaction
-from subscriber.receive.subtransactions import SubtransactionIndex
+from subscriber.base.lsn import LSN
+from subscriber.postgres.protocol import messages as m
+from subscriber.postgres.protocol.decode_message import decode
+from subscriber.stream.journal.builder import SegmentBuilder
+from subscriber.stream.journal.segment import EntryKind
+from subscriber.stream.journal.storage import LocalStorage
+from subscriber.stream.receive.spool import StreamedTransaction, SubtransactionIndex
 from tests.journals import T, insert
 from tests.streams import frame
 
@@ -88,7 +87,7 @@ def changes_in(storage: LocalStorage, builder: SegmentBuilder) -> list[m.Message
     """The changes in the transaction's segments. No other segments are left."""
     if not builder.position:
         return []
-    segments = builder.publish(LSN(0x100), LSN(0x200), Kind.TRANSACTIONS, TOP, b"C")
+    segments = builder.publish(LSN(0x100), LSN(0x200), EntryKind.TRANSACTIONS, TOP, b"C")
     assert {name for name, _ in storage.names()} == {segment.name for segment in segments}
     found: list[m.Message] = []
     for segment in segments:

@@ -5,11 +5,10 @@ from contextlib import suppress
 from hypothesis import given
 from hypothesis import strategies as st
 
-from subscriber.commands.subscription_grammar import parse
-from subscriber.commands.subscription_statements import Command
-from subscriber.errors import UsageError
-from subscriber.sql.lexer import Kind, lex
-from subscriber.sql.statements import cut
+from subscriber.base.errors import UsageError
+from subscriber.commands.subscription_grammar import Command, parse
+from subscriber.postgres.sql.lexer import Kind, lex
+from subscriber.postgres.sql.statements import cut
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=30)
 

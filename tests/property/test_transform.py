@@ -10,12 +10,11 @@ from dataclasses import dataclass
 from hypothesis import given
 from hypothesis import strategies as st
 
-from subscriber.protocol import messages as m
-from subscriber.protocol.changes import Action, ChangeGroup
-from subscriber.publication.combine import ROW_OPERATIONS
-from subscriber.publication.definition import Operation
-from subscriber.publication.plan import RelationPlan
-from subscriber.publication.transform import RowFilter, transform
+from subscriber.postgres.protocol import messages as m
+from subscriber.postgres.protocol.changes import Action, ChangeGroup
+from subscriber.postgres.publication.combine import ROW_OPERATIONS, RelationPlan
+from subscriber.postgres.publication.definition import Operation
+from subscriber.postgres.publication.transform import RowFilter, transform
 from tests.frames import frame, relation, values
 from tests.publications import python_filter
 

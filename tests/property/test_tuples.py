@@ -11,11 +11,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from subscriber.errors import ProtocolError
-from subscriber.protocol.decode import decode
-from subscriber.protocol.encode import encode
-from subscriber.protocol.messages import NULL, UNCHANGED, BinaryValue, ColumnValue, Insert, TextValue
-from subscriber.protocol.tuples import KIND_BINARY, KIND_NULL, KIND_TEXT, KIND_UNCHANGED, column_bytes, split_tuples
+from subscriber.base.errors import ProtocolError
+from subscriber.postgres.protocol.decode_message import decode
+from subscriber.postgres.protocol.encode_message import encode
+from subscriber.postgres.protocol.message_batch import (
+    KIND_BINARY,
+    KIND_NULL,
+    KIND_TEXT,
+    KIND_UNCHANGED,
+    column_bytes,
+    split_tuples,
+)
+from subscriber.postgres.protocol.messages import NULL, UNCHANGED, BinaryValue, ColumnValue, Insert, TextValue
 
 Row: TypeAlias = tuple[ColumnValue, ...]
 

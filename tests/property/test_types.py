@@ -7,24 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from subscriber.errors import SubscriberError
-from subscriber.types import ELEMENT_TYPES, FAMILIES, TypeFamily
-from subscriber.types.output import output_texts
+from subscriber.base.errors import SubscriberError
+from subscriber.postgres.types.arrays import output_texts
+from subscriber.postgres.types.family import TypeFamily
+from tests.decoder_inputs import EACH
 
 pytestmark = pytest.mark.slow
 
 NEAR_TEXT = st.text("0123456789-+.:eE \\xabcNIfintyBCdysmo", max_size=24).map(str.encode)
 """Text with the letters of numbers, dates and hex, so that some of it is almost right."""
-
-SOME = {"integer[]", "text[]", "box[]", "int4range", "tsrange", "int4multirange"}
-EACH = [
-    family
-    for family in FAMILIES
-    if family.name in SOME or not (family.oids[0] in ELEMENT_TYPES or family.name.endswith("range"))
-]
-"""Every family, but only some arrays and ranges, because one decoder reads all arrays and one all
-ranges.
-"""
 
 NEAR_BINARY = st.sampled_from([0, 1, 2, 4, 8, 10, 12, 16]).flatmap(lambda size: st.binary(min_size=size, max_size=size))
 """Bytes of the lengths that send functions write."""

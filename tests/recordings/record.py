@@ -27,10 +27,10 @@ from typing import Any, Final
 import psycopg
 from psycopg import pq
 
-from subscriber.errors import SubscriberError
-from subscriber.lsn import parse_lsn
-from subscriber.protocol.envelope import Keepalive, StandbyStatusUpdate, decode_envelope, encode_envelope
-from subscriber.scenario.servers.open_servers import PostgreSQL, open_postgresql
+from subscriber.base.errors import SubscriberError
+from subscriber.base.lsn import parse_lsn
+from subscriber.postgres.protocol.envelope import Keepalive, StandbyStatusUpdate, decode_envelope, encode_envelope
+from subscriber.testing.servers.open_servers import PostgreSQL, open_postgresql
 
 DIRECTORY: Final = Path(__file__).parent
 PATIENCE_SECONDS: Final = 60.0

@@ -5,7 +5,7 @@
 ``row-filters-pg18.json.gz`` holds the publisher's tables as a carrier keeps them, the rows of the
 sample table as text, and for each filter the server's answer. One expression is kept for every
 operator, function and cast that the subscriber computes, the one with the most different values,
-and some hundred nested ones. ``tests/unit/filters/test_recorded_answers.py`` compares.
+and some hundred nested ones. ``tests/unit/postgres/expressions/test_recorded_answers.py`` compares.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from typing import Final
 
 import psycopg
 
-from subscriber.scenario.servers.open_servers import open_postgresql
-from subscriber.schema.publisher_tables import to_json
-from tests.filter_answers import Answer, Both
+from subscriber.postgres.schema.publisher_tables import to_json
+from subscriber.testing.servers.open_servers import open_postgresql
+from tests.filter_answers import Answer, OfCatalog
 
 FILE: Final = Path(__file__).parent / "row-filters-pg18.json.gz"
 SEED: Final = 18
@@ -32,7 +32,7 @@ _LONGEST: Final = 2_000
 def main() -> None:
     """Ask the server and write the file."""
     with open_postgresql(18) as server, psycopg.connect(server.conninfo(), autocommit=True) as connection:
-        both = Both(connection, Random(SEED))
+        both = OfCatalog(connection, Random(SEED))
         kept: dict[str, Answer] = {}
         for entry in both.entries:
             if entry.is_immutable and entry.is_computed:

@@ -28,8 +28,8 @@ from typing import Any, Final
 
 import psycopg
 
-from subscriber.lsn import format_lsn, parse_lsn
-from subscriber.scenario.servers.open_servers import PostgreSQL, open_postgresql
+from subscriber.base.lsn import format_lsn, parse_lsn
+from subscriber.testing.servers.open_servers import PostgreSQL, open_postgresql
 from tests.sql_publisher import SqlPublisher
 from tests.workloads.library import MAJORS, Failure, pairs
 from tests.workloads.registry import Workload

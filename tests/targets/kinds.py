@@ -16,8 +16,8 @@ import sqlalchemy as sa
 
 import subscriber.targets
 from subscriber.targets import Target, open_target
+from subscriber.targets.base.target import open_generic
 from subscriber.targets.dialects import DIALECTS, Dialect
-from subscriber.targets.generic.target import open_generic
 from tests.target_databases import opened
 
 KINDS: Final = (

@@ -7,12 +7,14 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 import sqlalchemy as sa
 
-from subscriber.scenario.nodes.mirrored_rows import read_target_rows
-from subscriber.schema.shape import ColumnShape, TableShape
+from subscriber.postgres.schema.publisher_tables import PublisherTable
+from subscriber.postgres.types.oids import BUILT_IN_TYPES, type_name
+from subscriber.postgres.types.registry import decode_column
 from subscriber.targets import Target, TargetTable
+from subscriber.targets.base.loading import LoadColumn, Loading, write_block
 from subscriber.targets.ddl import create_table
-from subscriber.targets.loader import LoadColumn, insert_blocks, insert_statement, write_block
-from subscriber.types import BUILT_IN_TYPES, decode_column, type_name
+from subscriber.testing.nodes.mirrored_rows import read_target_rows
+from tests.table_shapes import column_shape, table_shape
 
 Row = tuple[str | None, ...]
 
@@ -26,22 +28,22 @@ def is_unknown(target: Target) -> bool:
 
 def shape_of(
     columns: Mapping[str, str], key: Sequence[str] = (), name: str = "t", schema: str = "public"
-) -> TableShape:
+) -> PublisherTable:
     """A table's shape; the columns by their names, with ``format_type``'s names of their types."""
     shapes = (
-        ColumnShape(one, OIDS[kind.partition("(")[0]], kind, nullable=one not in key) for one, kind in columns.items()
+        column_shape(one, OIDS[kind.partition("(")[0]], kind, nullable=one not in key) for one, kind in columns.items()
     )
-    return TableShape(schema, name, tuple(shapes), key=tuple(key))
+    return table_shape(schema, name, tuple(shapes), key=tuple(key))
 
 
-def created(target: Target, shape: TableShape, *, identity: bool = False) -> TargetTable:
+def created(target: Target, shape: PublisherTable, *, identity: bool = False) -> TargetTable:
     """The target's new table for a shape."""
     with target.begin() as connection:
         create_table(target, shape, identity=identity).create(connection)
     return reflected(target, shape)
 
 
-def reflected(target: Target, shape: TableShape) -> TargetTable:
+def reflected(target: Target, shape: PublisherTable) -> TargetTable:
     """The table of this shape, which is there."""
     with target.reporting(), target.engine.connect() as connection:
         table = target.shapes.reflect(connection, shape.schema, shape.name)
@@ -49,22 +51,23 @@ def reflected(target: Target, shape: TableShape) -> TargetTable:
     return table
 
 
-def load_columns(table: TargetTable, shape: TableShape) -> list[LoadColumn]:
+def load_columns(table: TargetTable, shape: PublisherTable) -> list[LoadColumn]:
     """All columns of a table, for a loader."""
     found = [(table.column(column.name), column.type_oid) for column in shape.columns]
     return [LoadColumn(column, type_oid) for column, type_oid in found if column is not None]
 
 
-def insert(target: Target, connection: sa.Connection, shape: TableShape, *rows: Row) -> None:
+def insert(target: Target, connection: sa.Connection, shape: PublisherTable, *rows: Row) -> None:
     """INSERT rows, given by PostgreSQL's texts, with values bound as apply binds them."""
     table = target.shapes.reflect(connection, shape.schema, shape.name)
     assert table is not None
     columns = load_columns(table, shape)
-    statement = insert_statement(target.engine.dialect, target.writing, table, columns)
-    insert_blocks(target.errors, target.values, statement, connection, columns)(write_block(batch(target, shape, rows)))
+    loading = Loading(target.engine, target.errors, target.values, target.writing)
+    with loading.loader(connection, table, columns) as load:
+        load(write_block(batch(target, shape, rows)))
 
 
-def batch(target: Target, shape: TableShape, rows: Sequence[Row]) -> pa.RecordBatch:
+def batch(target: Target, shape: PublisherTable, rows: Sequence[Row]) -> pa.RecordBatch:
     """Rows as the executors decode them for this target."""
     arrays = [decoded(target, column.type_oid, [row[at] for row in rows]) for at, column in enumerate(shape.columns)]
     return pa.RecordBatch.from_arrays(arrays, names=[column.name for column in shape.columns])
@@ -78,15 +81,15 @@ def decoded(target: Target, type_oid: int, texts: Sequence[str | None]) -> pa.Ar
     return decode_column(type_oid, raw, binary=False, column=1)
 
 
-def stored(target: Target, shape: TableShape) -> list[Row]:
+def stored(target: Target, shape: PublisherTable) -> list[Row]:
     """What the table has, as PostgreSQL's texts."""
     with target.reporting(), target.engine.connect() as connection:
         return sorted(read_target_rows(target, connection, shape), key=repr)
 
 
-def qualified(target: Target, shape: TableShape) -> str:
+def qualified(target: Target, shape: PublisherTable) -> str:
     """The table's name in the target's SQL."""
-    schema, name = target.ddl.place(shape.schema, shape.name)
+    schema, name = target.ddl.qualified(shape.schema, shape.name)
     return target.engine.dialect.identifier_preparer.format_table(sa.table(name, schema=schema))
 
 

@@ -6,11 +6,10 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from subscriber.errors import ConflictError
-from subscriber.schema.shape import TableShape
+from subscriber.base.errors import ConflictError
+from subscriber.postgres.schema.publisher_tables import PublisherTable
 from subscriber.targets import Target, TargetTable
-from subscriber.targets.loader import LoadColumn
-from subscriber.targets.roles.bulk import Bulk, BulkColumn
+from subscriber.targets.base.loading import Bulk, BulkColumn, LoadColumn
 from tests.targets.tables import created, decoded, insert, qualified, run, shape_of, stored
 from tests.targets.test_values import VALUES, refusal
 
@@ -33,14 +32,15 @@ def bulk(target) -> Bulk:
     return found
 
 
-def column(target: Target, table: TargetTable, shape: TableShape, name: str, *texts: str | None) -> BulkColumn:
-    found, type_oid = table.column(name), shape.column(name).type_oid
+def column(target: Target, table: TargetTable, shape: PublisherTable, name: str, *texts: str | None) -> BulkColumn:
+    found, declared = table.column(name), shape.column(name)
     assert found is not None
-    return BulkColumn(found, type_oid, decoded(target, type_oid, texts))
+    assert declared is not None
+    return BulkColumn(found, declared.type_oid, decoded(target, declared.type_oid, texts))
 
 
 def columns(
-    target: Target, table: TargetTable, shape: TableShape, changes: Mapping[str, Sequence[str | None]]
+    target: Target, table: TargetTable, shape: PublisherTable, changes: Mapping[str, Sequence[str | None]]
 ) -> list[BulkColumn]:
     return [column(target, table, shape, name, *texts) for name, texts in changes.items()]
 
@@ -50,7 +50,7 @@ def test_inserted_and_updated_rows_are_as_those_of_single_statements(target, bul
     """C5, absence_is_typed"""
     shapes = [shape_of({"number": "integer", "value": kind}, ["number"], name=name) for name in ("t", "u")]
     single, table = (created(target, shape) for shape in shapes)
-    stores, type_oid = single.columns[1], shapes[0].column("value").type_oid
+    stores, type_oid = single.columns[1], shapes[0].columns[1].type_oid
     texts = [None, *(text for text in VALUES[kind] if refusal(target, type_oid, stores, text) is None)]
     numbers, others = [str(number) for number in range(len(texts))], texts[1:] + texts[:1]
     with target.begin() as connection:

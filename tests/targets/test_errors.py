@@ -8,7 +8,7 @@ import traceback
 
 import pytest
 
-from subscriber.errors import ConflictError, SubscriberError, TargetError
+from subscriber.base.errors import ConflictError, SubscriberError, TargetError
 from tests.targets.tables import created, insert, is_unknown, qualified, shape_of
 
 SHAPE = shape_of({"a": "text", "b": "text"}, ["a"])

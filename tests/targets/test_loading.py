@@ -6,8 +6,8 @@ import struct
 
 import pytest
 
-from subscriber.errors import ConflictError
-from subscriber.targets.loader import write_block
+from subscriber.base.errors import ConflictError
+from subscriber.targets.base.loading import write_block
 from tests.targets.tables import batch, created, insert, is_unknown, load_columns, shape_of, stored
 
 SHAPE = shape_of({"a": "integer", "b": "text", "c": "integer[]"}, ["a"])

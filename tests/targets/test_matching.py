@@ -9,8 +9,8 @@ from collections.abc import Iterator
 import pytest
 
 from subscriber.apply.applier import ApplyResult
-from subscriber.errors import TargetRelationError
-from subscriber.protocol import messages as m
+from subscriber.base.errors import TargetRelationError
+from subscriber.postgres.protocol import messages as m
 from tests.frames import OIDS, relation, transaction, values
 from tests.target_databases import AppliedTo, applied_to
 from tests.targets.kinds import KNOWN
@@ -133,6 +133,29 @@ def test_equal_rows_are_taken_one_by_one(on):
     on.execute("INSERT INTO t VALUES (2, NULL), (2, NULL), (2, NULL), (2, 'x')")
     on.apply([full(columns)], *transaction(200, delete("2", None), update(("2", None), ("4", None))))
     assert sorted(on.execute("SELECT a, b FROM t"), key=str) == [(2, "x"), (2, None), (4, None)]
+
+
+@pytest.mark.parametrize("identity", ["f", "d"])
+def test_a_row_of_as_many_columns_as_a_table_can_have_is_found(on, identity):
+    """C14: without a key the statement compares every column, and SQLite has a limit for the depth
+    of an expression
+    """
+    number = 1_000 if on.kind == "mariadb" else 1_600
+    columns = {f"c{place}": "int4" for place in range(1, number + 1)} | {"n": "numeric"}
+    del columns[f"c{number}"]
+    create(on, columns, ", PRIMARY KEY (c1)" if identity == "d" else "")
+    on.execute("INSERT INTO t (c1, n) VALUES (6, '1.00'), (7, '1.00'), (8, '1.00')")
+    old = ("7", *[None] * (number - 2), "1.0")
+    new = ("7", *[None] * (number - 3), "-1", "1.0")
+    shape = relation("public.t", columns, ["c1"], identity=identity)
+    changed = m.Update(16384, None, None, values(*new)) if identity == "d" else update(old, new)
+    assert missing(on.apply([shape], *transaction(200, changed))) == {}
+    assert on.execute(f"SELECT c1 FROM t WHERE c{number - 1} = -1") == [(7,)]
+    gone = m.Delete(16384, "K", values("7", *[None] * (number - 1))) if identity == "d" else delete(*new)
+    assert missing(on.apply([shape], *transaction(1100, gone), end=2000)) == {}
+    result = on.apply([shape], *transaction(2100, gone), end=3000)
+    assert missing(result) == {"delete_missing": 1}
+    assert sorted(on.execute("SELECT c1 FROM t")) == [(6,), (8,)]
 
 
 def test_letters_of_another_case_and_blanks_at_the_end_make_another_row(on):

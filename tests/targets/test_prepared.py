@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from subscriber.errors import ApplyError
-from subscriber.targets.roles.prepared import Prepared
+from subscriber.base.errors import ApplyError
+from subscriber.targets.base.transactions import Prepared
 from tests.targets.tables import created, insert, shape_of, stored
 
 SHAPE = shape_of({"a": "integer", "b": "text"}, ["a"])

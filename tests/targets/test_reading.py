@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from subscriber.verify.canonical_columns import canonical, texts_of
+from subscriber.verify.canonical_text import canonical, texts_of
 from tests.targets.tables import created, insert, is_unknown, shape_of
 
 SHAPE = shape_of({"a": "integer", "b": "text", "c": "bigint"}, ["a"])
@@ -18,7 +18,7 @@ def read(target, names):
         table = target.shapes.reflect(connection, SHAPE.schema, SHAPE.name)
         columns = [table.column(name) for name in names]
         parts = []
-        for part in target.reading.rows(connection, table, columns):
+        for part in target.reader.rows(connection, table, columns):
             values = [one.to_pylist() if isinstance(one, pa.Array) else list(one) for one in part.columns]
             assert all(len(one) == part.rows for one in values)
             parts.append((part.rows, values))
@@ -44,7 +44,7 @@ def test_numbers_are_read_as_they_are_stored(target):
         insert(target, connection, shape, *((str(place), text) for place, text in enumerate(texts)))
     with target.reporting(), target.engine.connect() as connection:
         table = target.shapes.reflect(connection, shape.schema, shape.name)
-        parts = list(target.reading.rows(connection, table, [table.column("n")]))
+        parts = list(target.reader.rows(connection, table, [table.column("n")]))
     found = [text for part in parts for text in texts_of(1700, part.columns[0]).to_pylist()]
     assert sorted(canonical(1700, pa.array(found)).to_pylist()) == sorted(canonical(1700, pa.array(texts)).to_pylist())
 
@@ -58,9 +58,7 @@ def test_large_rows_are_given_few_at_a_time(target):
         insert(target, connection, shape, *rows)
     with target.reporting(), target.engine.connect() as connection:
         table = target.shapes.reflect(connection, shape.schema, shape.name)
-        parts = [
-            (part.rows, *map(list, part.columns)) for part in target.reading.rows(connection, table, table.columns)
-        ]
+        parts = [(part.rows, *map(list, part.columns)) for part in target.reader.rows(connection, table, table.columns)]
     assert sum(count for count, *_ in parts) == 400
     found = sorted((int(str(a)), str(b)) for _, *columns in parts for a, b in zip(*columns, strict=True))
     assert found == [(int(a), b) for a, b in rows]
@@ -90,10 +88,10 @@ def test_the_ranges_of_a_table_have_each_row_once(target):
     with target.reporting(), target.engine.connect() as connection:
         table = target.shapes.reflect(connection, SHAPE.schema, SHAPE.name)
         columns = [table.column("a")]
-        ranges = target.reading.ranges(connection, table, 5)
+        ranges = target.reader.ranges(connection, table, 5)
         assert len(ranges) in (0, 5)
         assert bool(ranges) == (target.capabilities.database in ("SQLite", "MariaDB"))
-        parts = [one for part in ranges or [None] for one in target.reading.rows(connection, table, columns, part)]
+        parts = [one for part in ranges or [None] for one in target.reader.rows(connection, table, columns, part)]
     found = [
         value
         for part in parts
@@ -108,4 +106,4 @@ def test_a_small_table_has_no_ranges(target):
         insert(target, connection, SHAPE, *ROWS[:3])
     with target.reporting(), target.engine.connect() as connection:
         table = target.shapes.reflect(connection, SHAPE.schema, SHAPE.name)
-        assert target.reading.ranges(connection, table, 5) == ()
+        assert target.reader.ranges(connection, table, 5) == ()

@@ -6,12 +6,12 @@ from __future__ import annotations
 
 import pytest
 
-from subscriber import catalog
-from subscriber.errors import AlreadyRunning
-from subscriber.runtime.heartbeat import beating
-from subscriber.runtime.read_status import runner_status
-from subscriber.runtime.subscription_status import RunnerStatus
+from subscriber.base.errors import AlreadyRunning
+from subscriber.catalog.own_tables import ensure_catalog
 from subscriber.targets import Target, open_target
+from subscriber.worker import read_status
+from subscriber.worker.heartbeat import beating
+from subscriber.worker.subscription_status import RunnerStatus
 from tests.crash.harness import wait_until
 from tests.targets.tables import created, shape_of
 
@@ -21,8 +21,13 @@ def locked(target):
     """A target that has a run lock, with a catalog."""
     if target.run_lock is None:
         pytest.skip("it has no run lock")
-    catalog.ensure_catalog(target.engine)
+    ensure_catalog(target.engine)
     return target
+
+
+def runner_status(target: Target) -> RunnerStatus | None:
+    with target.reporting(), target.engine.connect() as connection:
+        return read_status.runner_status(target, connection)
 
 
 def last(target: Target) -> RunnerStatus:

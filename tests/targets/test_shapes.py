@@ -10,10 +10,11 @@ from typing import Final
 import pytest
 import sqlalchemy as sa
 
-from subscriber.schema.shape import TableShape, UniqueKey
+from subscriber.postgres.schema.publisher_tables import PublisherTable
+from subscriber.postgres.schema.shape import UniqueKey
 from subscriber.targets import Target, TargetTable, open_target
-from subscriber.targets.alter_table import add_column, rename_column
-from subscriber.targets.ddl import drop_table
+from subscriber.targets.ddl import add_column, drop_table
+from subscriber.targets.statements import rename_column
 from tests.targets.tables import OIDS, created, insert, is_unknown, qualified, reflected, run, shape_of, stored
 
 SHAPE = shape_of({"a": "integer", "b.c": "text", "d": "bigint"}, ["b.c", "a"], name='T "1" 100%')
@@ -163,7 +164,7 @@ def test_the_order_of_rows_matters_where_a_foreign_key_is_enforced(target):
     assert order_matters(target, reflected(target, other))
 
 
-def refuses_rows(target: Target, shape: TableShape) -> bool:
+def refuses_rows(target: Target, shape: PublisherTable) -> bool:
     table = reflected(target, shape)
     with target.begin() as connection:
         return target.shapes.refuses_rows(connection, table)

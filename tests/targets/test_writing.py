@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 import sqlalchemy as sa
 
-from subscriber.errors import TargetRelationError
-from subscriber.schema.shape import SequencePosition
+from subscriber.base.errors import TargetRelationError
+from subscriber.postgres.schema.shape import SequencePosition
 from tests.targets.tables import created, insert, qualified, reflected, run, shape_of, stored
 
 SHAPE = shape_of({"a": "integer", "b": "text"}, ["a"])

@@ -9,15 +9,13 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
-from typing import Final
 
 import pytest
 import yaml
 
-from subscriber.errors import PublisherUnavailable
-from subscriber.password_command import command_password
-from subscriber.scenario.servers.containers import MARIADB_IMAGE
-from subscriber.scenario.servers.open_servers import REQUIRED_SETTINGS
+from subscriber.base.errors import PublisherUnavailable
+from subscriber.base.password_command import command_password
+from subscriber.testing.servers.open_servers import MARIADB_IMAGE, REQUIRED_SETTINGS
 from tests.source_files import syntax_of
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -56,8 +54,8 @@ def test_the_composed_databases_are_the_versions_that_the_tests_use(services):
     assert services["target"]["image"] == MARIADB_IMAGE
 
 
-def test_the_composition_has_exactly_its_five_services(services):
-    assert set(services) == {"publisher", "target", "spark-master", "spark-worker", "subscriber"}
+def test_the_composition_has_exactly_its_six_services(services):
+    assert set(services) == {"publisher", "target", "spark-master", "spark-worker", "subscriber", "prometheus"}
 
 
 def test_spark_and_the_subscriber_run_from_one_image_so_that_versions_match(services):
@@ -265,7 +263,12 @@ def test_every_import_of_the_package_is_a_declared_dependency(project):
     declared = {re.split(r"[\[<>=]", line)[0].lower() for line in project["project"]["dependencies"]}
     for extra in project["project"]["optional-dependencies"].values():
         declared |= {re.split(r"[\[<>=]", line)[0].lower() for line in extra}
-    known_as = {"yaml": "pyyaml", "py4j": "pyspark"}
+    known_as = {
+        "prometheus_client": "prometheus-client",
+        "yaml": "pyyaml",
+        "py4j": "pyspark",
+        "typing_extensions": "typing-extensions",
+    }
     for path in (ROOT / "subscriber").rglob("*.py"):
         for name in imported(path):
             if name in sys.stdlib_module_names or name in {"subscriber", "docker"}:
@@ -287,6 +290,35 @@ def test_the_layers_name_every_package_of_the_house(project):
     named = set(re.findall(r"\w+", " ".join(layers)))
     packages = {path.parent.name for path in (ROOT / "subscriber").glob("*/__init__.py")}
     assert packages <= named
+
+
+def _modules() -> list[Path]:
+    return [path for path in sorted((ROOT / "subscriber").rglob("*.py")) if path.name != "__init__.py"]
+
+
+def test_no_module_is_longer_than_six_hundred_lines():
+    assert [path.name for path in _modules() if len(path.read_text().splitlines()) > 600] == []
+
+
+def test_a_reader_finds_a_module_by_its_name_alone():
+    """Folders of ``targets`` have modules of the same names: one for each part of a target."""
+    names = [path.stem for path in _modules() if "targets" not in path.parts]
+    assert {name for name in names if names.count(name) > 1} == set()
+
+
+def test_a_public_type_is_defined_once():
+    names = [
+        node.name
+        for path in (ROOT / "subscriber").rglob("*.py")
+        for node in syntax_of(path).body
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+    ]
+    assert {name for name in names if names.count(name) > 1} == set()
+
+
+def test_a_folder_of_a_target_has_at_most_ten_files():
+    folders = [path.parent for path in (ROOT / "subscriber" / "targets").glob("*/__init__.py")]
+    assert {folder.name for folder in folders if len(list(folder.glob("*.py"))) > 10} == set()
 
 
 # --- prose in the code ----------------------------------------------------------------------------
@@ -321,70 +353,12 @@ def test_docstrings_and_comments_stay_within_a_hundred_columns(folder):
 
 # --- where tests are ------------------------------------------------------------------------------
 
-_ONLY_DECLARES: Final = frozenset({
-    "apply/applier", "apply/batch_rules", "catalog/conflict_kinds", "catalog/subscription_options",
-    "commands/subscription_statements", "filters/parse/syntax", "migration/cutover/world", "pipeline/on_spark", "publisher/sql_connection",
-    "receive/contracts", "runtime/subscription_status", "scenario/nodes/session_database", "schema/attributes",
-    "schema/published_table", "schema/table_objects", "targets/capabilities", "targets/table_changes", "types/datetimes/words", "types/equality",
-})  # fmt: skip
-"""Modules of Protocols, dataclasses and constants, without a decision of their own."""
 
-_PROVEN_BY_SERVERS: Final = {
-    "commands/holding": "conformance/test_hold_apply.py",
-    "migration/schema/schema_difference": "conformance/test_schema_step.py",
-    "publisher/functions": "conformance/test_schema_definitions.py",
-    "commands/count_rows": "conformance/test_cutover.py",
-    "commands/recreate_slot": "conformance/test_recreate_slot.py",
-    "commands/reached_position": "conformance/test_refresh_sequences.py",
-    "migration/check_migration": "conformance/test_migration_check.py",
-    "migration/target_tables": "conformance/test_migration_check.py",
-    "migration/cutover/real_world": "conformance/test_cutover.py",
-    "publisher/change_watch": "conformance/test_fence.py",
-    "publisher/fence": "conformance/test_fence.py",
-    "publisher/reverse_obstacles": "conformance/test_fence.py",
-    "publisher/reverse_replication": "conformance/test_fence.py",
-    "publisher/reverse_sequences": "conformance/test_fence.py",
-    "publisher/slot_changes": "conformance/test_cutover_refusals.py",
-    "publisher/server_facts": "conformance/test_migration_check.py",
-    "publisher/table_facts": "conformance/test_migration_check.py",
-    "publisher/table_objects": "conformance/test_schema_step.py",
-    "publisher/read_values": "conformance/test_migration_check.py",
-    "migration/scan_values": "conformance/test_migration_check.py",
-    "migration/warn_at_creation": "conformance/test_migration_check.py",
-    "publisher/unreplicated_objects": "conformance/test_migration_check.py",
-    "scenario/nodes/mirror": "conformance/test_target_node.py",
-    "scenario/nodes/own_database": "conformance/test_own_database.py",
-    "scenario/nodes/target_node": "conformance/test_target_node.py",
-    "scenario/servers/mariadb_server": "conformance/test_servers.py",
-    "scenario/servers/postgresql_server": "conformance/test_servers.py",
-    "verify/compare_digests": "conformance/test_verify.py",
-    "verify/read_both_sides": "conformance/test_verify.py",
-    "verify/publisher_side": "conformance/test_verify.py",
-    "verify/repair_table": "conformance/test_verify.py",
-    "verify/table_plan": "conformance/test_verify.py",
-    "verify/verify_subscription": "conformance/test_verify.py",
-    "verify/verify_table": "conformance/test_verify.py",
-}
-"""Modules that only talk to a server, and the tests that prove them."""
-
-
-def _modules() -> list[str]:
-    package = ROOT / "subscriber"
-    paths = (
-        path.relative_to(package).with_suffix("") for path in package.rglob("*.py") if path.stem.strip("_") == path.stem
-    )
-    return sorted(path.as_posix() for path in paths)
-
-
-def test_every_module_has_its_unit_test_where_a_reader_looks_for_it():
-    """``subscriber/a/b.py`` has ``tests/unit/a/test_b.py``."""
-    mirror = [ROOT / "tests" / "unit" / Path(name).parent / f"test_{Path(name).name}.py" for name in _modules()]
-    missing = {name for name, path in zip(_modules(), mirror, strict=True) if not path.exists()}
-    exempt = _ONLY_DECLARES | set(_PROVEN_BY_SERVERS)
-    assert {name for name in missing if not name.startswith("targets/roles/")} == exempt
-
-
-@pytest.mark.parametrize(("module", "proof"), _PROVEN_BY_SERVERS.items())
-def test_a_module_that_only_talks_to_a_server_is_proven_by_tests_that_exist(module, proof):
-    assert (ROOT / "subscriber" / f"{module}.py").exists()
-    assert "def test_" in (ROOT / "tests" / proof).read_text()
+def test_every_package_has_its_unit_tests_where_a_reader_looks_for_them():
+    """``subscriber/a`` has its tests in ``tests/unit/a``. Within a package the tests follow the
+    ideas, not the files.
+    """
+    packages = {path.parent.name for path in (ROOT / "subscriber").glob("*/__init__.py")}
+    tested = {path.parent.name for path in (ROOT / "tests" / "unit").glob("*/test_*.py")}
+    tested |= {path.parents[1].name for path in (ROOT / "tests" / "unit").glob("*/*/test_*.py")}
+    assert packages <= tested

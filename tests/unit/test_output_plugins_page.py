@@ -14,11 +14,18 @@ from typing import Any
 
 import pytest
 
+from subscriber.base.errors import UsageError
 from subscriber.cli import main
-from subscriber.errors import UsageError
-from subscriber.output_plugin import OutputPlugin, Publisher, RecordedWal, Slot, SlotFunctions, Toasted
-from subscriber.output_plugin.callback_registry import CALLBACKS, REQUIRED
-from subscriber.protocol import messages as m
+from subscriber.postgres.logical_decoding import (
+    MemoryDatabase,
+    OutputPlugin,
+    RecordedWal,
+    ReplicationSlot,
+    SlotFunctions,
+    Toasted,
+)
+from subscriber.postgres.logical_decoding.context import CALLBACKS, REQUIRED
+from subscriber.postgres.protocol import messages as m
 from tests.frames import relation, transaction, values
 from tests.markdown import table
 from tests.streams import receive
@@ -65,14 +72,14 @@ def test_the_example_has_less_than_a_hundred_lines():
     assert len(EXAMPLE.splitlines()) < 100
 
 
-def lines(plugin: Any, publisher: Publisher, *options: str) -> list[str]:
-    slot = SlotFunctions(plugin(), Slot("s", "json_lines"), RecordedWal.of(publisher))
+def lines(plugin: Any, publisher: MemoryDatabase, *options: str) -> list[str]:
+    slot = SlotFunctions(plugin(), ReplicationSlot("s", "json_lines"), RecordedWal.of(publisher))
     return [change.data for change in slot.peek_changes(None, None, *options)]
 
 
 def test_the_example_writes_what_wal2jsons_manual_shows(json_lines):
     """The session and its output are those of wal2json's README, with another time."""
-    publisher = Publisher()
+    publisher = MemoryDatabase()
     moment = "2019-12-29 04:58:34.806671"
     with_key = {"a": "integer", "b": "character varying(30)", "c": "timestamp without time zone"}
     publisher.create_table("table3_with_pk", with_key, ["a", "c"])
@@ -121,7 +128,7 @@ def test_the_example_writes_what_wal2jsons_manual_shows(json_lines):
 
 
 def test_values_are_json_whatever_they_are(json_lines):
-    publisher = Publisher()
+    publisher = MemoryDatabase()
     types = {"k": "integer", "f": "double precision", "n": "numeric", "t": "boolean", "by": "bytea", "s": "text", "ia": "integer[]"}  # fmt: skip
     publisher.create_table("v", types, ["k"])
     publisher.take()
@@ -139,7 +146,7 @@ def test_values_are_json_whatever_they_are(json_lines):
 
 
 def test_updates_have_the_identity_and_leave_out_what_was_not_written(json_lines):
-    publisher = Publisher()
+    publisher = MemoryDatabase()
     publisher.create_table("t", {"a": "integer", "b": "text"}, ["a"])
     session = publisher.session()
     session.insert("t", a=1, b=Toasted("x" * 5000))
@@ -159,7 +166,7 @@ def test_updates_have_the_identity_and_leave_out_what_was_not_written(json_lines
 
 
 def test_truncate_is_a_line_for_each_table_and_numbers_of_transactions_are_an_option(json_lines):
-    publisher = Publisher()
+    publisher = MemoryDatabase()
     publisher.create_table("t", {"a": "integer"})
     publisher.create_table("Two", {"a": "integer"})
     publisher.take()
@@ -178,7 +185,7 @@ def test_truncate_is_a_line_for_each_table_and_numbers_of_transactions_are_an_op
 @pytest.mark.parametrize("options", [("format-version", "1"), ("nonsense", "1"), ("include-xids", "perhaps")])
 def test_an_unknown_option_is_refused(json_lines, options):
     with pytest.raises(UsageError, match="is unknown"):
-        lines(json_lines, Publisher(), *options)
+        lines(json_lines, MemoryDatabase(), *options)
 
 
 def test_saved_as_a_file_the_example_prints_a_journal(tmp_path, monkeypatch, capsys):

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 import subscriber
-from subscriber.catalog import ensure_catalog
+from subscriber.catalog.own_tables import ensure_catalog
 from subscriber.targets import open_target
 from tests.frames import transaction
 from tests.imports import imported_by, imported_by_command
@@ -36,9 +36,9 @@ def test_a_walreceiver_does_not_import_the_modules_of_commands_and_pipeline():
     """Each subscription has a walreceiver, which is a separate process and is often started
     again.
     """
-    found = imported_by("import subscriber.runtime.receiver_process")
+    found = imported_by("import subscriber.worker.receiver_process")
     assert "psycopg" in found
-    assert not found & {"duckdb", "pandas", "pyspark", "sqlalchemy", "sqlglot", "subscriber.filters"}
+    assert not found & {"duckdb", "pandas", "pyspark", "sqlalchemy", "sqlglot", "subscriber.postgres.expressions"}
 
 
 def test_the_help_of_run_imports_neither_arrow_nor_spark():

@@ -178,4 +178,4 @@ def test_the_glossary_has_every_term_once_and_in_order():
     assert all(table == sorted(table) for table in terms)
     flat = [term for table in terms for term in table]
     assert len(flat) == len(set(flat))
-    assert {"lsn", "journal", "micro-batch (batch)", "target"} <= set(flat)
+    assert {"lsn", "journal", "batch", "target"} <= set(flat)

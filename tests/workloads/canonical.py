@@ -29,8 +29,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final, TypeAlias
 
-from subscriber.protocol import decode, encode
-from subscriber.protocol import messages as m
+from subscriber.postgres.protocol import messages as m
+from subscriber.postgres.protocol.decode_message import decode
+from subscriber.postgres.protocol.encode_message import encode
 from tests.workloads.runs import Run
 
 Rows: TypeAlias = Sequence[tuple[int, int, bytes]]

@@ -5,11 +5,17 @@ from __future__ import annotations
 from functools import cache
 from typing import TypeAlias
 
-from subscriber.errors import SubscriberError
-from subscriber.output_plugin import Publisher, RecordedWal, ReorderSettings, Slot, SlotFunctions
-from subscriber.output_plugin import wal_records as wal
-from subscriber.output_plugin.plugins.pgoutput import PgOutput
-from subscriber.output_plugin.plugins.test_decoding import TestDecoding
+from subscriber.base.errors import SubscriberError
+from subscriber.postgres.logical_decoding import (
+    MemoryDatabase,
+    RecordedWal,
+    ReorderSettings,
+    ReplicationSlot,
+    SlotFunctions,
+)
+from subscriber.postgres.logical_decoding import wal_records as wal
+from subscriber.postgres.logical_decoding.plugins.pgoutput import PgOutput
+from subscriber.postgres.logical_decoding.plugins.test_decoding import TestDecoding
 from tests.workloads import publications, rows, schema_changes, streams, transactions
 from tests.workloads.canonical import Rows
 from tests.workloads.registry import WORKLOADS, Workload
@@ -39,13 +45,13 @@ def pairs(major: int) -> list[tuple[Workload, Run]]:
 
 
 @cache
-def published(workload: Workload, major: int) -> Publisher:
+def published(workload: Workload, major: int) -> MemoryDatabase:
     """A publisher in memory after a workload; its records are those after the setup."""
-    publisher = Publisher(major * 10000)
+    publisher = MemoryDatabase(major * 10000)
     steps = workload.script(publisher)
     next(steps)
     setup = publisher.take()
-    publisher.records = [record for record in setup if isinstance(record, wal.OriginChange)]
+    publisher.records = [record for record in setup if isinstance(record, wal.OriginChangeRecord)]
     assert list(steps) == []
     return publisher
 
@@ -57,9 +63,8 @@ def in_memory(workload: Workload, run: Run, major: int) -> list[tuple[int, int, 
     settings = ReorderSettings(
         logical_decoding_work_mem=WORK_MEM,
         debug_logical_replication_streaming="immediate" if run.immediate else "buffered",
-        did_abort=publisher.did_abort,
     )
-    slot = Slot("s", run.plugin, two_phase=run.two_phase)
+    slot = ReplicationSlot("s", run.plugin, two_phase=run.two_phase)
     functions = SlotFunctions(plugin, slot, RecordedWal.of(publisher), settings=settings)
     try:
         return [

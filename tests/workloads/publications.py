@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from subscriber.output_plugin import Column, Toasted
+from subscriber.postgres.logical_decoding import Column, Toasted
 from tests.workloads.registry import entry, publication, publish, random_text, table, workload
 
 

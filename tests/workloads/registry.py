@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from subscriber.publication.definition import OPERATIONS, Publication, TableEntry
+from subscriber.postgres.publication.definition import OPERATIONS, Publication, TableEntry
 
 Script = Callable[[Any], Iterator[None]]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from subscriber.output_plugin import Column, Toasted
+from subscriber.postgres.logical_decoding import Column, Toasted
 from tests.workloads.registry import publish, random_text, table, workload
 
 LONG = random_text(5000)
@@ -165,6 +165,33 @@ def types_of_the_user(publisher):
     session.insert("t", a=1, m="ok", n="sad", p=5, q=6, w="{x,y}", f="ok", ms="{ok,sad}", ps="{1,2}")
     session.insert("t", a=2)
     session.update("t", {"a": 2}, m="sad")
+
+
+@workload
+def types_without_a_binary_format(publisher):
+    session = publisher.session()
+    session.create_domain("grant_", "aclitem")
+    publisher.create_table("t", {"a": "integer", "b": "aclitem", "c": "grant_"}, ["a"])
+    publish(publisher, "t")
+    yield
+    session.insert("t", a=1, b="=r/postgres", c="=w/postgres")
+    session.insert("t", a=2)
+
+
+@workload
+def arrays_without_a_binary_format(publisher):
+    session = publisher.session()
+    session.create_domain("grant_", "aclitem")
+    session.create_domain("grants", "aclitem[]")
+    publisher.create_table("t", {"a": "integer", "b": "aclitem[]"}, ["a"])
+    publisher.create_table("u", {"a": "integer", "b": "grants"}, ["a"])
+    publisher.create_table("v", {"a": "integer", "b": "grant_[]"}, ["a"])
+    publish(publisher, "t", "u", "v")
+    yield
+    for table_ in ("t", "u", "v"):
+        session.insert(table_, a=1)
+    for table_ in ("v", "u", "t"):
+        session.insert(table_, a=2, b="{}")
 
 
 @workload

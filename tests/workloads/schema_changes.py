@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from subscriber.output_plugin import Column
-from tests.workloads.registry import publish, table, workload
+from subscriber.postgres.logical_decoding import Column
+from tests.workloads.registry import publish, table, two_tables, workload
 
 
 @workload
@@ -60,6 +60,27 @@ def changes_of_the_identity(publisher):
     session.replica_identity("t", "nothing")
     session.commit()
     session.insert("t", a=9, c=9)
+
+
+@workload
+def an_identity_that_is_the_same(publisher):
+    session = two_tables(publisher)
+    session.replica_identity("u", "full")
+    yield
+    session.insert("t", a=1)
+    session.insert("u", a=1)
+    session.replica_identity("t", "default")
+    session.replica_identity("u", "full")
+    session.insert("t", a=2)
+    session.insert("u", a=2)
+    session.begin()
+    session.replica_identity("t", "full")
+    session.insert("t", a=3)
+    session.replica_identity("t", "full")
+    session.insert("t", a=4)
+    session.replica_identity("t", "default")
+    session.insert("t", a=5)
+    session.commit()
 
 
 @workload

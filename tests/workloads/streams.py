@@ -4,7 +4,7 @@ streamed, or written to disk.
 
 from __future__ import annotations
 
-from subscriber.output_plugin import Toasted
+from subscriber.postgres.logical_decoding import Toasted
 from tests.workloads.registry import BIG, from_origin, many, publish, random_text, table, two_tables, warm, workload
 
 

@@ -354,3 +354,19 @@ def an_origin_that_is_dropped(publisher):
     session.replicate_origin("")
     session.insert("t", a=2)
     publisher.drop_origin("origin_one")
+
+
+@workload
+def transactions_that_wrote_nothing(publisher):
+    session = two_tables(publisher)
+    yield
+    warm(session)
+    for ends in (session.commit_prepared, session.rollback_prepared):
+        session.begin()
+        session.prepare("nothing")
+        ends("nothing")
+        session.begin()
+        session.savepoint("a")
+        session.prepare("a savepoint")
+        ends("a savepoint")
+    session.insert("t", a=7)

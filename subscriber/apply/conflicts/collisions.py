@@ -1,18 +1,16 @@
 """Find the unique keys that a change violates, and the existing rows that conflict with it (rules
 C20-C22).
 
-A database names at most one violated key, and each database words its error differently. So the
-program searches for the existing row by every unique index, in a transaction, immediately before
-the change::
+A database names at most one violated key, in words of its own. So the program searches for the
+existing row by every unique index, in a transaction, immediately before the change::
 
     INSERT (10, 'x', 34)     SELECT … FROM t WHERE a = 10                      t_pkey
                              SELECT … FROM t WHERE c = 34                      t_c_key
     UPDATE … WHERE a = 41    SELECT … FROM t WHERE c = 54 AND NOT (a = 41)     a row does not conflict with itself
 
 For an UPDATE, a key column that the change does not contain has the value of the existing row. For
-an INSERT, such a column gets a default whose value is not known yet, so its index is left out. Keys
-with NULL are left out too, because NULL equals nothing. *Rejected:* a savepoint before each change.
-It would slow down all changes because of a single one.
+an INSERT, it gets a default whose value is not known yet, so its index is left out. *Rejected:* a
+savepoint before each change. It would slow down all changes because of a single one.
 """
 
 from __future__ import annotations
@@ -25,15 +23,14 @@ import pyarrow as pa
 import sqlalchemy as sa
 
 from subscriber.apply.conflicts.conflict import RowText, SearchKey, ViolatedKey, row_text
-from subscriber.apply.relations.local_relations import LocalRelation
-from subscriber.apply.statements.bind import bind_column
-from subscriber.apply.statements.identity import RowIdentity
-from subscriber.apply.statements.leaves import in_leaf
-from subscriber.apply.statements.row_statements import Parameter
-from subscriber.protocol.changes import ChangeGroup
+from subscriber.apply.relations.target_relations import TargetRelation
+from subscriber.apply.statements.execute import bind_column
+from subscriber.apply.statements.identity import RowIdentity, in_leaf
+from subscriber.apply.statements.row_statements import Parameter, all_of
+from subscriber.postgres.protocol.changes import ChangeGroup
+from subscriber.postgres.types.arrays import output_text
 from subscriber.targets import Target, TargetColumn, UniqueIndex
 from subscriber.targets.declared_columns import Declared
-from subscriber.types.output import output_text
 
 _DEFAULT: Final = "default"
 """Shown for a column that the publisher does not have and that would get its default."""
@@ -45,15 +42,13 @@ _ZERO: Final[sa.ColumnClause[int]] = sa.literal_column("0")
 
 @dataclass(frozen=True, slots=True)
 class Collisions:
-    """The result of :func:`find_collisions`.
+    """The result of :func:`find_collisions`, with the search key of an UPDATE and the publisher's
+    row.
 
     Attributes:
-        violated: the violated keys, in the order of the indexes.
-        search: the key by which the row of an UPDATE was searched.
-        remote_row: the row that the change would have written.
-        leaf: schema and name of the partition that contains the first conflicting row; None where
-            the table has no partitions.
+        leaf: schema and name of the partition that contains the first conflicting row.
         hint: what to do if the target refuses the change although no row conflicts with it.
+        columns: the names of the columns of rows.
     """
 
     violated: tuple[ViolatedKey, ...]
@@ -61,12 +56,11 @@ class Collisions:
     remote_row: RowText | None = None
     leaf: tuple[str, str] | None = None
     hint: str | None = None
+    columns: tuple[str, ...] = ()
 
 
 def sent_texts(batch: pa.RecordBatch | None) -> dict[str, str | None]:
-    """The values of a record batch with one row, in PostgreSQL's text form. Columns that were not
-    sent are left out.
-    """
+    """The values of a batch with one row that were sent, in PostgreSQL's text form."""
     if batch is None:
         return {}
     return {name: output_text(column[0]) for name, column in zip(batch.schema.names, batch.columns, strict=True)}
@@ -79,10 +73,10 @@ def search_key(identity: RowIdentity, change: ChangeGroup, *, values: bool) -> S
         return SearchKey(columns)
     sent = sent_texts(_search_tuple(change))
     found = tuple(sent.get(name) for name in identity.columns)
-    return SearchKey(columns, found if columns else row_text(found))
+    return SearchKey(columns, found) if columns else SearchKey((), row_text(found), identity.columns)
 
 
-def new_row(local: LocalRelation, change: ChangeGroup) -> RowText | None:
+def new_row(local: TargetRelation, change: ChangeGroup) -> RowText | None:
     """The new row of a change, with only the values that were sent; None for DELETE."""
     if change.new is None:
         return None
@@ -90,27 +84,22 @@ def new_row(local: LocalRelation, change: ChangeGroup) -> RowText | None:
     return row_text(sent.get(column.name) for column in local.table.columns)
 
 
+def row_columns(local: TargetRelation) -> tuple[str, ...]:
+    """The names of the columns of a row that :func:`new_row` returns."""
+    return tuple(column.name for column in local.table.columns)
+
+
 def find_collisions(
     target: Target,
     connection: sa.Connection,
-    local: LocalRelation,
+    local: TargetRelation,
     change: ChangeGroup,
     identity: RowIdentity | None,
     *,
     values: bool,
 ) -> Collisions:
-    """The unique keys that one INSERT or UPDATE would violate now.
-
-    Args:
-        target: the target of the change.
-        connection: a connection in the transaction of the change, immediately before the change.
-        local: the target's relation.
-        change: a group with one change.
-        identity: how the row of an UPDATE is found; None for INSERT.
-        values: whether keys and rows are to be shown.
-
-    Raises:
-        SubscriberError: an error of the target, as :meth:`Errors.translate` reports it.
+    """The unique keys that ``change``, one INSERT or UPDATE, would violate now. The connection is
+    in its transaction, immediately before it. Keys and rows are shown only with ``values``.
     """
     with target.reporting():
         look = _Look(target, connection, local, change)
@@ -129,9 +118,7 @@ def find_collisions(
 
 @dataclass(frozen=True, slots=True)
 class _OwnRow:
-    """The row that an UPDATE changes: its stored values, their readable texts, and the condition
-    that selects all other rows.
-    """
+    """The row that an UPDATE changes, and the condition that selects all other rows."""
 
     stored: Mapping[str, Any]
     texts: Mapping[str, str | None]
@@ -140,17 +127,13 @@ class _OwnRow:
 
 @dataclass(frozen=True, slots=True)
 class _OtherRow:
-    """An existing row that already has the key."""
-
     keys: RowText
     columns: RowText
     version: RowText
 
 
 class _Look:
-    """The queries for one change."""
-
-    def __init__(self, target: Target, connection: sa.Connection, local: LocalRelation, change: ChangeGroup) -> None:
+    def __init__(self, target: Target, connection: sa.Connection, local: TargetRelation, change: ChangeGroup) -> None:
         self.target = target
         self.connection = connection
         self.local = local
@@ -163,11 +146,10 @@ class _Look:
         return bind_column(self.target, Parameter("new", _column(self.local, name), self.types[name]), self.change)[0]
 
     def own_row(self, identity: RowIdentity) -> _OwnRow | None:
-        """The row that an UPDATE changes; None where it does not exist."""
         columns, locators = self.local.table.columns, self.local.table.locators
         stored = [self._raw(column.name) for column in columns]
         query = sa.select(*map(self._raw, locators), *stored).where(
-            *search_conditions(self.target, self.table, self.local, self.change, identity)
+            search_condition(self.target, self.table, self.local, self.change, identity)
         )
         row = self.connection.execute(self._own(query).limit(_ONE).offset(_ZERO)).first()
         if row is None:
@@ -195,7 +177,6 @@ class _Look:
         return sa.cast(column, sa.Text()).label(name) if self.target.capabilities.postgresql_types else column
 
     def row_in_the_way(self, index: UniqueIndex, own: _OwnRow | None) -> _OtherRow | None:
-        """The first existing row that has the new row's key of ``index``."""
         conditions = self._conditions(index, own)
         if conditions is None:
             return None
@@ -219,9 +200,7 @@ class _Look:
         return self.target.values.readable(_column(self.local, name))
 
     def _conditions(self, index: UniqueIndex, own: _OwnRow | None) -> list[sa.ColumnElement[bool]] | None:
-        """The conditions for a row to conflict; None where no row can conflict, or where that is
-        not known.
-        """
+        """The conditions for a row to conflict; None where no row can, or that is not known."""
         conditions = []
         for key in index.keys:
             if key in index.expressions:
@@ -262,7 +241,6 @@ class _Look:
         *,
         values: bool,
     ) -> Collisions:
-        """The result, without values unless they are to be shown."""
         texts = sent_texts(self.change.new)
         table, leaf = self.local.table, None
         violated = []
@@ -281,13 +259,14 @@ class _Look:
         search = None if identity is None else search_key(identity, self.change, values=values)
         kept = dict.fromkeys((column.name for column in table.columns), _DEFAULT) if own is None else own.texts
         remote_row = row_text({**kept, **texts}.values()) if values else None
-        return Collisions(tuple(violated), search, remote_row, leaf)
+        names = row_columns(self.local) if values else ()
+        return Collisions(tuple(violated), search, remote_row, leaf, columns=names)
 
 
-def search_conditions(
-    target: Target, table: sa.TableClause, local: LocalRelation, change: ChangeGroup, identity: RowIdentity
-) -> list[sa.ColumnElement[bool]]:
-    """The conditions that find the row of one UPDATE or DELETE in ``table`` (rules C8, C14)."""
+def search_condition(
+    target: Target, table: sa.FromClause, local: TargetRelation, change: ChangeGroup, identity: RowIdentity
+) -> sa.ColumnElement[bool]:
+    """The condition that finds the row of one UPDATE or DELETE in ``table`` (rules C8, C14)."""
     side: Literal["old", "new"] = "new" if change.old is None else "old"
     batch = _search_tuple(change)
     sent = () if batch is None else batch.schema.names
@@ -312,10 +291,10 @@ def search_conditions(
             sent,
             lambda column: _value(bind_column(target, Parameter(side, column, types[column.name]), change)[0]),
         )
-    return conditions
+    return all_of(conditions)
 
 
-def _column(local: LocalRelation, name: str) -> TargetColumn:
+def _column(local: TargetRelation, name: str) -> TargetColumn:
     column = local.table.column(name)
     assert column is not None
     return column

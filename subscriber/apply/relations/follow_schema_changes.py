@@ -1,22 +1,19 @@
 """Follow the publisher's schema changes: relation messages that differ from the shape that was last
-applied.
+applied. What they mean is decided by :mod:`subscriber.apply.relations.missing_columns`.
 
-A relation message that differs from the last one that was applied is examined; what it means is
-decided by :mod:`subscriber.apply.relations.added_columns`. A column that may have been renamed
-stops the subscription. A column that was replicated until now and has disappeared from the target
-stops it, too. With ``schema_changes = 'add_columns'``, new columns are added to the target's
-table::
+A column that may have been renamed stops the subscription, and so does a replicated column that has
+disappeared from the target. With ``schema_changes = 'add_columns'``, new columns are added,
+nullable and without a default::
 
     open ──▶ ColumnsToAdd ──▶ the publisher is asked for the values of older rows ──▶ the batch is applied again
                                  ├─ DDL is transactional: ALTER TABLE and the values of older rows, at its place in the stream
-                                 └─ it is not: ColumnsToAdd; the transactions before are committed, the table is altered separately,
+                                 └─ it is not (MariaDB): ColumnsToAdd; the transactions before are committed, the table is altered separately,
                                     and the batch is applied again
 
-A table is altered in a separate transaction if DDL commits the transaction (MariaDB). The same is
-done for a transaction that the target prepares, because that transaction would keep its lock on the
-table. In both cases the columns exist before the rows that the same transaction has written with
-the previous shape, and these rows get NULL. If the publisher has other values there, the difference
-is recorded in the catalog. Columns are added nullable and without a default.
+A table is also altered separately for a transaction that the target prepares, because that would
+keep its lock on the table. Then the columns exist before the rows that the same transaction has
+written with the previous shape, and these rows get NULL. If the publisher has other values there,
+the difference is recorded in the catalog.
 """
 
 from __future__ import annotations
@@ -26,30 +23,36 @@ from dataclasses import dataclass, field, replace
 
 import sqlalchemy as sa
 
-from subscriber import failpoints
-from subscriber.apply.relations.added_columns import OlderRows, moved, next_baseline, older_rows
-from subscriber.apply.relations.find_table import find_table
-from subscriber.apply.relations.missing_columns import MissingColumns, addition, additions, missing_columns
-from subscriber.apply.relations.relation_texts import joined, named, quoted
+from subscriber.apply.relations.missing_columns import (
+    MissingColumns,
+    OlderRows,
+    addition,
+    additions,
+    find_table,
+    joined,
+    missing_columns,
+    moved,
+    named,
+    next_baseline,
+    older_rows,
+    quoted,
+)
+from subscriber.base import failpoints
+from subscriber.base.errors import ColumnsToAdd, SubscriberError
+from subscriber.base.lsn import LSN
 from subscriber.catalog.schema_changes import Alteration, SchemaChanges
-from subscriber.errors import ColumnsToAdd, SubscriberError
-from subscriber.lsn import LSN
-from subscriber.protocol.messages import Relation, RelationColumn
-from subscriber.schema.attributes import TableAttributes
-from subscriber.schema.kept_shape import KeptShape, columns_of
-from subscriber.schema.relation_names import RelationNames
+from subscriber.postgres.protocol.messages import Relation, RelationColumn
+from subscriber.postgres.schema.publisher_tables import TableAttributes
+from subscriber.postgres.schema.relation_names import RelationNames
+from subscriber.postgres.schema.stored_shape import StoredShape, columns_of
 from subscriber.targets import Target, TargetTable
-from subscriber.targets.alter_table import as_typed, fill_column
+from subscriber.targets.ddl import as_typed, fill_column
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The publisher's answer about the columns of a relation message.
-
-    Attributes:
-        lsn: the LSN of the transaction that contained the message.
-        attributes: the table's attributes; None where the table no longer exists, or the publisher
-            could not be asked.
+    """The publisher's answer about a relation message of the transaction at ``lsn``. ``attributes``
+    is None where the table no longer exists, or the publisher could not be asked.
     """
 
     lsn: LSN | None = None
@@ -61,12 +64,8 @@ class Following:
     """How the publisher's schema changes are followed.
 
     Attributes:
-        changes: the schema changes in the catalog.
-        answers: the publisher's answers, by relation message.
-        is_shared: whether another subscription also writes to the target's table of a relation.
         copies: the table is about to be copied, so the target has no rows from before.
-        mixed: the transaction that is applied next also writes rows of the table with the previous
-            shape.
+        mixed: the transaction that is applied next also writes rows with the previous shape.
     """
 
     changes: SchemaChanges
@@ -79,21 +78,10 @@ class Following:
 class SchemaFollower:
     """Examines the relation messages of one batch, and alters the target's tables.
 
-    Args:
-        target: the target that has the tables.
-        connection: the connection of the batch's transaction.
-        names: the target's names of relations.
-        missing: words the error for columns that are missing.
-        opened: the relations that were opened before in the transaction.
-        adds_columns: columns that a table lacks are added to it.
-        alone: the transaction contains nothing else, so that DDL may commit it.
-        prepared: the transaction is to be prepared, so it must lock neither a table nor the
-            catalog.
-        following: how schema changes are followed; with None, columns are added without comparing
-            the message with the previous shape.
-
-    Attributes:
-        alterations: the alterations that were recorded in the transaction.
+    ``opened`` has the relations that were opened before in the transaction. With ``alone`` the
+    transaction contains nothing else, so that DDL may commit it; with ``prepared`` it is to be
+    prepared, so it must lock neither a table nor the catalog. If ``following`` is None, columns are
+    added without comparing the message with the previous shape.
     """
 
     def __init__(  # noqa: PLR0913 - one argument for each of the rules
@@ -121,9 +109,7 @@ class SchemaFollower:
         self._following = following
 
     def has_kept_shape(self, remote: Relation) -> bool:
-        """Whether the message has the shape that was last applied, or the first shape, which is
-        then stored; also if shapes are not followed.
-        """
+        """Whether the message has the shape last applied; a first shape is stored."""
         following = self._following
         if following is None or following.changes.is_same(remote):
             return True
@@ -132,16 +118,11 @@ class SchemaFollower:
             return before.columns == columns_of(remote) if not self._may_keep else before.is_of(remote)
         if not self._may_keep or following.changes.unfinished(self._connection, remote):
             return False
-        following.changes.keep(self._connection, remote, None)
+        following.changes.store(self._connection, remote, None)
         return True
 
     def follow(self, remote: Relation, table: TargetTable) -> TargetTable:
-        """The target's table, after the columns that are new in the message were added to it, where
-        that is allowed.
-
-        Args:
-            remote: the publisher's relation.
-            table: the target's table, as it is.
+        """The target's table, after the message's new columns were added, where that is allowed.
 
         Raises:
             TargetRelationError: a column is missing, and must not be added or may be a renamed one.
@@ -167,13 +148,13 @@ class SchemaFollower:
         if new:
             return self._add(remote, table, new, before)
         if before is not None:
-            self._note_moved(remote, table, before)
-            self._note_another_table(remote, before)
-        following.changes.keep(self._connection, remote, None if before is None else before.baseline)
+            self._record_moved(remote, table, before)
+            self._record_another_table(remote, before)
+        following.changes.store(self._connection, remote, None if before is None else before.baseline)
         return table
 
     def _check_new(
-        self, remote: Relation, table: TargetTable, missing: Sequence[RelationColumn], before: KeptShape | None
+        self, remote: Relation, table: TargetTable, missing: Sequence[RelationColumn], before: StoredShape | None
     ) -> None:
         """Refuse columns that the publisher may not have added, or that must not be added."""
         replaced = self._replaced(remote, table, before)
@@ -185,10 +166,8 @@ class SchemaFollower:
         if replaced or any(column.name in known for column in missing):
             raise self._missing.error(remote, table, missing, before, replaced)
 
-    def _replaced(self, remote: Relation, table: TargetTable, before: KeptShape | None) -> list[str]:
-        """The target's columns that were replicated and are missing in the message. If the previous
-        shape is not known, all columns that are missing in the message.
-        """
+    def _replaced(self, remote: Relation, table: TargetTable, before: StoredShape | None) -> list[str]:
+        """The target's columns that the message lacks, if known only those that were replicated."""
         if self._following is None or self._following.copies:
             return []
         announced = {column.name for column in remote.columns}
@@ -199,10 +178,8 @@ class SchemaFollower:
             if column.name not in announced and not column.generated and (known is None or column.name in known)
         ]
 
-    def _note_moved(self, remote: Relation, table: TargetTable, before: KeptShape) -> None:
-        """Record changes that the names of columns do not explain: the same columns in another
-        order, or a new column while another one has disappeared.
-        """
+    def _record_moved(self, remote: Relation, table: TargetTable, before: StoredShape) -> None:
+        """Record changes that names do not explain: another order, or a new and a lost column."""
         assert self._following is not None
         announced = {column.name for column in remote.columns}
         there = {column.name for column in table.columns}
@@ -220,32 +197,28 @@ class SchemaFollower:
             difference = f"The target has all of them. Earlier rows of the target do not have the publisher's values in {quoted(new)}."
         else:
             return
-        self._note(remote, _sentence(reason), difference)
+        self._record(remote, _sentence(reason), difference)
 
-    def _note_another_table(self, remote: Relation, before: KeptShape) -> None:
-        """Record that the publisher's table is not the one of the former message, although it has
-        its name.
-        """
+    def _record_another_table(self, remote: Relation, before: StoredShape) -> None:
+        """Record that the publisher's table is another one with the same name."""
         if before.is_of_another_table(remote):
-            self._note(
+            self._record(
                 remote,
                 f"The publisher's table with this name is another one now, with OID {remote.relation_id} instead of {before.oid}:"
                 " it was dropped and created again, or another table was renamed.",
                 "The target still has the rows of the former table.",
             )
 
-    def _note(self, remote: Relation, reason: str, difference: str) -> None:
-        """Record that rows may differ."""
+    def _record(self, remote: Relation, reason: str, difference: str) -> None:
         assert self._following is not None
         lsn = self._following.answers.get(remote, Answer()).lsn
         note = Alteration(self._name(remote), (remote.namespace, remote.name), reason, difference=difference, lsn=lsn)
-        self._following.changes.note(self._connection, note)
+        self._following.changes.record(self._connection, note)
         self.alterations.append(note)
 
     def _add(
-        self, remote: Relation, table: TargetTable, new: Sequence[RelationColumn], before: KeptShape | None = None
+        self, remote: Relation, table: TargetTable, new: Sequence[RelationColumn], before: StoredShape | None = None
     ) -> TargetTable:
-        """Add columns, and write their values into the existing rows."""
         following = self._following
         asked = following is None or following.copies or remote in following.answers
         if not asked or not self._may_alter:
@@ -275,9 +248,9 @@ class SchemaFollower:
         following.changes.finish(self._connection, remote)
         if not following.copies:
             if before is not None:
-                self._note_another_table(remote, before)
+                self._record_another_table(remote, before)
             baseline = next_baseline(remote, None if before is None else before.baseline, answer.attributes)
-            following.changes.keep(self._connection, remote, baseline)
+            following.changes.store(self._connection, remote, baseline)
         return altered
 
     def _older_rows(
@@ -285,7 +258,7 @@ class SchemaFollower:
         remote: Relation,
         table: TargetTable,
         new: Sequence[RelationColumn],
-        before: KeptShape | None,
+        before: StoredShape | None,
         answer: Answer,
     ) -> Mapping[str, OlderRows]:
         assert self._following is not None
@@ -330,7 +303,6 @@ class SchemaFollower:
         self.alterations += alterations
 
     def _alter(self, remote: Relation, table: TargetTable, missing: Sequence[RelationColumn]) -> TargetTable:
-        """Add columns, and read the table again."""
         try:
             with self._target.reporting():
                 for statement in additions(self._target, table, missing):

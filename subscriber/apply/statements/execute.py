@@ -1,35 +1,30 @@
 """Execute a statement on the driver's cursor, for the many statements of small transactions.
 
 SQLAlchemy prepares a context and a result for each execution, which takes longer than a statement
-of SQLite. The statements of apply are compiled already, and only their row count is read. So they
-are executed on one cursor for the whole batch, by the dialect's functions, and an error of the
-driver becomes SQLAlchemy's error::
+of SQLite. Here only the row count is read, so one cursor is used for the whole batch, where the
+driver's cursor itself reports the row count (:attr:`Capabilities.driver_cursor`)::
 
     Connection.exec_driver_sql   context, events, cursor, dialect.do_execute, result, error      every statement
     DriverCursor.execute                                dialect.do_execute,         error      every statement
-
-This needs a driver whose cursor itself reports the row count (:attr:`Capabilities.driver_cursor`).
-Other statements are executed by SQLAlchemy.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
+import pyarrow as pa
 import sqlalchemy as sa
 
-from subscriber.apply.statements.bind import Row, Rows
+from subscriber.apply.statements.row_statements import CompiledStatement, Parameter
+from subscriber.base.errors import ConflictError
+from subscriber.postgres.protocol.changes import ChangeGroup
+from subscriber.postgres.types.registry import family_of
 from subscriber.targets import Target
+from subscriber.targets.base.loading import BulkColumn
 
 
 class DriverCursor:
-    """Executes statements that change rows through one connection.
-
-    Args:
-        target: the target of the connection.
-        connection: a connection in a transaction.
-    """
-
     def __init__(self, target: Target, connection: sa.Connection) -> None:
         self._connection = connection
         self._dialect = connection.dialect
@@ -37,15 +32,7 @@ class DriverCursor:
         self._cursor: Any = None
 
     def execute(self, sql: str, rows: Rows) -> int:
-        """Execute a statement once for each row, with one call; returns the row count.
-
-        Args:
-            sql: SQL in the driver's parameter style.
-            rows: the parameters, at least one row.
-
-        Raises:
-            SQLAlchemyError: the driver refused.
-        """
+        """Execute SQL in the driver's style for all rows with one call; returns the row count."""
         if not self._is_direct:
             found: int = self._connection.exec_driver_sql(sql, rows).rowcount
             return found
@@ -59,11 +46,6 @@ class DriverCursor:
         return int(cursor.rowcount)
 
     def execute_row(self, sql: str, row: Row) -> int:
-        """Execute a statement for one row; returns the row count.
-
-        Raises:
-            SQLAlchemyError: the driver refused.
-        """
         if not self._is_direct:
             found: int = self._connection.exec_driver_sql(sql, row).rowcount
             return found
@@ -80,10 +62,7 @@ class DriverCursor:
         return self._cursor
 
     def _wrapped(self, error: Exception, sql: str) -> sa.exc.SQLAlchemyError:
-        """SQLAlchemy's error; a lost connection is not used again.
-
-        It has no parameters, because they are values of rows (invariant names_are_data).
-        """
+        """SQLAlchemy's error, without parameters, which are values (names_are_data)."""
         lost = self._dialect.is_disconnect(error, self._connection.connection, self._cursor)  # type: ignore[arg-type]
         wrapped = sa.exc.DBAPIError.instance(
             sql, None, error, self._dialect.loaded_dbapi.Error, connection_invalidated=lost, dialect=self._dialect
@@ -92,3 +71,57 @@ class DriverCursor:
             self._connection.invalidate(error)
         assert isinstance(wrapped, sa.exc.SQLAlchemyError)
         return wrapped
+
+
+# Parameters ---------------------------------------------------------------------------------------
+
+Row = tuple[Any, ...] | dict[str, Any]
+Rows = list[tuple[Any, ...]] | list[dict[str, Any]]
+
+
+def bind_rows(target: Target, statement: CompiledStatement, group: ChangeGroup) -> Rows:
+    """The parameters of ``statement`` for each change of ``group``, converted column by column.
+
+    Raises:
+        UnsupportedValue: a column cannot store a value.
+        ConflictError: 23502, a NULL for a column that would store a generated value instead.
+    """
+    if not statement.parameters:
+        return [()] * len(group)
+    columns = [bind_column(target, parameter, group) for parameter in statement.parameters]
+    if statement.names is None:
+        return list(zip(*columns, strict=True))
+    return [dict(zip(statement.names, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
+def bind_column(target: Target, parameter: Parameter, group: ChangeGroup) -> list[Any]:
+    values = _sent(parameter, group)
+    if values is None:
+        return [None] * len(group)
+    return target.values.bind_values(parameter.type_oid, parameter.column, values)
+
+
+def bulk_columns(parameters: Iterable[Parameter], group: ChangeGroup) -> list[BulkColumn]:
+    """The values of parameters for :class:`~subscriber.targets.base.loading.Bulk`."""
+    columns = []
+    for parameter in parameters:
+        values = _sent(parameter, group)
+        if values is None:
+            values = pa.nulls(len(group), family_of(parameter.type_oid).arrow_type)
+        columns.append(BulkColumn(parameter.column, parameter.type_oid, values))
+    return columns
+
+
+def _sent(parameter: Parameter, group: ChangeGroup) -> pa.Array | None:
+    """The values of a parameter as they were decoded; None if it is a NULL that was not sent."""
+    batch = {"old": group.old, "new": group.new, None: None}[parameter.side]
+    column = parameter.column
+    values = None if batch is None else batch.column(column.name)
+    if column.null_is_generated and parameter.side != "old" and (values is None or values.null_count):
+        raise ConflictError(
+            f'null value in column "{column.name}" violates not-null constraint',
+            sqlstate="23502",
+            column=column.name,
+            detail="The target would replace the null with a generated value.",
+        )
+    return values

@@ -2,77 +2,61 @@
 
 ::
 
-    run of changes ─▶ replaced_groups      NULL in the place of values that the target cannot hold
+    run of changes ─▶ unrepresentable      NULL in the place of values that the target cannot hold
                    ─▶ bulk_writer          many INSERTs, by one statement for all rows
                    ─▶ change_statements    the statement of their shape, and their rows: converted once for a frame
-                   ─▶ pipelined_changes    they wait for a round trip
+                   ─▶ bulk_writer          they wait for a round trip
                    ─▶ change_statements    or are executed
                    ─▶ row_conflicts        rows that do not exist, or that another origin has written
 
-Changes whose order does not matter (:mod:`subscriber.apply.regrouping.reorderable`) are written
-together, in the order of :mod:`subscriber.apply.regrouping.regroup`; then a row that does not exist
-only shows that the order matters.
+The run that stopped a batch is examined, to find the change that failed and the keys that it
+violates::
+
+    run of 1000 changes ─▶ halves, each inside a savepoint ─▶ the first one that fails ─▶ its collisions, before it is tried again
+
+If the target has no savepoints, each change of the run is examined before it is executed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import sqlalchemy as sa
 
-from subscriber.apply.conflicts.conflict import NOWHERE, ChangePlace, Conflict
-from subscriber.apply.conflicts.conflict_policy import POSTGRESQL_POLICY, ConflictPolicy
+from subscriber.apply.coalesce import Reorderable
+from subscriber.apply.conflicts.collisions import Collisions, find_collisions
+from subscriber.apply.conflicts.conflict import NOWHERE, POSTGRESQL_POLICY, ChangePlace, Conflict, ConflictPolicy
 from subscriber.apply.conflicts.row_conflicts import RowConflicts
-from subscriber.apply.regrouping.reorderable import Reorderable
-from subscriber.apply.relations.local_relations import RelationMap
-from subscriber.apply.relations.relation_checks import with_shapes
-from subscriber.apply.statements.bind import Rows
+from subscriber.apply.frame_order import ChangeRun
+from subscriber.apply.relations.target_relations import RelationMap, with_shapes
 from subscriber.apply.statements.change_statements import ChangeStatements, StatementCache
-from subscriber.apply.statements.row_statements import Statement
-from subscriber.apply.walk import Run
-from subscriber.apply.writing.bulk_writer import BulkWriter, may_be_quicker
-from subscriber.apply.writing.pipelined_changes import PipelinedChanges
-from subscriber.apply.writing.replaced_groups import ReplacedGroups
-from subscriber.apply.writing.unrepresentable import ReplacedTally, Replacement
+from subscriber.apply.statements.execute import Rows
+from subscriber.apply.statements.row_statements import CompiledStatement
+from subscriber.apply.writing.bulk_writer import BulkWriter, PipelinedChanges, may_be_quicker
+from subscriber.apply.writing.unrepresentable import ReplacedGroups, ReplacedTally, Replacement
+from subscriber.base.errors import ConflictError, SubscriberError
+from subscriber.base.lsn import LSN
+from subscriber.catalog.own_tables import ConflictKind
 from subscriber.catalog.schema_changes import Alteration
-from subscriber.errors import SubscriberError
-from subscriber.lsn import LSN
-from subscriber.protocol.changes import ChangeGroup, Frame
-from subscriber.protocol.messages import Relation
+from subscriber.postgres.protocol.changes import ChangeGroup, Frame
+from subscriber.postgres.protocol.messages import Relation
 from subscriber.targets import Target
 
 
 @dataclass(slots=True)
 class _Prepared:
-    """A group that is ready to be executed.
+    """A group ready to be executed; ``rows`` is None if one of them cannot be converted."""
 
-    Attributes:
-        statement: the statement for each change.
-        rows: the parameters of all changes; None if one of the rows cannot be converted.
-        may_suppress: a trigger may leave a row unchanged without an error.
-    """
-
-    statement: Statement
+    statement: CompiledStatement
     rows: Rows | None
     may_suppress: bool
 
 
 class ChangeWriter:
-    """Writes the changes of one batch through one connection.
-
-    Args:
-        target: the target that changes are written to.
-        connection: the connection of the batch's transaction.
-        cache: compiled SQL, cached across batches.
-        relations: the target's tables.
-        show_values: conflicts are reported with the values of their rows.
-        policy: decides about conflicts.
-        binary: see :class:`~subscriber.apply.batch_rules.Rules`.
-        replacement: puts NULL in the place of values that the target cannot hold; None if the
-            option does not ask for that.
-        check: raises an error when the batch must end; it is called before every part of
-            :data:`~subscriber.apply.statements.row_parts.ROWS_AT_A_TIME` rows.
+    """Writes the changes of one batch through one connection. ``check`` raises an error when the
+    batch must end, and is called before every part of ``ROWS_AT_A_TIME`` rows.
     """
 
     def __init__(  # noqa: PLR0913 - one argument for each of the rules
@@ -87,6 +71,8 @@ class ChangeWriter:
         binary: bool = True,
         replacement: Replacement | None = None,
         check: Callable[[], None] = lambda: None,
+        retained_for: str | None = None,
+        records: bool = False,
     ) -> None:
         self._target = target
         self._connection = connection
@@ -100,89 +86,64 @@ class ChangeWriter:
         self._groups = ReplacedGroups(replacement, relations, self._pipelined)
         self._bulk = BulkWriter(target, connection, statements, relations, self._pipelined, check)
         self._conflicts = RowConflicts(
-            target, connection, statements, relations, policy=policy, show_values=show_values
+            target,
+            connection,
+            statements,
+            relations,
+            policy=policy,
+            show_values=show_values,
+            retained_for=retained_for,
         )
+        self._retains, self._records = retained_for is not None, records
         self._reorderable = Reorderable(target, connection, statements, relations)
         self._prepared: dict[int, _Prepared] = {}
 
     @property
     def alterations(self) -> Sequence[Alteration]:
-        """The alterations of tables in the transaction."""
         return self._relations.alterations
 
     def look_up(self, relation: Relation) -> None:
-        """Find the table of a relation whose changes are not applied.
-
-        PostgreSQL's worker also looks up the table before it checks whether to apply its changes
-        (rule C4).
-
-        Raises:
-            TargetRelationError: as :meth:`RelationMap.look_up`.
-        """
+        """Find the table of a relation whose changes are not applied (rule C4)."""
         self._pipelined.flush()
         self._relations.look_up(relation)
 
     def describe(self, error: SubscriberError, relation: Relation) -> SubscriberError:
-        """The error with the shapes of the two tables, where the difference may have caused it.
-
-        Args:
-            error: the error of a change.
-            relation: the relation of the change.
-        """
+        """The error with the shapes of the two tables, where the difference may have caused it."""
         local = self._relations.opened(relation)
         return error if local is None else with_shapes(error, local)
 
     def open_frame(self, frame: Frame) -> None:
-        """Use ``frame`` for the following runs."""
         self._check()
         self._prepared = {}
         self._groups.open_frame(frame)
         self._pipelined.open_frame()
 
-    def may_replace(self, frame: Frame) -> bool:
-        """See :meth:`ReplacedGroups.may_replace`."""
-        return self._groups.may_replace(frame)
+    def may_replace(self, frame: Frame, is_applied: Callable[[Relation], bool]) -> bool:
+        return self._groups.may_replace(frame, is_applied)
 
-    def count_replaced(self, run: Run, tally: ReplacedTally, lsn: LSN) -> None:
-        """See :meth:`ReplacedGroups.count`."""
+    def count_replaced(self, run: ChangeRun, tally: ReplacedTally, lsn: LSN) -> None:
         self._groups.count(run, tally, lsn)
 
-    def attempt(self) -> None:
-        """The changes of the open frame are an attempt: if one of them cannot be applied,
-        OrderMatters is raised, and the batch is applied again in the publisher's order.
-
-        So many rows can be inserted without a savepoint. Other changes need not be executed before
-        :meth:`flush`, if the target can then execute them with one round trip.
+    def write_optimistically(self) -> None:
+        """Write the open frame so that a failure raises OrderMatters. Then rows can be inserted
+        without a savepoint, and other changes may wait for :meth:`flush`, to be executed with one
+        round trip.
         """
-        self._pipelined.attempt()
+        self._pipelined.write_optimistically()
 
     def flush(self) -> None:
-        """Execute the changes that wait.
-
-        Raises:
-            OrderMatters: a change cannot be applied, or its row does not exist.
-            TargetUnavailable: try again.
-        """
+        """Execute the changes that wait, or raise OrderMatters."""
         self._pipelined.flush()
 
-    def free_key(self, group: ChangeGroup) -> tuple[str, ...] | None:
-        """See :meth:`Reorderable.free_key`."""
-        return self._reorderable.free_key(group)
+    def independent_key(self, group: ChangeGroup) -> tuple[str, ...] | None:
+        return self._reorderable.independent_key(group)
 
-    def may_fold(self, group: ChangeGroup) -> bool:
-        """See :meth:`Reorderable.may_fold`."""
-        return self._reorderable.may_fold(group)
+    def may_coalesce(self, group: ChangeGroup) -> bool:
+        # A row that is inserted and deleted again is a deleted row.
+        return not self._records and self._reorderable.may_coalesce(group)
 
     def write_together(self, changes: ChangeGroup) -> bool:
-        """Apply changes whose order does not matter, all of different rows.
-
-        Returns:
-            Whether every row was found, and none of them was last written by another origin.
-
-        Raises:
-            ApplyError: a change cannot be applied.
-            TargetUnavailable: try again.
-        """
+        """Apply changes in any order; False if a row was not found, or another origin wrote it."""
         self._pipelined.flush()
         statement = self._statements.statement(changes)
         if self._bulk.may_write(statement, changes):
@@ -195,19 +156,9 @@ class ChangeWriter:
             return False
         return self._statements.change(statement, bound, changes) == len(changes)
 
-    def write(self, run: Run, place: ChangePlace = NOWHERE) -> Sequence[tuple[Conflict, int]]:
-        """Apply a run in order.
-
-        Args:
-            run: a run of the open frame.
-            place: the place of the run's first change, where it is a change of the publisher.
-
-        Returns:
-            The conflicts that do not stop the run, each with the number of times that it occurred.
-
-        Raises:
-            ApplyError: a change cannot be applied.
-            TargetUnavailable: try again.
+    def write(self, run: ChangeRun, place: ChangePlace = NOWHERE) -> Sequence[tuple[Conflict, int]]:
+        """Apply a run of the open frame in order, from ``place`` on. Returns the conflicts that do
+        not stop it, each with the number of times that it occurred.
         """
         group = self._groups.group(run.group)
         is_insert = group.action == "I"
@@ -231,7 +182,8 @@ class ChangeWriter:
         if is_insert:
             self._statements.execute(statement, rows, count=False)
             return ()
-        one_by_one = self._shows_values or prepared.may_suppress
+        looks_deleted = self._retains and group.action == "U"
+        one_by_one = self._shows_values or prepared.may_suppress or looks_deleted
         if one_by_one or statement.search or self._conflicts.others is not None:
             # A row count does not show which of several rows is missing.
             step = 1 if one_by_one else len(rows)
@@ -242,11 +194,15 @@ class ChangeWriter:
         return [*self._conflicts.of_missing(group.slice(run.start, run.stop), place, missing)]
 
     def _change_and_look(
-        self, statement: Statement, rows: Rows, group: ChangeGroup, run: Run, place: ChangePlace, *, step: int
+        self,
+        statement: CompiledStatement,
+        rows: Rows,
+        group: ChangeGroup,
+        run: ChangeRun,
+        place: ChangePlace,
+        *,
+        step: int,
     ) -> Sequence[tuple[Conflict, int]]:
-        """Apply a run of UPDATEs or DELETEs, ``step`` at a time, and look for the conflicts of each
-        step.
-        """
         conflicts: list[tuple[Conflict, int]] = []
         for start in range(0, len(rows), step):
             changes = group.slice(run.start + start, run.start + start + step)
@@ -275,3 +231,92 @@ class ChangeWriter:
             return _Prepared(statement, self._statements.bind(statement, group), may_suppress)
         except SubscriberError:
             return _Prepared(statement, None, may_suppress)
+
+
+# Examining what failed ----------------------------------------------------------------------------
+
+
+class ExaminedError(Exception):
+    """The examination is over, and is to be rolled back; without a result, the conflict is gone."""
+
+    def __init__(self, collisions: Collisions | None = None) -> None:
+        super().__init__()
+        self.collisions = collisions
+
+
+def refined(conflict: Conflict, collisions: Collisions | None) -> Conflict | None:
+    """The conflict with the keys that were found. More than one key changes its kind (C22)."""
+    if collisions is None or not (collisions.violated or collisions.hint):
+        return None
+    return replace(
+        conflict,
+        kind=ConflictKind.MULTIPLE_UNIQUE_CONFLICTS if len(collisions.violated) > 1 else conflict.kind,
+        relation=conflict.relation if collisions.leaf is None else ".".join(collisions.leaf),
+        violated=collisions.violated,
+        search=collisions.search,
+        remote_row=collisions.remote_row,
+        columns=collisions.columns,
+        hint=collisions.hint,
+    )
+
+
+class ConflictExaminer(ChangeWriter):
+    """Writes changes up to the run that begins at ``failed``, and examines that run."""
+
+    def __init__(self, *arguments: Any, failed: ChangePlace, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._failed = failed
+
+    def write(self, run: ChangeRun, place: ChangePlace = NOWHERE) -> Sequence[tuple[Conflict, int]]:
+        """Apply a run, or examine it and raise ExaminedError."""
+        passed = (
+            place.final_lsn != self._failed.final_lsn or place.changes + run.stop - run.start <= self._failed.changes
+        )
+        if passed:
+            return super().write(run, place)
+        raise ExaminedError(self._find(run, place))
+
+    def _find(self, run: ChangeRun, place: ChangePlace) -> Collisions | None:
+        if self._target.capabilities.savepoints:
+            number = self._first_failure(run, place)
+            return None if number is None else self._look_at(run, number)
+        table = self._relations.open(self._groups.group(run.group).relation).table
+        # The transaction cannot be queried any more when it has refused a change.
+        hint = self._target.shapes.refused_key_hint(self._connection, table)
+        for number in range(run.start, run.stop):
+            found = self._look_at(run, number)
+            if found.violated:
+                return found
+            try:
+                super().write(ChangeRun(run.group, number, number + 1), place)
+            except ConflictError:
+                return replace(found, hint=hint)
+        return None
+
+    def _first_failure(self, run: ChangeRun, place: ChangePlace) -> int | None:
+        """The number of the first change that fails; the changes before it are executed."""
+        start, stop = run.start, run.stop
+        if self._succeeds(ChangeRun(run.group, start, stop), place):
+            return None
+        while stop - start > 1:
+            middle = (start + stop) // 2
+            if self._succeeds(ChangeRun(run.group, start, middle), place):
+                start = middle
+            else:
+                stop = middle
+        return start
+
+    def _succeeds(self, run: ChangeRun, place: ChangePlace) -> bool:
+        try:
+            with self._connection.begin_nested():
+                super().write(run, place)
+        except ConflictError:
+            return False
+        return True
+
+    def _look_at(self, run: ChangeRun, number: int) -> Collisions:
+        group = self._groups.group(run.group)
+        local = self._relations.open(group.relation)
+        identity = None if group.action == "I" else self._statements.identity(local)
+        change = group.slice(number, number + 1)
+        return find_collisions(self._target, self._connection, local, change, identity, values=self._shows_values)

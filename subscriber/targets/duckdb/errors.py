@@ -8,18 +8,11 @@ from contextlib import contextmanager
 from typing import Final
 
 from sqlalchemy import exc
+from typing_extensions import override
 
-from subscriber.errors import (
-    ConflictError,
-    SubscriberError,
-    TargetError,
-    TargetUnavailable,
-    UnsupportedValue,
-)
-from subscriber.targets.file_locks import holders
-from subscriber.targets.generic.errors import GenericErrors
-from subscriber.targets.place import hint_at, obstacle
-from subscriber.targets.run_lock import is_locked
+from subscriber.base.errors import ConflictError, SubscriberError, TargetError, TargetUnavailable, UnsupportedValue
+from subscriber.targets.base.errors import Errors
+from subscriber.targets.database_files import hint_at, holders, is_locked, obstacle
 
 _CONSTRAINTS: Final = (
     ("Duplicate key", "23505", "duplicate key value violates unique constraint"),
@@ -36,29 +29,23 @@ _UNKNOWN_OPTION: Final = re.compile(r'unrecognized configuration parameter "(\w+
 _UNAVAILABLE: Final = frozenset({"IOException", "ResourceInUseException", "InterruptException", "ConnectionException"})
 
 
-class DuckDBErrors(GenericErrors):
-    """See :class:`~subscriber.targets.roles.errors.Errors`."""
-
+class DuckDBErrors(Errors):
     def __init__(self, file: str) -> None:
         super().__init__("DuckDB")
         self._file = file
 
+    @override
     def translate(self, error: exc.SQLAlchemyError, columns: Sequence[str] = ()) -> SubscriberError:
-        """See :meth:`Errors.translate`; by the class of DuckDB's exception."""
         original = getattr(error, "orig", None)
         return super().translate(error, columns) if original is None else self.translate_driver(original)
 
     def translate_driver(self, error: BaseException) -> SubscriberError:
-        """The translation of an error that was raised by the driver's connection, without
-        SQLAlchemy.
-        """
+        """The translation of an error that the driver's connection raised, without SQLAlchemy."""
         return _translate(type(error).__name__, str(error), self._file)
 
     @contextmanager
     def reporting_driver(self) -> Iterator[None]:
-        """Translate the errors of the driver's connection, as :meth:`reporting` does those of
-        SQLAlchemy.
-        """
+        """As :meth:`reporting`, for errors of the driver's connection."""
         import duckdb
 
         try:
@@ -72,9 +59,7 @@ class DuckDBErrors(GenericErrors):
 
 
 def is_interruption(error: BaseException) -> bool:
-    """Whether this is the error by which DuckDB replaces the KeyboardInterrupt of Ctrl-C, which
-    ends its query.
-    """
+    """Whether DuckDB has replaced the KeyboardInterrupt that ends its query by this error."""
     return type(error) is RuntimeError and str(error) == "Query interrupted"
 
 
@@ -135,18 +120,11 @@ def _translate(kind: str, text: str, database: str) -> SubscriberError:
 
 
 def is_busy(kind: str, text: str) -> bool:
-    """Whether an exception means that the file is open in another process, or that another thread
-    of this process is just closing it.
-
-    Args:
-        kind: the name of the exception's class.
-        text: its text.
-    """
+    """Whether another process has the file open, or another thread is just closing it."""
     return kind == "ResourceInUseException" or (kind == "IOException" and "lock" in text)
 
 
 def _in_use(database: str, processes: Sequence[str]) -> TargetUnavailable:
-    """The error for a file that other processes have open, with what ends that."""
     if is_locked(database):
         hint = (
             "`subscriber run` has it open for a batch or the copy of a table, and closes it for others when that transaction"

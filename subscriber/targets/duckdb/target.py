@@ -1,15 +1,10 @@
 """DuckDB as a target: one file and one process, which may have several connections to the file.
 
-- *Processes.* A process that has the file open prevents all other processes from opening it.
-  Therefore a connection is opened for one transaction and closed after it. This costs about twenty
-  milliseconds, and lets ``subscriber sql``, ``subscriber status`` and the users' tools open the
-  file in between. While transactions follow each other closely, ``subscriber run`` keeps the file
-  open, and closes it for a process that says that it waits
-  (:mod:`subscriber.targets.duckdb.keep_open`). If another process has the file open, opening is
-  tried again (:mod:`subscriber.targets.duckdb.connection`). Closing the file
-  does not write a checkpoint, unless the file would be slow to open again
-  (:mod:`subscriber.targets.duckdb.checkpoints`). A transaction that copies a large table prevents
-  other processes from opening the file until it ends.
+- *Processes.* A process that has the file open prevents all others from opening it. Therefore a
+  connection is opened for one transaction and closed after it, which costs about twenty
+  milliseconds; while transactions follow each other closely, ``subscriber run`` keeps the file open
+  (:mod:`subscriber.targets.duckdb.transactions`). If another process has the file open, opening is
+  tried again (:mod:`subscriber.targets.duckdb.connection`).
 - *Transactions* are optimistic, and several connections of this process can write at the same time.
   If two transactions change the same row, DuckDB refuses the later change, and the subscriber tries
   it again. DuckDB does not have savepoints.
@@ -22,8 +17,7 @@
 - *Foreign keys* cannot be switched off (unlike rule C23), so a row must be inserted after the rows
   that it references.
 
-With current versions, duckdb-engine does not reflect columns and keys. Shapes are read from
-``duckdb_columns()`` and similar functions.
+With current versions, duckdb-engine does not reflect columns and keys.
 """
 
 from __future__ import annotations
@@ -36,18 +30,16 @@ from pathlib import Path
 from typing import Any, Final
 
 import sqlalchemy as sa
+from typing_extensions import override
 
-from subscriber.errors import (
-    UsageError,
-)
-from subscriber.targets.capabilities import Capabilities
+from subscriber.base.errors import UsageError
+from subscriber.targets.base.target import base_roles
+from subscriber.targets.capabilities import Capabilities, TargetFacts
+from subscriber.targets.database_files import FileRunLock
 from subscriber.targets.duckdb.errors import DuckDBErrors, is_interruption
 from subscriber.targets.duckdb.transactions import DuckDBTransactions
 from subscriber.targets.query_result import read_result
-from subscriber.targets.run_lock import FileRunLock
-from subscriber.targets.server_facts import TargetFacts
-from subscriber.targets.table_roles import TableRoles
-from subscriber.targets.target import Target
+from subscriber.targets.target import TableRoles, Target
 
 CAPABILITIES: Final = Capabilities(
     database="DuckDB",
@@ -60,17 +52,8 @@ CAPABILITIES: Final = Capabilities(
 
 
 def open_duckdb(url: sa.URL) -> Target:
-    """Open the database file that ``url`` names; it is created if it does not exist.
-
-    Raises:
-        UsageError: the URL names an in-memory database, which would lose the progress with the
-            data.
-        ImportError: DuckDB is not installed.
-    """
-    from subscriber.targets.duckdb.checkpoints import Checkpoints
-    from subscriber.targets.duckdb.connection import open_file
-    from subscriber.targets.duckdb.keep_open import KeptOpen
-    from subscriber.targets.duckdb.waiting_file import somebody_waits
+    from subscriber.targets.duckdb.connection import Checkpoints, open_file, somebody_waits
+    from subscriber.targets.duckdb.transactions import KeptOpen
 
     if url.database in (None, "", ":memory:") or str(url.database).startswith(":memory:"):
         raise UsageError(
@@ -109,32 +92,24 @@ def open_duckdb(url: sa.URL) -> Target:
     errors = DuckDBErrors(file)
 
     def table_roles() -> TableRoles:
-        from subscriber.targets.duckdb.bulk import DuckDBBulk
-        from subscriber.targets.duckdb.column_values import DuckDBValues
-        from subscriber.targets.duckdb.ddl import DuckDBDDL
-        from subscriber.targets.duckdb.loading import DuckDBLoading
-        from subscriber.targets.duckdb.matching import DuckDBMatching
-        from subscriber.targets.duckdb.objects import DuckDBObjects
-        from subscriber.targets.duckdb.reading import DuckDBReading
-        from subscriber.targets.duckdb.sequences import DuckDBSequences
-        from subscriber.targets.duckdb.shapes import DuckDBShapes
-        from subscriber.targets.duckdb.writing import DuckDBWriting
-        from subscriber.targets.generic.row_versions import GenericRowVersions
+        from subscriber.targets.duckdb import catalog, ddl, objects, writing
+        from subscriber.targets.duckdb.values import DuckDBValues
 
-        values, matching, writing = DuckDBValues(), DuckDBMatching(), DuckDBWriting(errors)
-        ddl = DuckDBDDL(engine)
-        return TableRoles(
-            shapes=DuckDBShapes(errors),
-            values=values,
+        values, matching, write = DuckDBValues(), writing.DuckDBMatching(), writing.DuckDBWriting(errors)
+        new_tables = ddl.DuckDBDDL(engine)
+        return base_roles(
+            engine,
+            errors,
+            values,
+            shapes=catalog.DuckDBShapes(errors),
             matching=matching,
-            writing=writing,
-            loading=DuckDBLoading(engine, errors, values, writing),
-            reading=DuckDBReading(engine, errors, values),
-            ddl=ddl,
-            sequences=DuckDBSequences(errors),
-            row_versions=GenericRowVersions(),
-            objects=DuckDBObjects(engine, errors, ddl.rules),
-            bulk=DuckDBBulk(engine, errors, matching),
+            writing=write,
+            loading=writing.DuckDBLoading(engine, errors, values, write),
+            reader=catalog.DuckDBTableReader(engine, errors, values),
+            ddl=new_tables,
+            sequences=catalog.DuckDBSequences(errors),
+            objects=objects.DuckDBObjects(engine, errors, new_tables.rules),
+            bulk=writing.DuckDBBulk(engine, errors, values, matching),
         )
 
     return Target(
@@ -166,19 +141,16 @@ class _DuckDBRunLock(FileRunLock):
         super().__init__(file)
         self._keeping = keeping
 
+    @override
     @contextmanager
     def hold(self) -> Iterator[None]:
-        """See :meth:`RunLock.hold`."""
         with super().hold(), self._keeping():
             yield
 
 
 def _quote_every_name(dialect: Any, database: str) -> None:
-    """Quote each part of a name separately.
-
-    duckdb-engine treats a name with a dot as ``database.schema``, and quotes only words of a list.
-    A schema with the same name as the database is qualified, because DuckDB could take the name for
-    either of them.
+    """duckdb-engine treats a name with a dot as ``database.schema``, and quotes only words of a
+    list. DuckDB could take the schema with the database's name for the database.
     """
 
     class _Preparer(dialect.preparer):  # type: ignore[misc]  # duckdb-engine has no types

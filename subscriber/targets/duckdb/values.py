@@ -1,10 +1,9 @@
 """How DuckDB stores PostgreSQL's values, and which columns would change them.
 
-DuckDB has most of PostgreSQL's types, including infinities and years before Christ. If types
-differ, it casts values and may round them without an error. Therefore columns that would round are
-refused when the relation is opened (invariant refuse_not_guess). If a column can store most values
-of a type, only the values that it cannot store are refused (a numeric with too many digits, NaN in
-a DECIMAL, a timestamp after 294247).
+DuckDB has most of PostgreSQL's types, including infinities and years before Christ. Otherwise it
+casts values and may round them without an error, so columns that would round are refused when the
+relation is opened (invariant refuse_not_guess). If a column can store most values of a type, only
+the others are refused (a numeric with too many digits, NaN in a DECIMAL, a timestamp after 294247).
 
 ========================  ==================================  =====================================
 PostgreSQL                bound as                            columns
@@ -21,9 +20,9 @@ uuid, json, jsonb         text                                UUID or JSON, VARC
 everything else           text                                VARCHAR
 ========================  ==================================  =====================================
 
-Columns of these types also accept values of other types, as PostgreSQL's input functions read them
-(:mod:`subscriber.targets.conversion`). A ``real`` in a DOUBLE column is stored as the shortest
-number that rounds to it, 0.1 and not 0.10000000149011612, as PostgreSQL prints it.
+Columns of these types also accept values of other types (:mod:`subscriber.targets.conversion`). A
+``real`` in a DOUBLE column is stored as the shortest number that rounds to it, 0.1 and not
+0.10000000149011612, as PostgreSQL prints it.
 """
 
 from __future__ import annotations
@@ -34,21 +33,16 @@ from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import sqlalchemy as sa
+from typing_extensions import override
 
-from subscriber.errors import TargetRelationError, UnsupportedValue
-from subscriber.targets import conversion
+from subscriber.base.errors import TargetRelationError, UnsupportedValue
+from subscriber.postgres.types.oids import type_name
+from subscriber.postgres.types.registry import family_of
+from subscriber.targets import conversion, declared_columns
+from subscriber.targets.base.values import Values, none_of, refused_one_by_one
 from subscriber.targets.conversion import converted, converts
-from subscriber.targets.declared_columns import (
-    check_moment,
-    check_number,
-    check_range,
-    none_of,
-    out_of_range,
-    unfit_numbers,
-)
 from subscriber.targets.target_table import TargetColumn
-from subscriber.targets.unrepresentable import refused_one_by_one
-from subscriber.types import family_of, type_name
 
 VARCHAR, BOOLEAN, FLOAT, DOUBLE, BLOB, DECIMAL = "VARCHAR", "BOOLEAN", "FLOAT", "DOUBLE", "BLOB", "DECIMAL"
 DATE, TIME, TIMESTAMP, TIMESTAMPTZ = "DATE", "TIME", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE"
@@ -57,9 +51,7 @@ STORED_ALIKE: Final = frozenset(
     {VARCHAR, BOOLEAN, BLOB, DECIMAL, DATE, TIME, TIMESTAMP, TIMESTAMPTZ, "UUID"}
     | {f"{sign}{name}" for name in ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT") for sign in ("", "U")}
 )
-"""Types in which any two equal values are identical. In other types different values may be equal,
-such as the two zeros of a DOUBLE, or ``1 month`` and ``30 days``.
-"""
+"""In other types different values may be equal: the two zeros of a DOUBLE, 1 month and 30 days."""
 
 _NATIVE: Final = {
     1082: DATE,
@@ -93,16 +85,13 @@ _STANDS_FOR: Final = {
     TIMESTAMP: conversion.TIMESTAMP,
     VARCHAR: conversion.TEXT,
 }
-"""For columns that convert values of other types: the PostgreSQL type as which the values are read.
-"""
+"""The PostgreSQL type as which a column reads values of other types."""
 
 _BC: Final = r"^(\S+)(.*) BC$"
 
 
 def storage(declared: str) -> str:
-    """The name of a type without precision and scale: ``DECIMAL(10,2)`` becomes DECIMAL.
-
-    The names of nested types are not changed.
+    """The name of a type without precision and scale; those of nested types are not changed.
 
     >>> storage("DECIMAL(10,2)"), storage("TIMESTAMP WITH TIME ZONE"), storage("INTEGER[]"), storage("STRUCT(x INTEGER)")
     ('DECIMAL', 'TIMESTAMP WITH TIME ZONE', 'INTEGER[]', 'STRUCT(x INTEGER)')
@@ -137,22 +126,78 @@ def _decimal(type_name: str) -> str:
     return f"{DECIMAL}({sized[1]},{sized[2]})"
 
 
-def check_column(type_oid: int, column: TargetColumn) -> None:
-    """Refuse a column that would change values of the type (see the table above).
+class DuckDBValues(Values):
+    @override
+    def check_column(self, type_oid: int, column: TargetColumn) -> None:
+        if column.storage in _allowed(type_oid) or converts(type_oid, _STANDS_FOR.get(column.storage)):
+            return
+        name = type_name(type_oid)
+        native = "DECIMAL(precision,scale) or VARCHAR" if type_oid == _NUMERIC else declaration(type_oid, name)
+        raise TargetRelationError(
+            f'column "{column.name}" declared "{column.declared_type}" cannot hold type {name} exactly',
+            hint=f"Declare the column as {native} to keep every value of type {name}.",
+            column=column.name,
+        )
 
-    Raises:
-        TargetRelationError: with the column's name, its declared type, and a declaration that
-            works.
-    """
-    if column.storage in _allowed(type_oid) or converts(type_oid, _STANDS_FOR.get(column.storage)):
-        return
-    name = type_name(type_oid)
-    native = "DECIMAL(precision,scale) or VARCHAR" if type_oid == _NUMERIC else declaration(type_oid, name)
-    raise TargetRelationError(
-        f'column "{column.name}" declared "{column.declared_type}" cannot hold type {name} exactly',
-        hint=f"Declare the column as {native} to keep every value of type {name}.",
-        column=column.name,
-    )
+    @override
+    def read_as(self, type_oid: int, column: TargetColumn) -> int | None:
+        into = _STANDS_FOR.get(column.storage)
+        return into if column.storage not in _allowed(type_oid) and converts(type_oid, into) else None
+
+    @override
+    def bind_values(self, type_oid: int, column: TargetColumn, values: pa.Array) -> list[Any]:
+        bound: list[Any] = self.as_stored(type_oid, column, values).to_pylist()
+        return bound
+
+    def as_stored(self, type_oid: int, column: TargetColumn, values: pa.Array) -> pa.Array:
+        """An array that DuckDB casts without changing a value; raises UnsupportedValue."""
+        into = self.read_as(type_oid, column)
+        if into is not None:
+            values = converted(into, column, values)
+        if pa.types.is_boolean(values.type):
+            return pc.if_else(values, "t", "f") if column.storage == VARCHAR else values
+        if pa.types.is_float32(values.type):
+            # Bound as Python's float: for FLOAT exactly this number, for DOUBLE the number with the
+            # same text.
+            return values.cast(pa.float64()) if column.storage == FLOAT else values.cast(pa.string()).cast(pa.float64())
+        _check(column, values)
+        if column.storage in (DATE, TIMESTAMP, TIMESTAMPTZ) and pc.any(pc.ends_with(values, " BC")).as_py():
+            return pc.replace_substring_regex(values, _BC, r"\1 (BC)\2")
+        return values
+
+    @override
+    def unrepresentable_values(self, type_oid: int, column: TargetColumn, values: pa.Array) -> pa.Array:
+        if self.read_as(type_oid, column) is not None:
+            return refused_one_by_one(lambda some: self.as_stored(type_oid, column, some), values)
+        if column.storage == DECIMAL and not pa.types.is_boolean(values.type):
+            return declared_columns.unfit_numbers(column, values.cast(pa.string()))
+        if column.storage in _RANGES and pa.types.is_integer(values.type):
+            return declared_columns.out_of_range(values, *_RANGES[column.storage])
+        return pc.fill_null(_late(values), False) if column.storage in (TIMESTAMP, TIMESTAMPTZ) else none_of(values)
+
+    @override
+    def accepts(self, type_oid: int, type_modifier: int, column: TargetColumn, values: pa.Array) -> bool:
+        """False where values are read as another type, and for JSON, which DuckDB parses."""
+        if column.storage not in _allowed(type_oid) or column.storage not in _READS_ALL:
+            return False
+        try:
+            self.as_stored(type_oid, column, values)
+        except UnsupportedValue:
+            return False
+        return True
+
+    @override
+    def readable(self, column: TargetColumn) -> sa.ColumnElement[Any]:
+        """Dates and times as text: Python has neither infinities nor years before Christ for them,
+        and DuckDB would return other values. JSON too, because DuckDB's Python module returns the
+        JSON value null as NULL.
+        """
+        name: sa.ColumnClause[Any] = sa.column(column.name)
+        if column.storage == "JSON":
+            return sa.cast(name, sa.Text()).label(column.name)
+        if column.storage not in TEMPORAL:
+            return name
+        return sa.func.regexp_replace(sa.cast(name, sa.Text()), r"^(\S+) \(BC\)(.*)$", r"\1\2 BC").label(column.name)
 
 
 @cache
@@ -171,11 +216,7 @@ def _allowed(type_oid: int) -> frozenset[str]:
 
 
 def is_own_type(type_oid: int, column: TargetColumn) -> bool:
-    """Whether the column has a type for exactly these values.
-
-    Different values of PostgreSQL's type are then different in the column, and a comparison
-    converts only the sent value, never the stored value.
-    """
+    """Whether the type is exactly for these values: a comparison converts only the sent value."""
     arrow_type = family_of(type_oid).arrow_type
     if pa.types.is_boolean(arrow_type):
         return column.storage == BOOLEAN
@@ -184,90 +225,17 @@ def is_own_type(type_oid: int, column: TargetColumn) -> bool:
     return column.storage in STORED_ALIKE & _allowed(type_oid)
 
 
-def bind_values(type_oid: int, column: TargetColumn, values: pa.Array) -> list[Any]:
-    """The values to bind (see the table above).
-
-    Raises:
-        UnsupportedValue: the column cannot store a value exactly.
-    """
-    bound: list[Any] = as_stored(type_oid, column, values).to_pylist()
-    return bound
-
-
-def as_stored(type_oid: int, column: TargetColumn, values: pa.Array) -> pa.Array:
-    """The values as an array that DuckDB casts to the column's type without changing any value.
-
-    Raises:
-        UnsupportedValue: the column cannot store a value exactly.
-    """
-    into = conversion_of(type_oid, column)
-    if into is not None:
-        values = converted(into, column, values)
-    if pa.types.is_boolean(values.type):
-        return pc.if_else(values, "t", "f") if column.storage == VARCHAR else values
-    if pa.types.is_float32(values.type):
-        # The value is bound as Python's float: for FLOAT exactly this number, for DOUBLE the number
-        # with the same text.
-        return values.cast(pa.float64()) if column.storage == FLOAT else values.cast(pa.string()).cast(pa.float64())
-    _check(column, values)
-    if column.storage in (DATE, TIMESTAMP, TIMESTAMPTZ) and pc.any(pc.ends_with(values, " BC")).as_py():
-        return pc.replace_substring_regex(values, _BC, r"\1 (BC)\2")
-    return values
-
-
-def conversion_of(type_oid: int, column: TargetColumn) -> int | None:
-    """The PostgreSQL type as which values of another type are read before they are bound.
-
-    None if values are not converted.
-    """
-    into = _STANDS_FOR.get(column.storage)
-    return into if column.storage not in _allowed(type_oid) and converts(type_oid, into) else None
-
-
-def unrepresentable_values(type_oid: int, column: TargetColumn, values: pa.Array) -> pa.Array:
-    """For each value whether :func:`as_stored` refuses it."""
-    if conversion_of(type_oid, column) is not None:
-        return refused_one_by_one(lambda some: as_stored(type_oid, column, some), values)
-    if column.storage == DECIMAL and not pa.types.is_boolean(values.type):
-        return unfit_numbers(column, values.cast(pa.string()))
-    if column.storage in _RANGES and pa.types.is_integer(values.type):
-        return out_of_range(values, *_RANGES[column.storage])
-    return pc.fill_null(_late(values), False) if column.storage in (TIMESTAMP, TIMESTAMPTZ) else none_of(values)
-
-
-def accepts(type_oid: int, column: TargetColumn, values: pa.Array) -> bool:
-    """Whether a column is known to accept these values.
-
-    They are not converted to another type of PostgreSQL, and DuckDB reads every text that
-    :func:`as_stored` gives it for the column. JSON is left out, because DuckDB parses it.
-    """
-    if column.storage not in _allowed(type_oid) or column.storage not in _READS_ALL:
-        return False
-    try:
-        as_stored(type_oid, column, values)
-    except UnsupportedValue:
-        return False
-    return True
-
-
 def _check(column: TargetColumn, values: pa.Array) -> None:
-    """Refuse values that the column cannot store.
-
-    DuckDB would round a decimal, and its errors do not name the column.
-
-    Raises:
-        UnsupportedValue: the column cannot store a value.
-    """
+    """DuckDB would round a decimal, and its errors do not name the column."""
     if column.storage == DECIMAL:
-        check_number(column, values.cast(pa.string()))
+        declared_columns.check_number(column, values.cast(pa.string()))
     elif column.storage in _RANGES and pa.types.is_integer(values.type):
-        check_range(column, values, *_RANGES[column.storage])
+        declared_columns.check_range(column, values, *_RANGES[column.storage])
     elif column.storage in (TIMESTAMP, TIMESTAMPTZ):
-        check_moment(column, values, pc.invert(_late(values)))
+        declared_columns.check_moment(column, values, pc.invert(_late(values)))
 
 
 def _late(values: pa.Array) -> pa.Array:
-    """For each timestamp whether it is after the last one of DuckDB."""
     # The compared texts have the same number of digits; a year before Christ never has six digits.
     return pc.and_(
         pc.match_substring_regex(values, r"^\d{6}"),

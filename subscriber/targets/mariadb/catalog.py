@@ -1,42 +1,41 @@
-"""Queries of a MariaDB or MySQL target's ``information_schema``.
-
-They read columns, keys, references and auto-increments.
-"""
+"""What MariaDB's ``information_schema`` says about tables and AUTO_INCREMENT counters."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import sqlalchemy as sa
+from typing_extensions import override
 
-from subscriber.errors import ConflictError, TargetUnavailable
-from subscriber.targets.mariadb import values
-from subscriber.targets.target_table import TableKind, TargetColumn, TargetTable
+from subscriber.base.errors import TargetUnavailable
+from subscriber.postgres.schema.shape import SequencePosition
+from subscriber.targets.base.catalog import Sequences, Shapes, TableRange, TableReader, by_table, ranges_of
+from subscriber.targets.mariadb.values import INEXACT_KEY, INTEGERS, TIMES, greatest_integer
+from subscriber.targets.target_table import TableKind, TargetColumn, TargetSequence, TargetTable
 
 _SYSTEM: Final = frozenset({"information_schema", "mysql", "performance_schema", "sys"})
 _BINARY: Final = ("_bin", "binary")
 _LAST_OF_A_NAME: Final = "\uffff"
-"""The last character that a name may contain."""
 _SKIPPED: Final = 1684
-"""The number of the warning that a table is missing in a result, because another session alters it
-and the transaction may not wait for this.
-"""
+"""The warning that a table is missing in a result, because another session alters it."""
 
 _HERE: Final = "COALESCE(:database, DATABASE())"
-_RELATION: Final = sa.text(
+NAMES: Final[sa.BindParameter[Any]] = sa.bindparam("names", expanding=True)
+_RELATIONS: Final = sa.text(
     "SELECT t.table_name AS name, t.table_type AS type, e.transactions AS transactions FROM information_schema.tables t"
-    f" LEFT JOIN information_schema.engines e ON e.engine = t.engine WHERE t.table_schema = {_HERE} AND t.table_name = :name"
-)
+    f" LEFT JOIN information_schema.engines e ON e.engine = t.engine WHERE t.table_schema = {_HERE} AND t.table_name IN :names"
+).bindparams(NAMES)
 _COLUMNS: Final = sa.text(
-    "SELECT column_name AS name, column_type AS declared, data_type AS storage, is_nullable AS nullable, extra AS extra,"
+    "SELECT table_name AS place, column_name AS name, column_type AS declared, data_type AS storage, is_nullable AS nullable, extra AS extra,"
     " collation_name AS collation, generation_expression AS generated, column_default AS value FROM information_schema.columns"
-    f" WHERE table_schema = {_HERE} AND table_name = :name ORDER BY ordinal_position"
-)
-_KEY: Final = sa.text(
-    "SELECT column_name AS name FROM information_schema.statistics"
-    f" WHERE table_schema = {_HERE} AND table_name = :name AND index_name = 'PRIMARY' ORDER BY seq_in_index"
-)
+    f" WHERE table_schema = {_HERE} AND table_name IN :names ORDER BY ordinal_position"
+).bindparams(NAMES)
+_KEYS: Final = sa.text(
+    "SELECT table_name AS place, column_name AS name FROM information_schema.statistics"
+    f" WHERE table_schema = {_HERE} AND table_name IN :names AND index_name = 'PRIMARY' ORDER BY seq_in_index"
+).bindparams(NAMES)
 _NEXT: Final = sa.text(
     f"SELECT auto_increment FROM information_schema.tables WHERE table_schema = {_HERE} AND table_name = :name"
 )
@@ -59,9 +58,7 @@ _CONNECTED: Final = sa.text(
 )
 
 _MOST_COLUMNS: Final = 64
-"""With so many columns a row fits into a page, whatever its values are: InnoDB stores up to 40
-bytes of a long value in the row.
-"""
+"""A row of so many columns fits into a page, where a long value takes up to 40 bytes (InnoDB)."""
 _PLAIN: Final = sa.text(
     "SELECT t.engine = 'InnoDB' AND t.row_format = 'Dynamic' AND t.table_type = 'BASE TABLE'"
     " AND coalesce(t.create_options, '') NOT LIKE '%partitioned%'"
@@ -75,54 +72,57 @@ _PLAIN: Final = sa.text(
 _MISSING_PRIVILEGES: Final = frozenset({1142, 1143})
 
 
-def read_table(connection: sa.Connection, schema: str, table: str) -> TargetTable | None:
-    """The target's table for a table of the publisher; see
-    :mod:`subscriber.targets.mariadb.target`.
-
-    None if it does not exist.
-
-    Raises:
-        TargetUnavailable: the table is being altered; a later attempt can succeed.
-    """
-    for database, name in _places(schema, table):
-        if max(name) > _LAST_OF_A_NAME:
-            continue  # the server cannot even compare such a name
-        found = _answer(connection, _RELATION, {"database": database, "name": name})
-        # The server may ignore case when it compares names.
-        exact = [row for row in found if row.name == name]
-        if exact:
-            return _table(connection, database, name, _kind(exact[0]))
-    return None
+def read_tables(connection: sa.Connection, tables: Iterable[tuple[str, str]]) -> Mapping[tuple[str, str], TargetTable]:
+    found: dict[tuple[str, str], TargetTable] = {}
+    # The server cannot even compare a name with other characters.
+    left = [
+        (asked, [place for place in _places(*asked) if max(place[1]) <= _LAST_OF_A_NAME])
+        for asked in dict.fromkeys(tables)
+    ]
+    while left := [(asked, places) for asked, places in left if places and asked not in found]:
+        wanted: dict[str | None, list[str]] = defaultdict(list)
+        for _, ((database, name), *_others) in left:
+            wanted[database].append(name)
+        read = {database: _tables(connection, database, names) for database, names in wanted.items()}
+        found |= {asked: read[database][name] for asked, ((database, name), *_) in left if name in read[database]}
+        left = [(asked, others) for asked, (_, *others) in left]
+    return found
 
 
-def _table(connection: sa.Connection, database: str | None, name: str, kind: TableKind) -> TargetTable:
-    place = {"database": database, "name": name}
-    columns = _answer(connection, _COLUMNS, place)
+def _tables(connection: sa.Connection, database: str | None, names: Sequence[str]) -> Mapping[str, TargetTable]:
+    # The server may ignore case when it compares names.
+    relations = {row.name: row for row in _answer(connection, _RELATIONS, database, names)}
+    exact = [name for name in names if name in relations]
+    if not exact:
+        return {}
+    columns = by_table(_answer(connection, _COLUMNS, database, exact))
+    keys = by_table(_answer(connection, _KEYS, database, exact))
+    return {name: _table(database, name, columns[name], keys[name], _kind(relations[name])) for name in exact}
+
+
+def _table(
+    database: str | None, name: str, columns: Sequence[sa.Row[Any]], keys: Sequence[sa.Row[Any]], kind: TableKind
+) -> TargetTable:
     # In a system-versioned table every key contains the end of the row's period. It is the same for
     # all current rows.
     period = {row.name for row in columns if row.generated == "ROW END"}
-    key = tuple(row.name for row in _answer(connection, _KEY, place) if row.name not in period)
+    key = tuple(row.name for row in keys if row.name not in period)
     return TargetTable(database, name, tuple(_column(row, key) for row in columns), key or None, kind)
 
 
-def _answer(connection: sa.Connection, query: sa.TextClause, place: Mapping[str, str | None]) -> Sequence[sa.Row[Any]]:
-    """The rows of a query about one table, if the result is complete.
-
-    A table that is missing in an incomplete result must not be treated as a table that does not
-    exist.
-
-    Raises:
-        TargetUnavailable: a table is being altered, so the result is not complete.
-    """
-    result = connection.execute(query, place)
+def _answer(
+    connection: sa.Connection, query: sa.TextClause, database: str | None, names: str | Sequence[str]
+) -> Sequence[sa.Row[Any]]:
+    """Rows of a query about tables. In an incomplete result an existing table may be missing."""
+    result = connection.execute(query, {"database": database, "name" if isinstance(names, str) else "names": names})
     rows = result.all()
-    # The result contains the number of warnings. It is almost always 0, and then no query is
-    # needed.
     if result.context.cursor.warning_count and any(
         warning.Code == _SKIPPED for warning in connection.exec_driver_sql("SHOW WARNINGS")
     ):
+        asked = [names] if isinstance(names, str) else names
+        what = f'the definition of table "{asked[0]}"' if len(asked) == 1 else "the definitions of tables"
         raise TargetUnavailable(
-            f'the definition of table "{place["name"]}" cannot be read while a table is being altered',
+            f"{what} cannot be read while a table is being altered",
             hint="It is retried; SHOW PROCESSLIST in the target shows which session alters the table, and what that session waits for.",
         )
     return rows
@@ -149,7 +149,7 @@ def _column(row: sa.Row[Any], key: tuple[str, ...]) -> TargetColumn:
     return TargetColumn(
         name=row.name,
         declared_type=row.declared,
-        storage=row.storage + (values.INEXACT_KEY if inexact else ""),
+        storage=row.storage + (INEXACT_KEY if inexact else ""),
         nullable=nullable,
         generated=bool(row.generated),
         # If NULL is written to a TIMESTAMP column that is NOT NULL, it may become the current time.
@@ -159,24 +159,16 @@ def _column(row: sa.Row[Any], key: tuple[str, ...]) -> TargetColumn:
 
 
 def is_connected(connection: sa.Connection, table: TargetTable) -> bool:
-    """Whether the table has a trigger, or a unique key beside the primary key.
-
-    Also true if this user may not see the table's triggers.
-    """
-    place = {"database": table.schema, "name": table.name}
-    return any(row.connected for row in _answer(connection, _CONNECTED, place))
+    """Whether the table may have a trigger, or has a unique key beside the primary key."""
+    return any(row.connected for row in _answer(connection, _CONNECTED, table.schema, table.name))
 
 
 def is_plain(connection: sa.Connection, table: TargetTable) -> bool:
-    """Whether the table has no CHECK constraint, no partitions and no index of an expression, and
-    each row of short values fits into a page.
-    """
-    place = {"database": table.schema, "name": table.name}
-    return any(row.plain for row in _answer(connection, _PLAIN, place))
+    """Whether it has no CHECK, partition or index of an expression, and short values fit."""
+    return any(row.plain for row in _answer(connection, _PLAIN, table.schema, table.name))
 
 
 def may_write(connection: sa.Connection, table: TargetTable) -> bool:
-    """Whether this user may insert, update and delete all columns of the table."""
     clause, nothing = table.clause(), sa.literal_column("1") == sa.literal_column("0")
     columns = [clause.c[column.name] for column in table.columns]
     nothing_new = sa.select(*columns).where(nothing)
@@ -192,36 +184,88 @@ def may_write(connection: sa.Connection, table: TargetTable) -> bool:
 
 
 def has_inexact_key(table: TargetTable) -> bool:
-    """Whether two values that differ in PostgreSQL may be equal in a column of the key."""
-    return any(column.name in (table.key or ()) and values.INEXACT_KEY in column.storage for column in table.columns)
+    return any(column.name in (table.key or ()) and INEXACT_KEY in column.storage for column in table.columns)
 
 
 def counts(column: TargetColumn) -> bool:
-    """Whether the column is an AUTO_INCREMENT column."""
-    return column.null_is_generated and column.storage not in values.TIMES
+    return column.null_is_generated and column.storage not in TIMES
 
 
 def next_auto_increment(connection: sa.Connection, table: TargetTable) -> int:
-    """The next value of a table's AUTO_INCREMENT."""
     return int(connection.execute(_NEXT, {"database": table.schema, "name": table.name}).scalar_one() or 1)
 
 
-def check_references(connection: sa.Connection, table: TargetTable, truncated: Sequence[TargetTable]) -> None:
-    """Refuse to truncate a table that is referenced by a table that is not truncated too (rule
-    C30).
-
-    Raises:
-        ConflictError: 0A000, with the name of a table that references it.
-        TargetUnavailable: a table is being altered, so it is not known whether it references the
-            table.
-    """
-    rows = _answer(connection, _REFERENCES, {"database": table.schema, "name": table.name})
+def references_to(connection: sa.Connection, table: TargetTable, truncated: Sequence[TargetTable]) -> set[str]:
+    """The tables that reference a table, without those that are truncated too (rule C30)."""
+    rows = _answer(connection, _REFERENCES, table.schema, table.name)
     gone = {(other.schema, other.name) for other in truncated}
-    left = [row.name for row in rows if not {(row.place, row.name), (None if row.here else row.place, row.name)} & gone]
-    if left:
-        raise ConflictError(
-            "cannot truncate a table referenced in a foreign key constraint",
-            sqlstate="0A000",
-            detail=f'Table "{min(left)}" references "{table.name}".',
-            hint="Truncate the referencing table at the publisher in the same command.",
-        )
+    return {row.name for row in rows if not {(row.place, row.name), (None if row.here else row.place, row.name)} & gone}
+
+
+# Shapes ----------------------------------------------------------------------------------------
+
+
+class MariaDBShapes(Shapes):
+    @override
+    def reflect_all(
+        self, connection: sa.Connection, tables: Iterable[tuple[str, str]]
+    ) -> Mapping[tuple[str, str], TargetTable]:
+        with self._errors.reporting():
+            return read_tables(connection, tables)
+
+    @override
+    def order_matters(self, connection: sa.Connection, table: TargetTable) -> bool:
+        """Foreign keys are not checked in the subscriber's sessions."""
+        with self._errors.reporting():
+            return has_inexact_key(table) or is_connected(connection, table)
+
+    @override
+    def refuses_rows(self, connection: sa.Connection, table: TargetTable) -> bool:
+        if any(column.generated for column in table.columns):
+            return True
+        with self._errors.reporting():
+            return not is_plain(connection, table) or not may_write(connection, table)
+
+
+# Sequences -------------------------------------------------------------------------------------
+
+
+class MariaDBSequences(Sequences):
+    @override
+    def of_column(self, connection: sa.Connection, table: TargetTable, column: str) -> TargetSequence | None:
+        """The values advance by the server's ``auto_increment_increment``."""
+        found = table.column(column)
+        if found is None or not counts(found):
+            return None
+        with self._errors.reporting():
+            following = next_auto_increment(connection, table)
+        position = SequencePosition(last_value=max(1, following - 1), is_called=following > 1)
+        name = f"{table.schema or ''}.{table.name}"
+        return TargetSequence(name, position, 1, greatest_integer(found), table)
+
+    @override
+    def set(self, connection: sa.Connection, sequence: TargetSequence, position: SequencePosition) -> None:
+        """ALTER TABLE commits. The server raises the value above the table's largest."""
+        assert sequence.table is not None
+        name = connection.dialect.identifier_preparer.format_table(sequence.table.clause())
+        with self._errors.reporting():
+            connection.exec_driver_sql(f"ALTER TABLE {name} AUTO_INCREMENT = {position.next_value}")
+
+
+# Reading ---------------------------------------------------------------------------------------
+
+
+class MariaDBTableReader(TableReader):
+    @override
+    def ranges(self, connection: sa.Connection, table: TargetTable, count: int) -> Sequence[TableRange]:
+        if table.key is None or len(table.key) != 1:
+            return ()
+        column = table.column(table.key[0])
+        return ranges_of(connection, table, column.name, count) if column and column.storage in INTEGERS else ()
+
+    @override
+    def value(self, column: TargetColumn) -> sa.ColumnElement[Any]:
+        """Decimals as text, because the driver would make an object of each."""
+        if column.storage != "decimal":
+            return super().value(column)
+        return sa.cast(sa.column(column.name), sa.CHAR()).label(column.name)

@@ -9,9 +9,10 @@ from typing import Final
 
 from pymysql.err import MySQLError
 from sqlalchemy import exc
+from typing_extensions import override
 
-from subscriber.errors import ConflictError, SubscriberError, TargetError, TargetUnavailable, UnsupportedValue
-from subscriber.targets.generic.errors import GenericErrors
+from subscriber.base.errors import ConflictError, SubscriberError, TargetError, TargetUnavailable, UnsupportedValue
+from subscriber.targets.base.errors import Errors
 
 _CONSTRAINTS: Final = {
     1022: ("23505", "duplicate key value violates unique constraint"),
@@ -68,25 +69,24 @@ _UNAVAILABLE: Final = frozenset(
     | {2005, 2006, 2013, 2014, 2055, 1020, 1021, 1114, 3024, 1969, 0}
     | {1026, 1037, 1038, 1135, 1206, 1317, 1412, 1613, 1614, 1637, 1792, 1836, 4031}
 )
-"""Errors of connections, logins, locks, full disks, memory, read-only servers, statements that
-another session has ended, and tables that another session has altered since the transaction began.
+"""Connections, logins, locks, full disks, memory, read-only servers, statements that another
+session has ended, and tables altered since the transaction began.
 """
 _CONNECTING: Final = frozenset({1044, 1045, 1049, 1130, 1698, 2002, 2003, 2005, 2026})
-"""Errors that prevent a connection. Their texts contain names of hosts, users and databases, and
-nothing else.
-"""
+"""Their texts contain names of hosts, users and databases, and nothing else."""
 _CONNECTING_HINT: Final = "Check host, port, user, password and database of the target's URL, and that the server runs."
 _DISK_FULL: Final = "Got error 28 "
-"""The beginning of the text of error 1030 if the disk is full. Error 1030 stands for any failure of
-a storage engine.
-"""
+"""Error 1030, which stands for any failure of a storage engine, begins so if the disk is full."""
 _OTHER_NAME: Final = "Use option map to replicate the table into a table of another name."
 _HINTS: Final = {
     1059: f"MariaDB's names have 64 letters, and a schema is part of a name. {_OTHER_NAME}",
     1103: f"MariaDB's names have 64 letters, and a schema is part of a name. {_OTHER_NAME}",
     1300: f"MariaDB's names have no characters beyond U+FFFF. {_OTHER_NAME}",
+    1005: "MariaDB's tables have 1,017 columns, and the columns of a foreign key have the same type, character set and collation as those"
+    " that they refer to. SHOW ENGINE INNODB STATUS in the target says more.",
     1071: "Create the table yourself, with shorter columns in its keys.",
-    1118: "Create the table yourself, with LONGTEXT instead of long VARCHARs.",
+    1118: "A row has up to 65,535 bytes without LONGTEXTs, and less than 8,126 bytes in its page, in which a text of up to 40 bytes counts."
+    " Declare long VARCHARs as LONGTEXT, or leave columns out with a column list of the publication.",
     1665: "Changes are applied row by row: set binlog_format to ROW or MIXED.",
 }
 
@@ -97,14 +97,12 @@ _KEY_NAME: Final = re.compile(r"for key '([^']+)'$")
 _CHECK_NAME: Final = re.compile(r"^(?:CONSTRAINT|Check constraint) [`']([^`']+)[`'] ")
 
 
-class MariaDBErrors(GenericErrors):
-    """See :class:`~subscriber.targets.roles.errors.Errors`."""
-
+class MariaDBErrors(Errors):
     def __init__(self) -> None:
         super().__init__("MariaDB")
 
+    @override
     def translate(self, error: exc.SQLAlchemyError, columns: Sequence[str] = ()) -> SubscriberError:
-        """See :meth:`Errors.translate`; by MariaDB's error numbers."""
         arguments = getattr(getattr(error, "orig", None), "args", ())
         if not arguments or not isinstance(arguments[0], int):
             return super().translate(error, columns)
@@ -112,18 +110,12 @@ class MariaDBErrors(GenericErrors):
 
 
 def translate_driver(error: MySQLError) -> SubscriberError:
-    """The translation of an error that was raised by the driver's connection, without SQLAlchemy.
-
-    The driver's error may quote rows, so it must not be shown as the cause.
-    """
+    """As :meth:`Errors.translate`, without SQLAlchemy. The driver's error may quote rows."""
     return translate_number(error.args[0] if error.args else 0, str(error.args[-1]) if error.args else "")
 
 
 def translate_number(number: int, text: str) -> SubscriberError:
-    """The translation of an error of MariaDB.
-
-    Only names are taken from its text, and only from places that cannot contain a value.
-    """
+    """Only names are taken from the text, and only from places that cannot contain a value."""
     column = found[1] if (found := _COLUMN.search(text)) else None
     if number in _CONSTRAINTS:
         sqlstate, message = _CONSTRAINTS[number]
@@ -166,7 +158,7 @@ _COMMAND_DENIED: Final = re.compile(
     r"^(?P<command>[A-Za-z_ ,]+) command denied to user (?P<user>'[^']*'@'[^']*')"
     r" for (?:column '(?P<column>[^']+)' in )?(?P<kind>table|routine) (?P<name>`[^`]+`\.`[^`]+`|`[^`]+`|'[^']+')$"
 )
-"""The texts of errors 1142, 1143 and 1370. They contain names, but nothing of any row."""
+"""Errors 1142, 1143 and 1370. Their texts contain names, but nothing of any row."""
 _PRIVILEGE_NEEDED: Final = re.compile(
     r"you need \(at least one of\) the ([A-Z_, ]+) privilege\(s\) for this operation$"
 )
@@ -174,9 +166,6 @@ _PRIVILEGE_NEEDED: Final = re.compile(
 
 
 def _denied(text: str, known: str) -> TargetError:
-    """The error for a missing privilege: which statement of which table was refused, and the GRANT
-    to execute.
-    """
     if (found := _COMMAND_DENIED.match(text)) is not None:
         command = found["command"].upper()
         name = found["name"].replace("`", "").replace("'", "")
@@ -204,7 +193,6 @@ def _denied(text: str, known: str) -> TargetError:
 
 @cache
 def _names() -> Mapping[int, str]:
-    """The symbolic names of the error numbers, as far as PyMySQL knows them."""
     from pymysql.constants import CR, ER  # PyMySQL need not be installed for other targets
 
     return {

@@ -14,14 +14,12 @@
   because ALTER TABLE commits too. If the process ends in between, or if the transaction is
   prepared, the counter keeps its value.
 - *Rows without a key* have no locator, so UPDATE and DELETE are limited to one row (``LIMIT 1``).
-  Their texts are compared exactly, whatever the column's collation is. The server's default
-  collation ignores case, and this is usually not a decision of the user.
-- *Prepared transactions* are XA transactions. The first part of their name is PostgreSQL's GID, the
-  second part is the database. They outlive their session (MariaDB 10.5).
+- *Prepared transactions* are XA transactions, named by PostgreSQL's GID and the database. They
+  outlive their session (MariaDB 10.5).
 - *DDL commits.* Tables that are created and auto-increment values that are set remain, even if the
   transaction is rolled back.
 - *Copies* are loaded by LOAD DATA LOCAL from PostgreSQL's text, or by INSERT if the server forbids
-  this. LOCAL turns errors into warnings; here any warning is an error.
+  this.
 """
 
 from __future__ import annotations
@@ -33,23 +31,21 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 from pymysql import connections, err
-from pymysql.constants import CR, FIELD_TYPE
+from pymysql.constants import CLIENT, COMMAND, CR, ER, FIELD_TYPE
+from pymysql.protocol import OKPacketWrapper
 
-from subscriber.errors import (
-    NotSupportedError,
-    UsageError,
-)
-from subscriber.targets.capabilities import Capabilities
-from subscriber.targets.mariadb.connection import Connection
-from subscriber.targets.mariadb.counters import CounterRestarts
+from subscriber.base.errors import NotSupportedError, UsageError
+from subscriber.targets.base.target import base_roles
+from subscriber.targets.capabilities import Capabilities, Limit, Limits, TargetFacts
 from subscriber.targets.mariadb.errors import MariaDBErrors
-from subscriber.targets.mariadb.prepared import MariaDBPrepared
-from subscriber.targets.mariadb.run_lock import MariaDBRunLock
-from subscriber.targets.mariadb.transactions import MariaDBTransactions
+from subscriber.targets.mariadb.transactions import (
+    CounterRestarts,
+    MariaDBPrepared,
+    MariaDBRunLock,
+    MariaDBTransactions,
+)
 from subscriber.targets.query_result import read_result
-from subscriber.targets.server_facts import Limit, TargetFacts
-from subscriber.targets.table_roles import TableRoles
-from subscriber.targets.target import Target
+from subscriber.targets.target import TableRoles, Target
 
 _SQL_MODE: Final = "STRICT_ALL_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_AUTO_VALUE_ON_ZERO,NO_ENGINE_SUBSTITUTION"
 _SESSION: Final = (
@@ -60,9 +56,7 @@ _SESSION: Final = (
     " SESSION sql_notes = 1, SESSION max_error_count = 64, SESSION lc_messages = 'en_US', SESSION sql_safe_updates = 0,"
     f" SESSION sql_select_limit = {2**64 - 1}, SESSION wait_timeout = 28800 /*M! , SESSION check_constraint_checks = 1 */"
 )
-"""Session variables that the server's configuration or the URL could have set so that values are
-changed or not checked.
-"""
+"""What the server's configuration or the URL could have set so that values change unnoticed."""
 
 
 CAPABILITIES: Final = Capabilities(
@@ -71,18 +65,13 @@ CAPABILITIES: Final = Capabilities(
     driver_cursor=True,
     signed_zero=False,
     stored_columns=False,
+    equal_key_types=True,
     parallel_ddl=True,
+    limits=Limits(columns=1_017, keys=64, key_columns=32, name_length=64, last_character="\uffff", final_blank=False),
 )
 
 
 def open_mariadb(url: sa.URL) -> Target:
-    """Open the database that ``url`` names, with PyMySQL.
-
-    Raises:
-        NotSupportedError: the URL asks for another driver.
-        UsageError: the URL does not name a database, or it has an option that PyMySQL does not
-            know.
-    """
     backend = url.get_backend_name()
     if url.drivername == backend:
         url = url.set(drivername=f"{backend}+pymysql")
@@ -103,7 +92,7 @@ def open_mariadb(url: sa.URL) -> Target:
     @sa.event.listens_for(engine, "do_connect")
     def connect(_dialect: object, _record: object, _arguments: object, options: dict[str, Any]) -> Any:
         try:
-            return Connection(**options)
+            return MariaDBConnection(**options)
         except OSError as error:  # a TLS file is missing or unusable
             raise err.OperationalError(CR.CR_SSL_CONNECTION_ERROR, f"{error.strerror or error}") from None
 
@@ -114,32 +103,25 @@ def open_mariadb(url: sa.URL) -> Target:
     transactions = MariaDBTransactions(engine, errors, counters)
 
     def table_roles() -> TableRoles:
-        from subscriber.targets.generic.row_versions import GenericRowVersions
-        from subscriber.targets.mariadb.bulk import MariaDBBulk
-        from subscriber.targets.mariadb.column_values import MariaDBValues
-        from subscriber.targets.mariadb.ddl import MariaDBDDL
-        from subscriber.targets.mariadb.loading import MariaDBLoading
-        from subscriber.targets.mariadb.matching import MariaDBMatching
-        from subscriber.targets.mariadb.objects import MariaDBObjects
-        from subscriber.targets.mariadb.reading import MariaDBReading
-        from subscriber.targets.mariadb.sequences import MariaDBSequences
-        from subscriber.targets.mariadb.shapes import MariaDBShapes
-        from subscriber.targets.mariadb.writing import MariaDBWriting
+        from subscriber.targets.mariadb import catalog, ddl, objects, writing
+        from subscriber.targets.mariadb.values import MariaDBValues
 
-        values, writing, ddl = MariaDBValues(), MariaDBWriting(errors, counters), MariaDBDDL(engine)
-        matching = MariaDBMatching(ddl)
-        return TableRoles(
-            shapes=MariaDBShapes(errors),
-            values=values,
+        new_tables = ddl.MariaDBDDL(engine)
+        values, matching = MariaDBValues(), writing.MariaDBMatching(new_tables)
+        write = writing.MariaDBWriting(errors, counters)
+        return base_roles(
+            engine,
+            errors,
+            values,
+            shapes=catalog.MariaDBShapes(errors),
             matching=matching,
-            writing=writing,
-            loading=MariaDBLoading(engine, errors, values, writing),
-            reading=MariaDBReading(values),
-            ddl=ddl,
-            sequences=MariaDBSequences(errors),
-            row_versions=GenericRowVersions(),
-            objects=MariaDBObjects(engine, errors),
-            bulk=MariaDBBulk(engine, matching, writing),
+            writing=write,
+            loading=writing.MariaDBLoading(engine, errors, values, write),
+            reader=catalog.MariaDBTableReader(values),
+            ddl=new_tables,
+            sequences=catalog.MariaDBSequences(errors),
+            objects=objects.MariaDBObjects(engine, errors, new_tables.rules),
+            bulk=writing.MariaDBBulk(engine, values, matching, write),
         )
 
     return Target(
@@ -180,10 +162,7 @@ def _on_connect(connection: Any, _record: object) -> None:
 
 
 def _adapt(dialect: Any) -> None:
-    """Quote every name, and create tables with the character set utf8mb4.
-
-    Every name is quoted because the reserved words depend on the server and its version.
-    """
+    """Quote all names: reserved words depend on the server's version. New tables get utf8mb4."""
 
     class _Preparer(dialect.preparer):  # type: ignore[misc]  # a class that is known when it runs
         def _requires_quotes(self, _value: str) -> bool:
@@ -196,3 +175,65 @@ def _adapt(dialect: Any) -> None:
     dialect.preparer = _Preparer
     dialect.identifier_preparer = _Preparer(dialect)
     dialect.ddl_compiler = _DDLCompiler
+
+
+# Connection ------------------------------------------------------------------------------------
+
+_PACKET: Final = 256 * 1024
+"""Far below max_allowed_packet, and so large that the number of packets does not matter."""
+
+_MULTI_STATEMENTS_ON, _MULTI_STATEMENTS_OFF = 0, 1
+
+
+class MariaDBConnection(connections.Connection):  # type: ignore[misc]  # PyMySQL has no types
+    """Sends packets of several statements, and bytes for LOAD DATA LOCAL. PyMySQL's own opens any
+    file that the server requests, so it stays disabled; this one sends the given bytes, and only
+    within :meth:`load`. A statement of more than ``largest_statement`` (``max_allowed_packet``) is
+    not sent: the server would close the connection, which looks like any other lost connection.
+    """
+
+    largest_statement: int | None = None
+
+    def __init__(self, *, client_flag: int = 0, **options: object) -> None:
+        super().__init__(client_flag=client_flag | CLIENT.LOCAL_FILES, **options)
+
+    def _execute_command(self, command: int, sql: str | bytes) -> None:
+        data = sql.encode(self.encoding, "surrogateescape") if isinstance(sql, str) else sql
+        if self.largest_statement is not None and len(data) >= self.largest_statement:
+            raise err.OperationalError(ER.NET_PACKET_TOO_LARGE, "Got a packet bigger than 'max_allowed_packet' bytes")
+        super()._execute_command(command, data)
+
+    def query_many(self, statements: bytes) -> int:
+        """Statements, separated by semicolons, without rows; the server takes them only here."""
+        self._set_option(_MULTI_STATEMENTS_ON)
+        try:
+            return self._query_many(statements)
+        finally:
+            if self.open:
+                self._set_option(_MULTI_STATEMENTS_OFF)
+
+    def _query_many(self, statements: bytes) -> int:
+        self._execute_command(COMMAND.COM_QUERY, statements)
+        affected, follows = 0, True
+        while follows:
+            answer = OKPacketWrapper(self._read_packet())
+            affected += answer.affected_rows
+            follows = answer.has_next
+        return affected
+
+    def _set_option(self, option: int) -> None:
+        self._execute_command(COMMAND.COM_SET_OPTION, option.to_bytes(2, "little"))
+        self._read_packet()
+
+    def load(self, statement: str, data: bytes) -> tuple[int, int]:
+        """LOAD DATA LOCAL with the file content ``data``; returns the numbers of inserted rows and
+        of warnings. A caller must check both: with LOCAL, an error of a row is a warning.
+        """
+        self._execute_command(COMMAND.COM_QUERY, statement.encode())
+        if not self._read_packet().is_load_local_packet():
+            raise err.InternalError("the server did not ask for the data")
+        for at in range(0, len(data), _PACKET):
+            self.write_packet(data[at : at + _PACKET])
+        self.write_packet(b"")
+        answer = OKPacketWrapper(self._read_packet())
+        return answer.affected_rows, answer.warning_count

@@ -1,40 +1,36 @@
-"""Transactions of a MariaDB target."""
+"""Transactions of a MariaDB target, XA transactions, the run lock, and restarted counters."""
 
 from __future__ import annotations
 
+import hashlib
+import logging
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, Final
 
 import sqlalchemy as sa
 from sqlalchemy import exc
+from typing_extensions import override
 
-from subscriber.errors import (
-    UnsupportedValue,
-)
-from subscriber.targets.generic.transactions import GenericTransactions
-from subscriber.targets.mariadb.blockers import blockers
-from subscriber.targets.mariadb.counters import CounterRestarts
+from subscriber.base.errors import AlreadyRunning, ApplyError, SubscriberError, UnsupportedValue
+from subscriber.base.waiting import session as describe
+from subscriber.targets.base.errors import Errors
+from subscriber.targets.base.transactions import DurabilityWarning, Prepared, RunLock, Transactions
 from subscriber.targets.mariadb.errors import PACKET_TOO_LARGE
-from subscriber.targets.roles.errors import Errors
-from subscriber.targets.roles.transactions import DurabilityWarning
+from subscriber.targets.target_table import TargetTable
 
 _SET_LOCK_WAITS: Final = "SET SESSION innodb_lock_wait_timeout = {}, SESSION lock_wait_timeout = {}"
 
 
-class MariaDBTransactions(GenericTransactions):
-    """See :class:`~subscriber.targets.roles.transactions.Transactions`."""
-
+class MariaDBTransactions(Transactions):
     def __init__(self, engine: sa.Engine, errors: Errors, counters: CounterRestarts) -> None:
         super().__init__(engine, errors)
         self._counters = counters
 
+    @override
     def durability_warnings(self) -> Sequence[DurabilityWarning]:
-        """See :meth:`Transactions.durability_warnings`.
-
-        How often the binary log is synchronized does not matter, because InnoDB's log contains the
-        commit.
-        """
+        """When the binary log is synchronized does not matter: InnoDB's log has the commit."""
         with self._errors.reporting(), self._engine.connect() as connection:
             flushed: int = connection.exec_driver_sql("SELECT @@GLOBAL.innodb_flush_log_at_trx_commit").scalar_one()
         if flushed == 1:
@@ -47,17 +43,17 @@ class MariaDBTransactions(GenericTransactions):
             ),
         )
 
+    @override
     def interrupt(self, connection: sa.Connection) -> None:
-        """See :meth:`Transactions.interrupt`; KILL QUERY, on a separate connection."""
         with suppress(exc.SQLAlchemyError, OSError):  # it may be closed, or no new connection is possible
             driver: Any = connection.connection.driver_connection
             number = driver.thread_id()
             with self._engine.connect() as other:
                 other.exec_driver_sql(f"KILL QUERY {number}")
 
+    @override
     @contextmanager
     def begin(self) -> Iterator[sa.Connection]:
-        """See :meth:`Transactions.begin`."""
         with self.renewing_sessions(), super().begin() as connection, self._counters.collected(connection) as truncated:
             yield connection
         if truncated:
@@ -65,10 +61,7 @@ class MariaDBTransactions(GenericTransactions):
 
     @contextmanager
     def renewing_sessions(self) -> Iterator[None]:
-        """Close all sessions of the pool after an error for a value that was too large.
-
-        If an administrator raises the limit, only new sessions use the new limit.
-        """
+        """Close the pool after a value was too large: only new sessions have a raised limit."""
         try:
             yield
         except UnsupportedValue as error:
@@ -76,9 +69,9 @@ class MariaDBTransactions(GenericTransactions):
                 self._engine.dispose()
             raise
 
+    @override
     @contextmanager
     def limited_lock_waits(self, connection: sa.Connection, seconds: int) -> Iterator[None]:
-        """See :meth:`Transactions.limited_lock_waits`; the limits of rows and of tables."""
         connection.exec_driver_sql(_SET_LOCK_WAITS.format(seconds, seconds))
         try:
             yield
@@ -86,14 +79,237 @@ class MariaDBTransactions(GenericTransactions):
             with suppress(exc.SQLAlchemyError):  # a session that is lost has no limit any more
                 connection.exec_driver_sql(_SET_LOCK_WAITS.format("DEFAULT", "DEFAULT"))
 
+    @override
     def session_id(self, connection: sa.Connection) -> int | None:
-        """See :meth:`Transactions.session_id`; the connection's number."""
         driver: Any = connection.connection.driver_connection
         return int(driver.thread_id())
 
+    @override
     def waits_for(self, session: int | None) -> Sequence[str]:
-        """See :meth:`Transactions.waits_for`; complete only with the PROCESS privilege."""
+        """Complete only with the PROCESS privilege."""
         if session is None:
             return ()
         with self._engine.connect() as connection:
             return blockers(connection, session)
+
+
+# Run lock --------------------------------------------------------------------------------------
+
+_LONG_WAIT: Final = 31_536_000
+"""Seconds that the run lock's connection may be idle: the server's maximum, a year."""
+
+
+class MariaDBRunLock(RunLock):
+    def __init__(self, engine: sa.Engine, errors: Errors, database: str) -> None:
+        self._engine = engine
+        self._errors = errors
+        self._database = database
+
+    @override
+    @contextmanager
+    def hold(self) -> Iterator[None]:
+        name = self._name
+        autocommit = self._engine.execution_options(isolation_level="AUTOCOMMIT")
+        with self._errors.reporting(), autocommit.connect() as connection:
+            connection.exec_driver_sql(f"SET SESSION wait_timeout = {_LONG_WAIT}")
+            if connection.execute(sa.select(sa.func.get_lock(name, 0))).scalar_one() != 1:
+                raise AlreadyRunning(
+                    f'another "subscriber run" is already running for database "{self._database}"',
+                    hint="Stop it first; one process runs all subscriptions of a target.",
+                )
+            try:
+                yield
+            finally:
+                # The lock ends with its session, so a lost session has released it.
+                with suppress(exc.SQLAlchemyError):
+                    connection.execute(sa.select(sa.func.release_lock(name)))
+                connection.invalidate()  # its session differs from the others
+
+    @override
+    def is_held(self, connection: sa.Connection) -> bool | None:
+        return connection.execute(sa.select(sa.func.is_used_lock(self._name))).scalar_one() is not None
+
+    @property
+    def _name(self) -> str:
+        digest = hashlib.sha256(self._database.encode()).hexdigest()[:32]
+        return f"subscriber run {digest}"  # at most 64 characters
+
+
+# Prepared --------------------------------------------------------------------------------------
+
+_XID_BYTES: Final = 64
+"""The maximum length of a part of an XA name, in bytes."""
+_DETACH_SECONDS: Final = 5.0
+_POLL_SECONDS: Final = 0.01
+
+
+class MariaDBPrepared(Prepared):
+    def __init__(self, engine: sa.Engine, errors: Errors, transactions: MariaDBTransactions, database: str) -> None:
+        self._engine = engine
+        self._errors = errors
+        self._transactions = transactions
+        self._database = database
+
+    @override
+    @contextmanager
+    def begin(self, gid: str) -> Iterator[sa.Connection]:
+        """READ COMMITTED locks no gaps between rows: changes that were concurrent at the publisher
+        must not wait until the transaction is finished.
+        """
+        with self._transactions.renewing_sessions(), self._errors.reporting(), self._engine.connect() as connection:
+            xid = self._xid(gid)
+            try:
+                connection.exec_driver_sql("SET TRANSACTION ISOLATION LEVEL READ COMMITTED")
+                connection.exec_driver_sql(f"XA START {xid}")
+                try:
+                    self._transactions.apply_as_replica(connection)
+                    yield connection
+                    connection.exec_driver_sql(f"XA END {xid}")
+                    connection.exec_driver_sql(f"XA PREPARE {xid}")
+                except BaseException:
+                    _roll_back(connection, xid)
+                    raise
+            except exc.DBAPIError as error:
+                raise self._explain(error, gid) from None
+            finally:
+                # The session cannot do anything else until another session has finished the
+                # transaction.
+                connection.invalidate()
+
+    @override
+    def finish(self, gid: str, *, commit: bool, origin: str | None = None) -> None:
+        # Changes are not marked.
+        command = f"XA {'COMMIT' if commit else 'ROLLBACK'} {self._xid(gid)}"
+        deadline = time.monotonic() + _DETACH_SECONDS
+        autocommit = self._engine.execution_options(isolation_level="AUTOCOMMIT")
+        with self._errors.reporting(), autocommit.connect() as connection:
+            while True:
+                try:
+                    connection.exec_driver_sql(command)
+                    return
+                except exc.DBAPIError as error:
+                    # The session that prepared it may still be ending, although its connection is
+                    # closed.
+                    if time.monotonic() > deadline or gid not in self.names(connection):
+                        raise self._explain(error, gid) from None
+                time.sleep(_POLL_SECONDS)
+
+    @override
+    def free_gid(self, connection: sa.Connection, gid: str) -> str:
+        """XA names here include the database."""
+        return gid
+
+    @override
+    def names(self, connection: sa.Connection) -> frozenset[str]:
+        with self._errors.reporting():
+            rows = connection.exec_driver_sql("XA RECOVER").all()
+        here = self._bqual()
+        names = ((bytes(row.data), row.gtrid_length) for row in rows)
+        return frozenset(name[:length].decode(errors="replace") for name, length in names if name[length:] == here)
+
+    def _xid(self, gid: str) -> str:
+        return f"X'{gid.encode().hex()}',X'{self._bqual().hex()}'"
+
+    def _bqual(self) -> bytes:
+        database = self._database.encode()
+        return database if len(database) <= _XID_BYTES else hashlib.sha256(database).hexdigest().encode()
+
+    def _explain(self, error: exc.SQLAlchemyError, gid: str) -> SubscriberError:
+        """The translation of an error, with PostgreSQL's text (rule C50)."""
+        match getattr(getattr(error, "orig", None), "args", (None,))[0]:
+            case 1397 | 1402:
+                return ApplyError(f'prepared transaction with identifier "{gid}" does not exist', sqlstate="42704")
+            case 1440:
+                return ApplyError(f'transaction identifier "{gid}" is already in use', sqlstate="42710")
+            case _:
+                return self._errors.translate(error)
+
+
+def _roll_back(connection: sa.Connection, xid: str) -> None:
+    """Roll back an XA transaction. If this fails, the end of the session rolls it back."""
+    for command in ("END", "ROLLBACK"):
+        with suppress(exc.SQLAlchemyError):
+            connection.exec_driver_sql(f"XA {command} {xid}")
+
+
+# Counters --------------------------------------------------------------------------------------
+
+logger = logging.getLogger(__name__)
+
+_COUNTER_WAIT: Final = 5
+"""Seconds that the reset of a counter waits for other sessions that use the table."""
+
+
+class CounterRestarts:
+    """The tables that each open transaction has truncated with RESTART IDENTITY."""
+
+    def __init__(self, engine: sa.Engine, errors: Errors) -> None:
+        self._engine = engine
+        self._errors = errors
+        self._wanted: dict[sa.Connection, list[TargetTable]] = {}
+
+    @contextmanager
+    def collected(self, connection: sa.Connection) -> Iterator[list[TargetTable]]:
+        """Tables whose counters the block's transaction resets, by :meth:`restart` after it."""
+        tables = self._wanted[connection] = []
+        try:
+            yield tables
+        finally:
+            del self._wanted[connection]
+
+    def want(self, connection: sa.Connection, tables: Sequence[TargetTable]) -> None:
+        """Note tables whose counters are to restart, which a prepared transaction cannot do."""
+        if tables and connection not in self._wanted:
+            logger.warning(
+                "a prepared transaction of MariaDB cannot set AUTO_INCREMENT back: TRUNCATE leaves it where it is"
+            )
+        self._wanted.get(connection, []).extend(tables)
+
+    def restart(self, tables: Sequence[TargetTable]) -> None:
+        """The server keeps counters above the values. A failure is only logged: it is committed."""
+        format_table = self._engine.dialect.identifier_preparer.format_table
+        try:
+            with self._errors.reporting(), self._engine.connect() as connection:
+                connection.exec_driver_sql(f"SET SESSION lock_wait_timeout = {_COUNTER_WAIT}")
+                try:
+                    for table in tables:
+                        connection.exec_driver_sql(f"ALTER TABLE {format_table(table.clause())} AUTO_INCREMENT = 1")
+                finally:
+                    connection.exec_driver_sql("SET SESSION lock_wait_timeout = DEFAULT")
+        except SubscriberError as error:
+            logger.warning("TRUNCATE ... RESTART IDENTITY could not set AUTO_INCREMENT back: %s", error.message)
+
+
+# Blockers --------------------------------------------------------------------------------------
+
+_STATE: Final = sa.text("SELECT state FROM information_schema.processlist WHERE id = :session")
+_ROWS: Final = sa.text(
+    "SELECT DISTINCT b.trx_mysql_thread_id AS id, p.user, p.db, p.command, b.trx_started AS since"
+    " FROM information_schema.innodb_lock_waits w"
+    " JOIN information_schema.innodb_trx r ON r.trx_id = w.requesting_trx_id"
+    " JOIN information_schema.innodb_trx b ON b.trx_id = w.blocking_trx_id"
+    " LEFT JOIN information_schema.processlist p ON p.id = b.trx_mysql_thread_id"
+    " WHERE r.trx_mysql_thread_id = :session ORDER BY 1"
+)
+_OTHERS: Final = sa.text(
+    "SELECT p.id, p.user, p.db, p.command, t.trx_started AS since FROM information_schema.processlist p"
+    " LEFT JOIN information_schema.innodb_trx t ON t.trx_mysql_thread_id = p.id"
+    " WHERE p.id <> :session AND p.id <> CONNECTION_ID() AND (t.trx_id IS NOT NULL OR (p.db = DATABASE() AND p.command = 'Query'))"
+    " UNION ALL SELECT 0, NULL, NULL, NULL, trx_started FROM information_schema.innodb_trx WHERE trx_mysql_thread_id = 0 ORDER BY 1"
+)
+"""All sessions that may hold a metadata lock. The server reports the holder only with a plugin."""
+
+
+def blockers(connection: sa.Connection, session: int) -> list[str]:
+    state: str | None = connection.execute(_STATE, {"session": session}).scalar_one_or_none()
+    if state and state.startswith("Waiting for") and "lock" in state:
+        others = connection.execute(_OTHERS, {"session": session}).all()
+        return [f"a lock of the table's definition, perhaps held by {_described(row)}" for row in others]
+    return [_described(row) for row in connection.execute(_ROWS, {"session": session})]
+
+
+def _described(row: Any) -> str:
+    if not row.id:
+        return f"a prepared transaction (since {row.since}; XA RECOVER lists the prepared transactions)"
+    state = "idle in transaction" if row.command == "Sleep" else row.command
+    return describe(row.id, row.user, row.since, state, database=row.db)

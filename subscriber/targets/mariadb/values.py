@@ -1,10 +1,9 @@
 """How MariaDB and MySQL store PostgreSQL's values, and which columns would change them.
 
-The session is strict, so the server refuses a value that does not fit its column. Even in strict
-mode, MariaDB changes some values without an error: decimals with too many digits, microseconds that
-a column cannot store, blanks at the end of CHAR, and the case of letters in keys. Such columns are
-refused when the relation is opened, and such values are refused when they are bound (invariant
-refuse_not_guess).
+The session is strict, so the server refuses a value that does not fit its column. Even so it
+changes some values without an error: decimals with too many digits, microseconds that a column
+cannot store, blanks at the end of CHAR, and the case of letters in keys. Such columns are refused
+when the relation is opened, and such values when they are bound (invariant refuse_not_guess).
 
 ========================  ==================================  ========================================
 PostgreSQL                bound as                            columns
@@ -23,10 +22,10 @@ character                 text; CHAR removes trailing blanks  texts, CHAR
 everything else           text                                texts
 ========================  ==================================  ========================================
 
-Integers, DOUBLE, DECIMAL, DATETIME(6) and texts also accept values of other types, as PostgreSQL's
-input functions read them (:mod:`subscriber.targets.conversion`). Texts are VARCHAR and the four
-TEXT types. In a primary key they need a binary collation (``..._bin``), because a row is found by
-``=``. One known loss remains: the sign of a floating-point negative zero.
+Integers, DOUBLE, DECIMAL, DATETIME(6) and texts also accept values of other types
+(:mod:`subscriber.targets.conversion`). Texts are VARCHAR and the four TEXT types. In a primary key
+they need a binary collation (``..._bin``), because a row is found by ``=``. One known loss remains:
+the sign of a floating-point negative zero.
 """
 
 from __future__ import annotations
@@ -37,18 +36,20 @@ from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import sqlalchemy as sa
+from typing_extensions import override
 
-from subscriber.errors import TargetRelationError, UnsupportedValue
-from subscriber.targets import conversion
+from subscriber.base.errors import TargetRelationError, UnsupportedValue
+from subscriber.postgres.schema.publisher_tables import PublisherColumn
+from subscriber.postgres.types.oids import type_name
+from subscriber.postgres.types.registry import family_of
+from subscriber.targets import conversion, declared_columns
+from subscriber.targets.base.values import Values, none_of, refused_one_by_one
 from subscriber.targets.conversion import converted, converts
-from subscriber.targets.declared_columns import check_moment, check_number, declared_length
 from subscriber.targets.target_table import TargetColumn
-from subscriber.types import family_of, type_name
 
 INEXACT_KEY: Final = " of a key that ignores case"
-"""The suffix of the storage of a text column in a primary key, if the column's collation treats
-values as equal that PostgreSQL distinguishes.
-"""
+"""The suffix of a key column's storage, if its collation ignores what PostgreSQL distinguishes."""
 
 TEXTS: Final = frozenset({"varchar", "tinytext", "text", "mediumtext", "longtext"})
 INTEGERS: Final = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint"})
@@ -76,14 +77,13 @@ LONGEST_ACCEPTED: Final = 4_000
 """The greatest length of a text or of bytes, in bytes, for :func:`accepts`."""
 _LONGEST_TINY: Final = 255
 _SHORT: Final = frozenset({1083, 1266, 1114, 1184, 1186, 2950, 869, 650, 829, 774, 3220})
-"""Date and time types (except date), uuid, network addresses and pg_lsn: their texts are never
-longer than :data:`_SHORT_LENGTH`.
-"""
+"""Types whose texts are never longer than :data:`_SHORT_LENGTH`: times, uuid, networks, pg_lsn."""
 _SHORT_LENGTH: Final = 80
 _KEY_LENGTH: Final = 255
-"""The length of a key column, in characters or bytes. Indexes require a length; a longer value is
-refused.
-"""
+"""The length of a key column without a length, in characters or bytes: indexes require one."""
+_LONGEST_KEY: Final = 768
+"""The characters of the longest column that a key can have."""
+_NAME, _CHAR, _LONGEST_NAME = 19, 18, 63
 _LARGEST_PRECISION, _LARGEST_SCALE = 65, 30
 
 _STANDS_FOR: Final = {
@@ -95,8 +95,7 @@ _STANDS_FOR: Final = {
     "datetime": conversion.TIMESTAMP,
     **dict.fromkeys(TEXTS, conversion.TEXT),
 }
-"""For columns that convert values of other types: the PostgreSQL type as which the values are read.
-"""
+"""The PostgreSQL type as which a column reads values of other types."""
 
 _CHAR_HOLDS: Final = frozenset({_BPCHAR, _DATE, _TIME, _TIMESTAMP, _TIMESTAMPTZ, _UUID})
 """Types whose text has no significant blanks at the end. CHAR removes blanks at the end."""
@@ -104,12 +103,6 @@ _CHAR_HOLDS: Final = frozenset({_BPCHAR, _DATE, _TIME, _TIMESTAMP, _TIMESTAMPTZ,
 
 def declaration(type_oid: int, type_name: str, *, key: bool, collation: str) -> str:
     """The declaration of a column for a type.
-
-    Args:
-        type_oid: the type.
-        type_name: the type's name as ``format_type`` returns it.
-        key: the column is part of a key.
-        collation: the collation of texts: a binary one that does not ignore blanks at the end.
 
     >>> declaration(1700, "numeric(10,2)", key=False, collation="c"), declaration(25, "text", key=True, collation="c")
     ('DECIMAL(10,2)', 'VARCHAR(255) CHARACTER SET utf8mb4 COLLATE c')
@@ -139,41 +132,127 @@ def _fits(precision: int, scale: int) -> bool:
 def _length(type_oid: int, size: list[int], *, key: bool) -> int | None:
     if type_oid in _SHORT:
         return _SHORT_LENGTH
-    if type_oid in (_BPCHAR, _VARCHAR) and size and size[0] <= _KEY_LENGTH:
+    if type_oid in (_BPCHAR, _VARCHAR) and size and size[0] <= (_LONGEST_KEY if key else _KEY_LENGTH):
         return size[0]
     return _KEY_LENGTH if key else None
 
 
-def check_column(type_oid: int, column: TargetColumn) -> None:
-    """Refuse a column that would change values of the type (see the table above).
+def holds_every_length(column: PublisherColumn, longest: int) -> bool:
+    """Whether a column of up to ``longest`` bytes holds the longest value of a type."""
+    if column.type_oid in _SHORT:
+        return longest >= _SHORT_LENGTH
+    if column.type_oid in (_NAME, _CHAR):
+        return longest >= _LONGEST_NAME
+    size = re.findall(r"\((\d+)\)$", column.type_name)
+    return column.type_oid in (_BPCHAR, _VARCHAR) and bool(size) and longest >= 4 * int(size[0])
 
-    Raises:
-        TargetRelationError: with the column's name, its declared type, and a declaration that
-            works.
-    """
-    storage = column.storage.removesuffix(INEXACT_KEY)
-    name = type_name(type_oid)
-    held = storage in _allowed(type_oid) or converts(type_oid, _STANDS_FOR.get(storage))
-    rounds = (storage in TIMES | {"time"} and "(6)" not in column.declared_type) or (
-        storage == "double" and "(" in column.declared_type
-    )
-    if not held or rounds:
-        declared = declaration(type_oid, name, key=False, collation="utf8mb4_bin")
-        if type_oid == _NUMERIC:
-            declared = f"DECIMAL(precision,scale) or {declared}"
-        raise TargetRelationError(
-            f'column "{column.name}" declared "{column.declared_type}" cannot hold type {name} exactly',
-            hint=f"Declare the column as {declared} to keep every value of type {name}.",
-            column=column.name,
+
+class MariaDBValues(Values):
+    @override
+    def check_column(self, type_oid: int, column: TargetColumn) -> None:
+        storage = column.storage.removesuffix(INEXACT_KEY)
+        name = type_name(type_oid)
+        held = storage in _allowed(type_oid) or converts(type_oid, _STANDS_FOR.get(storage))
+        rounds = (storage in TIMES | {"time"} and "(6)" not in column.declared_type) or (
+            storage == "double" and "(" in column.declared_type
         )
-    # The other texts that CHAR can store have letters of only one case.
-    if storage != column.storage and (storage in TEXTS or type_oid == _BPCHAR):
-        raise TargetRelationError(
-            f'key column "{column.name}" does not distinguish upper and lower case',
-            detail="Rows are found by this column, and PostgreSQL distinguishes such values.",
-            hint="Give the column a binary collation, such as COLLATE utf8mb4_nopad_bin.",
-            column=column.name,
-        )
+        if not held or rounds:
+            declared = declaration(type_oid, name, key=False, collation="utf8mb4_bin")
+            if type_oid == _NUMERIC:
+                declared = f"DECIMAL(precision,scale) or {declared}"
+            raise TargetRelationError(
+                f'column "{column.name}" declared "{column.declared_type}" cannot hold type {name} exactly',
+                hint=f"Declare the column as {declared} to keep every value of type {name}.",
+                column=column.name,
+            )
+        # The other texts that CHAR can store have letters of only one case.
+        if storage != column.storage and (storage in TEXTS or type_oid == _BPCHAR):
+            raise TargetRelationError(
+                f'key column "{column.name}" does not distinguish upper and lower case',
+                detail="Rows are found by this column, and PostgreSQL distinguishes such values.",
+                hint="Give the column a binary collation, such as COLLATE utf8mb4_nopad_bin.",
+                column=column.name,
+            )
+
+    @override
+    def read_as(self, type_oid: int, column: TargetColumn) -> int | None:
+        storage = column.storage.removesuffix(INEXACT_KEY)
+        into = _STANDS_FOR.get(storage)
+        return into if storage not in _allowed(type_oid) and converts(type_oid, into) else None
+
+    @override
+    def bind_values(self, type_oid: int, column: TargetColumn, values: pa.Array) -> list[Any]:
+        bound: list[Any] = self.as_stored(type_oid, column, values).to_pylist()
+        return bound
+
+    def as_stored(self, type_oid: int, column: TargetColumn, values: pa.Array) -> pa.Array:
+        """:meth:`bind_values` as an array: integers, double precision numbers, bytes or texts."""
+        into = self.read_as(type_oid, column)
+        if into is not None:
+            type_oid, values = into, converted(into, column, values)
+        if pa.types.is_boolean(values.type):
+            values = pc.if_else(values, "t", "f") if column.storage in TEXTS else values.cast(pa.int8())
+        elif pa.types.is_floating(values.type):
+            values = _finite(column, values)
+        elif column.storage == "decimal":
+            declared_columns.check_number(column, values.cast(pa.string()))
+        elif column.storage in TIMES or column.storage == "date":
+            declared_columns.check_moment(column, values, pc.match_substring_regex(values, HELD_MOMENT))
+            if type_oid == _TIMESTAMPTZ:
+                values = pc.replace_substring_regex(values, r"\+00$", "")
+        elif column.storage in SIZED or column.storage in BYTES:
+            _check_length(column, values)
+        return values
+
+    @override
+    def unrepresentable_values(self, type_oid: int, column: TargetColumn, values: pa.Array) -> pa.Array:
+        """Also what the server refuses in its strict mode, but for some that stop the subscription:
+        a time zone's gap, the range of TIMESTAMP, which depends on the version, and a text that is
+        too long only in the column's character set.
+        """
+        if self.read_as(type_oid, column) is not None:
+            refused = refused_one_by_one(lambda some: self.as_stored(type_oid, column, some), values)
+        elif pa.types.is_boolean(values.type):
+            return none_of(values)
+        elif pa.types.is_floating(values.type):
+            refused = pc.invert(pc.fill_null(pc.is_finite(values), True))
+        elif column.storage == "decimal":
+            refused = declared_columns.unfit_numbers(column, values.cast(pa.string()))
+        elif column.storage in TIMES or column.storage == "date":
+            refused = pc.fill_null(pc.invert(pc.match_substring_regex(values, HELD_MOMENT)), False)
+        elif column.storage in SIZED or column.storage in BYTES or column.storage in _BLOB_BYTES:
+            return _too_long(column, values)
+        else:
+            refused = none_of(values)
+        if pa.types.is_integer(values.type) and column.storage in INTEGERS:
+            # The types of both are the same for bigint, which has no greater values.
+            refused = pc.or_(refused, declared_columns.out_of_range(values.cast(pa.int64()), *_integer_range(column)))
+        return refused
+
+    @override
+    def accepts(self, type_oid: int, type_modifier: int, column: TargetColumn, values: pa.Array) -> bool:
+        """Whether unconverted values fit in any character set. False for times and CHAR."""
+        if column.storage not in _allowed(type_oid):
+            return False
+        try:
+            stored = self.as_stored(type_oid, column, values)
+        except UnsupportedValue:
+            return False
+        if pa.types.is_integer(stored.type):
+            if column.storage not in INTEGERS:
+                return True
+            return not pc.any(declared_columns.out_of_range(stored.cast(pa.int64()), *_integer_range(column))).as_py()
+        if column.storage in TEXTS | _BLOBS:
+            return _is_short(column, stored)
+        return column.storage in _READ_ALL and "unsigned" not in column.declared_type
+
+    @override
+    def readable(self, column: TargetColumn) -> sa.ColumnElement[Any]:
+        """Times without trailing zeros in the fraction, as in PostgreSQL."""
+        name: sa.ColumnClause[Any] = sa.column(column.name)
+        if column.storage not in TIMES | {"time"}:
+            return name
+        return sa.func.regexp_replace(sa.cast(name, sa.CHAR()), r"\.?0+$", "").label(column.name)
 
 
 @cache
@@ -199,30 +278,9 @@ def _allowed(type_oid: int) -> frozenset[str]:
     return TEXTS | native | ({"char"} if type_oid in _CHAR_HOLDS else set())
 
 
-def accepts(type_oid: int, column: TargetColumn, values: pa.Array) -> bool:
-    """Whether a column is known to accept these values.
-
-    They are not converted to another type of PostgreSQL, and fit the column whatever its character
-    set is. Times and CHAR are left out.
-    """
-    if column.storage not in _allowed(type_oid):
-        return False
-    try:
-        stored = as_stored(type_oid, column, values)
-    except UnsupportedValue:
-        return False
-    if pa.types.is_integer(stored.type):
-        return column.storage not in INTEGERS or _in_range(column, stored)
-    if column.storage in TEXTS | _BLOBS:
-        return _is_short(column, stored)
-    return column.storage in _READ_ALL and "unsigned" not in column.declared_type
-
-
-def _in_range(column: TargetColumn, values: pa.Array) -> bool:
-    bounds = pc.min_max(values.cast(pa.int64())).as_py()
+def _integer_range(column: TargetColumn) -> tuple[int, int]:
     greatest = greatest_integer(column)
-    least = 0 if "unsigned" in column.declared_type else -greatest - 1
-    return bounds["min"] is None or least <= bounds["min"] <= bounds["max"] <= greatest
+    return 0 if "unsigned" in column.declared_type else -greatest - 1, greatest
 
 
 def _is_short(column: TargetColumn, values: pa.Array) -> bool:
@@ -233,67 +291,12 @@ def _is_short(column: TargetColumn, values: pa.Array) -> bool:
     return bool(longest <= (_LONGEST_TINY if column.storage.startswith("tiny") else LONGEST_ACCEPTED))
 
 
-def bind_values(type_oid: int, column: TargetColumn, values: pa.Array) -> list[Any]:
-    """The values to bind (see the table above).
-
-    Raises:
-        UnsupportedValue: the column cannot store a value exactly.
-    """
-    bound: list[Any] = as_stored(type_oid, column, values).to_pylist()
-    return bound
-
-
-def as_stored(type_oid: int, column: TargetColumn, values: pa.Array) -> pa.Array:
-    """The values to bind as an array: integers, double precision numbers, bytes or texts.
-
-    Raises:
-        UnsupportedValue: the column cannot store a value exactly.
-    """
-    into = conversion_of(type_oid, column)
-    if into is not None:
-        type_oid, values = into, converted(into, column, values)
-    if pa.types.is_boolean(values.type):
-        values = pc.if_else(values, "t", "f") if column.storage in TEXTS else values.cast(pa.int8())
-    elif pa.types.is_floating(values.type):
-        values = _finite(column, values)
-    elif column.storage == "decimal":
-        check_number(column, values.cast(pa.string()))
-    elif column.storage in TIMES or column.storage == "date":
-        check_moment(column, values, pc.match_substring_regex(values, HELD_MOMENT))
-        if type_oid == _TIMESTAMPTZ:
-            values = pc.replace_substring_regex(values, r"\+00$", "")
-    elif column.storage in SIZED:
-        _check_length(column, values)
-    elif column.storage in BYTES:
-        _check_bytes(column, values)
-    return values
-
-
-def conversion_of(type_oid: int, column: TargetColumn) -> int | None:
-    """The PostgreSQL type as which values of another type are read before they are bound.
-
-    None if values are not converted.
-    """
-    storage = column.storage.removesuffix(INEXACT_KEY)
-    into = _STANDS_FOR.get(storage)
-    return into if storage not in _allowed(type_oid) and converts(type_oid, into) else None
-
-
 def _check_length(column: TargetColumn, values: pa.Array) -> None:
-    # If a text is too long only because of blanks, they are removed without an error.
-    length = declared_length(column.declared_type)
-    lengths = pc.binary_length(values) if pa.types.is_binary(values.type) else pc.utf8_length(values.cast(pa.string()))
-    longest = pc.max(lengths).as_py()
-    if length is not None and longest is not None and longest > length:
-        raise UnsupportedValue(f"value too long for type {column.declared_type}", sqlstate="22001", column=column.name)
-
-
-def _check_bytes(column: TargetColumn, values: pa.Array) -> None:
-    # The same is true here: only a text that ends with a blank is truncated without an error. In
-    # another character set it may have fewer bytes.
-    blank = pc.fill_null(pc.ends_with(values.cast(pa.string()), " "), False)
-    longest = pc.max(pc.binary_length(values.cast(pa.string()).filter(blank))).as_py()
-    if longest is not None and longest > BYTES[column.storage]:
+    # If a text is too long only because of blanks, they are removed without an error. Where the
+    # length is in bytes, only such a text is: in another character set it may have fewer bytes.
+    if column.storage in BYTES:
+        values = values.filter(pc.fill_null(pc.ends_with(values.cast(pa.string()), " "), False))
+    if pc.any(_too_long(column, values)).as_py():
         raise UnsupportedValue(f"value too long for type {column.declared_type}", sqlstate="22001", column=column.name)
 
 
@@ -309,15 +312,7 @@ def _finite(column: TargetColumn, values: pa.Array) -> pa.Array:
 
 
 def from_text(type_oid: int, column: TargetColumn, variable: str) -> str | None:
-    """The SQL that converts COPY's text in a user variable to a column's value.
-
-    None if MariaDB reads the text itself.
-
-    Args:
-        type_oid: the type.
-        column: the target's column.
-        variable: the name of the user variable, such as ``@c1``.
-    """
+    """The SQL that converts COPY's text in a user variable; None if MariaDB reads it itself."""
     arrow_type = family_of(type_oid).arrow_type
     if pa.types.is_boolean(arrow_type) and column.storage in INTEGERS:
         return f"{variable} = 't'"
@@ -329,6 +324,29 @@ def from_text(type_oid: int, column: TargetColumn, variable: str) -> str | None:
 
 
 def greatest_integer(column: TargetColumn) -> int:
-    """The largest value of an integer column."""
     bits = _BITS[column.storage.removesuffix(INEXACT_KEY)]
     return (1 << (bits if "unsigned" in column.declared_type else bits - 1)) - 1
+
+
+_BLOB_BYTES: Final = {"tinyblob": 255, "blob": 65_535, "mediumblob": 16_777_215}
+
+
+def _too_long(column: TargetColumn, values: pa.Array) -> pa.Array:
+    if pa.types.is_binary(values.type):
+        length = (
+            declared_columns.declared_length(column.declared_type)
+            if column.storage in SIZED
+            else _BLOB_BYTES[column.storage]
+        )
+        lengths = pc.binary_length(values)
+    else:
+        texts = values.cast(pa.string())
+        if column.storage in TEXTS and column.storage in BYTES:
+            length = BYTES[column.storage]
+            # In another character set than utf8mb4, a character may have only one byte. A text that
+            # ends with a blank would be truncated without an error.
+            bytes_, characters = pc.binary_length(texts), pc.utf8_length(texts)
+            lengths = pc.if_else(pc.ends_with(texts, " "), bytes_, characters)
+        else:
+            length, lengths = declared_columns.declared_length(column.declared_type), pc.utf8_length(texts)
+    return none_of(values) if length is None else pc.fill_null(pc.greater(lengths, length), False)

@@ -1,7 +1,4 @@
-"""Translation of PostgreSQL's errors.
-
-Only names are taken from the server's texts, and only from places that cannot contain a value.
-"""
+"""Translation of PostgreSQL's errors: names come only from places that cannot contain a value."""
 
 from __future__ import annotations
 
@@ -10,16 +7,10 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from sqlalchemy import exc
+from typing_extensions import override
 
-from subscriber.errors import (
-    ApplyError,
-    ConflictError,
-    SubscriberError,
-    TargetRelationError,
-    TargetUnavailable,
-    UnsupportedValue,
-)
-from subscriber.targets.generic.errors import GenericErrors
+from subscriber.base import errors
+from subscriber.targets.base.errors import Errors
 
 _VALUE_ERRORS: Final = {
     "22001": "value too long for the column's type",
@@ -57,19 +48,17 @@ _HINTS: Final = {
 }
 
 
-class PostgreSQLErrors(GenericErrors):
-    """See :class:`~subscriber.targets.roles.errors.Errors`."""
-
+class PostgreSQLErrors(Errors):
     def __init__(self) -> None:
         super().__init__("PostgreSQL")
 
-    def translate(self, error: exc.SQLAlchemyError, columns: Sequence[str] = ()) -> SubscriberError:
-        """See :meth:`Errors.translate`; by SQLSTATE."""
+    @override
+    def translate(self, error: exc.SQLAlchemyError, columns: Sequence[str] = ()) -> errors.SubscriberError:
         original = getattr(error, "orig", None)
         sqlstate = getattr(original, "sqlstate", None)
         if isinstance(error, exc.OperationalError) and (sqlstate is None or error.connection_invalidated):
             # libpq's text about the connection: it has host, port and user, but never a row.
-            return TargetUnavailable(
+            return errors.TargetUnavailable(
                 "PostgreSQL is not available",
                 detail=" ".join(str(original).split()),
                 hint="Check host, port, user, password and database of the target's URL, and that the server runs.",
@@ -82,43 +71,39 @@ class PostgreSQLErrors(GenericErrors):
         return translated
 
 
-def translate_sqlstate(sqlstate: str, diag: Any) -> SubscriberError:
-    """The translation of a server's error, by the class of its SQLSTATE.
-
-    Args:
-        sqlstate: the error's SQLSTATE.
-        diag: psycopg's diagnostics of the error; only fields that cannot contain a row are used.
-    """
+def translate_sqlstate(sqlstate: str, diag: Any) -> errors.SubscriberError:
     match sqlstate[:2]:
         case "23":
             return _constraint(sqlstate, diag)
         case "22":
-            return UnsupportedValue(_VALUE_ERRORS.get(sqlstate, "the target cannot hold a value"), sqlstate=sqlstate)
+            return errors.UnsupportedValue(
+                _VALUE_ERRORS.get(sqlstate, "the target cannot hold a value"), sqlstate=sqlstate
+            )
         case "42" | "0A":
             # Messages of these classes contain names and types, but never rows.
-            return TargetRelationError(str(diag.message_primary), sqlstate=sqlstate)
+            return errors.TargetRelationError(str(diag.message_primary), sqlstate=sqlstate)
         case _ if sqlstate == "25006":
-            return TargetUnavailable(
+            return errors.TargetUnavailable(
                 "PostgreSQL takes no writes: it is a standby, or read only",
                 sqlstate=sqlstate,
                 hint="Name the primary in the target's URL; of several hosts, target_session_attrs=read-write finds it.",
             )
         case "08" | "28" | "40" | "53" | "55" | "57" | "58" if sqlstate != "55000":
             reason = f"{_REASONS[sqlstate]}, " if sqlstate in _REASONS else ""
-            return TargetUnavailable(
+            return errors.TargetUnavailable(
                 f"PostgreSQL is not available ({reason}SQLSTATE {sqlstate})",
                 sqlstate=sqlstate,
                 hint=_HINTS.get(sqlstate, "Give the command again; `subscriber run` tries again by itself."),
             )
         case "P0":
-            return ConflictError("a trigger of the target refused the change", sqlstate=sqlstate)
+            return errors.ConflictError("a trigger of the target refused the change", sqlstate=sqlstate)
         case _:
-            return ApplyError(f"PostgreSQL refused a statement (SQLSTATE {sqlstate})", sqlstate=sqlstate)
+            return errors.ApplyError(f"PostgreSQL refused a statement (SQLSTATE {sqlstate})", sqlstate=sqlstate)
 
 
-def row_security_error(role: str, table: str) -> TargetRelationError:
+def row_security_error(role: str, table: str) -> errors.TargetRelationError:
     """The error for row-level security (rule C24), with the text of PostgreSQL's apply worker."""
-    return TargetRelationError(
+    return errors.TargetRelationError(
         f'user "{role}" cannot replicate into relation with row-level security enabled: "{table}"',
         sqlstate="0A000",
         detail="Rows that its policies hide from this role could be neither found nor written.",
@@ -126,12 +111,9 @@ def row_security_error(role: str, table: str) -> TargetRelationError:
     )
 
 
-def rule_error(rule: str, table: str) -> TargetRelationError:
-    """The error for a rule that would fire.
-
-    PostgreSQL's apply worker does not execute statements, so rules do not fire there.
-    """
-    return TargetRelationError(
+def rule_error(rule: str, table: str) -> errors.TargetRelationError:
+    """PostgreSQL's apply worker does not execute statements, so rules do not fire there."""
+    return errors.TargetRelationError(
         f'cannot replicate into relation "{table}" while its rule "{rule}" acts on replicated changes',
         sqlstate="0A000",
         detail="Changes are applied as SQL statements, and the rule would replace them with other statements.",
@@ -140,42 +122,36 @@ def rule_error(rule: str, table: str) -> TargetRelationError:
     )
 
 
-def explain_prepared(error: SubscriberError, gid: str) -> SubscriberError:
-    """The translation of errors of PREPARE TRANSACTION, COMMIT PREPARED and ROLLBACK PREPARED.
-
-    The text is that of PostgreSQL (rules C50, C52).
-    """
+def explain_prepared(error: errors.SubscriberError, gid: str) -> errors.SubscriberError:
+    """Errors of PREPARE TRANSACTION and its ends, with PostgreSQL's text (rules C50, C52)."""
     match error.sqlstate:
         case "55000":
-            return ApplyError(
+            return errors.ApplyError(
                 "prepared transactions are disabled",
                 sqlstate="55000",
                 hint='Set "max_prepared_transactions" of the target to a nonzero value.',
             )
         case "42710":
-            return ApplyError(f'transaction identifier "{gid}" is already in use', sqlstate="42710")
+            return errors.ApplyError(f'transaction identifier "{gid}" is already in use', sqlstate="42710")
         case "42704":
-            return ApplyError(f'prepared transaction with identifier "{gid}" does not exist', sqlstate="42704")
+            return errors.ApplyError(f'prepared transaction with identifier "{gid}" does not exist', sqlstate="42704")
         case _:
             return error
 
 
 def column_of_parameter(context: str, columns: Sequence[str]) -> str | None:
-    """The column of the parameter that an error's context names."""
     # "unnamed portal parameter $2 = ...": the number may be used, the value may not.
     found = re.match(r"(?:un)?named portal parameter \$(\d+)", context)
     return columns[int(found[1]) - 1] if found and int(found[1]) <= len(columns) else None
 
 
-def translate_driver(error: Any) -> SubscriberError:
-    """The translation of an error that psycopg raised."""
+def translate_driver(error: Any) -> errors.SubscriberError:
     if error.sqlstate is None:
-        return TargetUnavailable("the connection to PostgreSQL was lost")
+        return errors.TargetUnavailable("the connection to PostgreSQL was lost")
     return translate_sqlstate(error.sqlstate, error.diag)
 
 
-def translate_copy(error: Any, table: str, columns: Sequence[str]) -> SubscriberError:
-    """The translation of an error that psycopg raised from a COPY into ``table``."""
+def translate_copy(error: Any, table: str, columns: Sequence[str]) -> errors.SubscriberError:
     translated = translate_driver(error)
     if error.sqlstate is None:
         return translated
@@ -190,7 +166,7 @@ def _column_of_copy(context: str, table: str, columns: Sequence[str]) -> str | N
     return max((column for column in columns if rest.startswith(f"{column}: ")), key=len, default=None)
 
 
-def _constraint(sqlstate: str, diag: Any) -> ConflictError:
+def _constraint(sqlstate: str, diag: Any) -> errors.ConflictError:
     name, table, column = diag.constraint_name, diag.table_name, diag.column_name
     messages = {
         "23502": f'null value in column "{column}" of relation "{table}" violates not-null constraint',
@@ -201,7 +177,7 @@ def _constraint(sqlstate: str, diag: Any) -> ConflictError:
     }
     message = messages.get(sqlstate, f"a constraint forbids the change (SQLSTATE {sqlstate})")
     detail = f'Key already exists in unique index "{name}".' if sqlstate == "23505" else None
-    return ConflictError(message, sqlstate=sqlstate, detail=detail, column=column)
+    return errors.ConflictError(message, sqlstate=sqlstate, detail=detail, column=column)
 
 
 def _violated_check(diag: Any) -> str:

@@ -1,7 +1,5 @@
-"""PostgreSQL as a target: the server itself parses PostgreSQL's text.
-
-Every value is bound as text of unknown type, so that the column's input function reads it (rule
-C5). This works for every type and does not lose precision.
+"""PostgreSQL as a target: every value is bound as text of unknown type, which the column's input
+function reads without a loss (rule C5).
 """
 
 from __future__ import annotations
@@ -10,26 +8,23 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
-from subscriber.errors import (
-    NotSupportedError,
-    TargetUnavailable,
-    UsageError,
+from subscriber.base.errors import NotSupportedError, TargetUnavailable, UsageError
+from subscriber.base.password_command import command_password
+from subscriber.targets.base.target import base_roles
+from subscriber.targets.capabilities import Capabilities, Limit, Limits, TargetFacts
+from subscriber.targets.postgresql.errors import PostgreSQLErrors
+from subscriber.targets.postgresql.transactions import (
+    PostgreSQLCluster,
+    PostgreSQLOrigins,
+    PostgreSQLPrepared,
+    PostgreSQLRunLock,
+    PostgreSQLStatementPipeline,
+    PostgreSQLTransactions,
+    reset_origin,
+    set_up_session,
 )
-from subscriber.password_command import command_password
-from subscriber.targets.capabilities import Capabilities
-from subscriber.targets.postgresql.cluster import PostgreSQLCluster
-from subscriber.targets.postgresql.errors import (
-    PostgreSQLErrors,
-)
-from subscriber.targets.postgresql.origins import PostgreSQLOrigins, reset_origin
-from subscriber.targets.postgresql.pipeline import PostgreSQLPipeline
-from subscriber.targets.postgresql.prepared import PostgreSQLPrepared
-from subscriber.targets.postgresql.run_lock import PostgreSQLRunLock
-from subscriber.targets.postgresql.server_text import read_server_text
-from subscriber.targets.postgresql.transactions import PostgreSQLTransactions, set_up_session
-from subscriber.targets.server_facts import Limit, TargetFacts
-from subscriber.targets.table_roles import TableRoles
-from subscriber.targets.target import Target
+from subscriber.targets.query_result import QueryResult
+from subscriber.targets.target import TableRoles, Target
 
 CAPABILITIES: Final = Capabilities(
     database="PostgreSQL",
@@ -44,16 +39,11 @@ CAPABILITIES: Final = Capabilities(
     statement_snapshots=True,
     column_case=True,
     parallel_ddl=True,
+    limits=Limits(columns=1_600, key_columns=32, name_length=63, name_in_bytes=True),
 )
 
 
 def open_postgresql(url: sa.URL) -> Target:
-    """Open the database that ``url`` names, with psycopg 3.
-
-    Raises:
-        NotSupportedError: the URL asks for another driver.
-        UsageError: the URL has an option that libpq does not know.
-    """
     if url.drivername == "postgresql":
         url = url.set(drivername="postgresql+psycopg")
     if url.get_driver_name() != "psycopg":
@@ -71,31 +61,28 @@ def open_postgresql(url: sa.URL) -> Target:
     transactions, origins = PostgreSQLTransactions(engine, errors), PostgreSQLOrigins(engine, errors)
 
     def table_roles() -> TableRoles:
-        from subscriber.targets.generic.reading import GenericReading
-        from subscriber.targets.postgresql.bulk import PostgreSQLBulk
-        from subscriber.targets.postgresql.column_values import PostgreSQLValues
-        from subscriber.targets.postgresql.ddl import PostgreSQLDDL
-        from subscriber.targets.postgresql.loading import PostgreSQLLoading
-        from subscriber.targets.postgresql.matching import PostgreSQLMatching
-        from subscriber.targets.postgresql.objects import PostgreSQLObjects
-        from subscriber.targets.postgresql.row_versions import PostgreSQLRowVersions
-        from subscriber.targets.postgresql.sequences import PostgreSQLSequences
-        from subscriber.targets.postgresql.shapes import PostgreSQLShapes
-        from subscriber.targets.postgresql.writing import PostgreSQLWriting
+        from subscriber.targets.postgresql import catalog, ddl, objects, writing
+        from subscriber.targets.postgresql.values import PostgreSQLValues
 
-        values, matching, writing = PostgreSQLValues(), PostgreSQLMatching(), PostgreSQLWriting(errors)
-        return TableRoles(
-            shapes=PostgreSQLShapes(errors, transactions),
-            values=values,
+        values, matching, write = (
+            PostgreSQLValues(),
+            writing.PostgreSQLMatching(),
+            writing.PostgreSQLWriting(errors),
+        )
+        return base_roles(
+            engine,
+            errors,
+            values,
+            shapes=catalog.PostgreSQLShapes(errors, transactions),
             matching=matching,
-            writing=writing,
-            loading=PostgreSQLLoading(engine, errors, values, writing),
-            reading=GenericReading(values),
-            ddl=PostgreSQLDDL(engine),
-            sequences=PostgreSQLSequences(errors),
-            row_versions=PostgreSQLRowVersions(),
-            objects=PostgreSQLObjects(engine, errors),
-            bulk=PostgreSQLBulk(engine, errors, transactions, matching, origins),
+            writing=write,
+            loading=writing.PostgreSQLLoading(engine, errors, values, write),
+            ddl=ddl.PostgreSQLDDL(engine),
+            sequences=catalog.PostgreSQLSequences(errors),
+            row_versions=catalog.PostgreSQLRowVersions(),
+            objects=objects.PostgreSQLObjects(engine, errors),
+            bulk=writing.PostgreSQLBulk(engine, errors, transactions, matching, origins),
+            deleted_rows=ddl.PostgreSQLDeletedRows(),
         )
 
     return Target(
@@ -107,7 +94,9 @@ def open_postgresql(url: sa.URL) -> Target:
         open_table_roles=table_roles,
         read_result=read_server_text,
         read_facts=_read_facts,
-        pipeline=PostgreSQLPipeline() if engine.dialect.loaded_dbapi.Pipeline.is_supported() else None,
+        statement_pipeline=PostgreSQLStatementPipeline()
+        if engine.dialect.loaded_dbapi.Pipeline.is_supported()
+        else None,
         prepared=PostgreSQLPrepared(engine, errors, transactions, origins),
         origins=origins,
         run_lock=PostgreSQLRunLock(engine, errors),
@@ -116,9 +105,7 @@ def open_postgresql(url: sa.URL) -> Target:
 
 
 def _connect(dialect: Any, _record: object, arguments: list[Any], options: dict[str, Any]) -> Any:
-    """A connection with the password that the password command gives now. If there is none,
-    SQLAlchemy connects.
-    """
+    """With the password that the password command gives now; None lets SQLAlchemy connect."""
     password = command_password(options, TargetUnavailable)
     return None if password is None else dialect.connect(*arguments, **{**options, "password": password})
 
@@ -145,3 +132,25 @@ def _check_options(engine: sa.Engine) -> None:
             f"the target URL cannot be used: {str(error).strip()}",
             hint="The options of a PostgreSQL URL are libpq's, such as ?sslmode=require&connect_timeout=10.",
         ) from None
+
+
+# Server text -----------------------------------------------------------------------------------
+
+
+def read_server_text(result: sa.CursorResult[Any]) -> QueryResult:
+    """Python values of psycopg would lose infinity and the output format of a type."""
+    assert result.cursor is not None
+    answer = result.cursor.pgresult
+    encoding = result.cursor.connection.info.encoding
+    columns = range(answer.nfields)
+    return QueryResult(
+        tuple(answer.fname(column).decode(encoding) for column in columns),
+        tuple(answer.ftype(column) for column in columns),
+        [
+            tuple(
+                None if (value := answer.get_value(row, column)) is None else value.decode(encoding)
+                for column in columns
+            )
+            for row in range(answer.ntuples)
+        ],
+    )

@@ -1,4 +1,5 @@
-"""Transactions of a PostgreSQL target, which apply changes as a replica (rule C23).
+"""Transactions of a PostgreSQL target, which apply changes as a replica (rule C23), prepared
+transactions, the run lock, and replication origins.
 
 A session has the same DateStyle and IntervalStyle as the replication session. A write transaction
 runs with ``session_replication_role = replica``. If the target's database role may not set this, a
@@ -14,20 +15,30 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 from sqlalchemy import exc
+from typing_extensions import override
 
-from subscriber.targets.generic.transactions import GenericTransactions
-from subscriber.targets.roles.errors import Errors
-from subscriber.targets.roles.transactions import DurabilityWarning
-from subscriber.waiting import prepared
-from subscriber.waiting import session as describe_session
+from subscriber.base.errors import AlreadyRunning
+from subscriber.base.lsn import LSN, format_lsn
+from subscriber.base.waiting import prepared
+from subscriber.base.waiting import session as describe_session
+from subscriber.postgres.sql.quoting import quote_literal
+from subscriber.targets.base.errors import Errors
+from subscriber.targets.base.transactions import (
+    Cluster,
+    DurabilityWarning,
+    Origins,
+    Prepared,
+    RunLock,
+    StatementPipeline,
+    Transactions,
+)
+from subscriber.targets.postgresql.errors import explain_prepared, translate_driver
 
 logger = logging.getLogger(__name__)
 _CANCEL_SECONDS: Final = 2.0
 """Seconds that a cancel request may take to reach the server."""
 _ZONE: Final = "subscriber_time_zone"
-"""The key under which a connection stores the time zone that is configured for its role and
-database.
-"""
+"""Under this key a connection stores the time zone that is configured for its role and database."""
 _SESSION: Final = (
     "SET datestyle = 'ISO'; SET intervalstyle = 'postgres'; SET timezone = 'UTC'; SET client_encoding = 'UTF8';"
     " SET extra_float_digits = 1; SET bytea_output = 'hex';"
@@ -35,6 +46,8 @@ _SESSION: Final = (
     " SET default_transaction_read_only = off;"
     " SELECT set_config(name, '0', false) FROM pg_settings WHERE setting <> '0' AND source <> 'client' AND name IN"
     " ('statement_timeout', 'transaction_timeout', 'idle_in_transaction_session_timeout', 'idle_session_timeout');"
+    # If the machine is gone, the session ends after 25 s, and with it its locks and the run lock.
+    " SET tcp_keepalives_idle = 10; SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 3;"
     # The journal is trimmed after a commit, so the commit must be on disk.
     " SELECT set_config('synchronous_commit', 'local', false) WHERE current_setting('synchronous_commit') = 'off'"
 )
@@ -51,9 +64,7 @@ _AS_REPLICA: Final = sa.func.set_config("session_replication_role", "replica", T
 _NO_SEARCH_PATH: Final = sa.func.set_config("search_path", "", True)
 
 
-class PostgreSQLTransactions(GenericTransactions):
-    """See :class:`~subscriber.targets.roles.transactions.Transactions`."""
-
+class PostgreSQLTransactions(Transactions):
     def __init__(self, engine: sa.Engine, errors: Errors) -> None:
         super().__init__(engine, errors)
         self._may_be_replica: bool | None = None
@@ -64,12 +75,10 @@ class PostgreSQLTransactions(GenericTransactions):
         """The ``tgenabled`` and ``ev_enabled`` values with which triggers and rules fire."""
         return "OA" if self._may_be_replica is False else "RA"
 
+    @override
     def apply_as_replica(self, connection: sa.Connection) -> None:
-        """Apply changes as a replica if the role may, and with an empty search_path (rule C23).
-
-        The tables of the subscriber's catalog remain accessible, because SQLAlchemy adds their
-        schema. Defaults and triggers use the time zone that is configured for the role and the
-        database, as in PostgreSQL's apply worker.
+        """With an empty search_path: SQLAlchemy names the schema of the catalog's tables. Defaults
+        and triggers use the role's and database's time zone, as in PostgreSQL's apply worker.
         """
         if self._may_be_replica is None:
             self._schema = connection.execute(sa.select(sa.func.current_schema())).scalar_one()
@@ -85,33 +94,28 @@ class PostgreSQLTransactions(GenericTransactions):
         connection.execution_options(schema_translate_map={None: self._schema})
         connection.execute(sa.select(_NO_SEARCH_PATH, sa.func.set_config("TimeZone", connection.info[_ZONE], True)))
 
+    @override
     def interrupt(self, connection: sa.Connection) -> None:
-        """See :meth:`Transactions.interrupt`; sends libpq's cancel request.
-
-        The server's only answer to it is that the statement ends.
-        """
+        """libpq's cancel request. The server's only answer to it is that the statement ends."""
         psycopg: Any = self._engine.dialect.dbapi
         with suppress(exc.SQLAlchemyError, psycopg.Error):  # the connection or the server may be gone
             driver: Any = connection.connection.driver_connection
             driver.cancel_safe(timeout=_CANCEL_SECONDS)
 
+    @override
     def set_synchronous_commit(self, connection: sa.Connection, value: str) -> None:
-        """See :meth:`Transactions.set_synchronous_commit`."""
         if value != "off":
             connection.execute(sa.select(sa.func.set_config("synchronous_commit", value, True)))
 
+    @override
     @contextmanager
     def limited_lock_waits(self, connection: sa.Connection, seconds: int) -> Iterator[None]:
-        """See :meth:`Transactions.limited_lock_waits`; the limit ends with the transaction."""
         connection.execute(sa.select(sa.func.set_config("lock_timeout", f"{seconds}s", True)))
         yield
 
+    @override
     def durability_warnings(self) -> Sequence[DurabilityWarning]:
-        """See :meth:`Transactions.durability_warnings`.
-
-        Only fsync is checked, because the subscriber's connections set synchronous_commit
-        themselves.
-        """
+        """Only fsync: the subscriber's connections set synchronous_commit themselves."""
         with self._errors.reporting(), self._engine.connect() as connection:
             fsync: str = connection.execute(sa.select(sa.func.current_setting("fsync"))).scalar_one()
         if fsync == "on":
@@ -123,13 +127,13 @@ class PostgreSQLTransactions(GenericTransactions):
             ),
         )
 
+    @override
     def session_id(self, connection: sa.Connection) -> int | None:
-        """See :meth:`Transactions.session_id`; the process ID of the backend."""
         driver: Any = connection.connection.driver_connection
         return int(driver.info.backend_pid)
 
+    @override
     def waits_for(self, session: int | None) -> Sequence[str]:
-        """See :meth:`Transactions.waits_for`; uses ``pg_blocking_pids``."""
         if session is None:
             return ()
         with self._engine.connect() as connection:
@@ -143,11 +147,257 @@ class PostgreSQLTransactions(GenericTransactions):
 
 
 def set_up_session(connection: Any, record: Any) -> None:
-    """Set up a new session so that it does not change values and does not time out.
-
-    This is the handler of SQLAlchemy's event "connect".
-    """
+    """Set up a new session so that it does not change values and does not time out."""
     with connection.cursor() as cursor:
         (record.info[_ZONE],) = cursor.execute("SELECT current_setting('TimeZone')").fetchone()
         cursor.execute(_SESSION)
     connection.commit()
+
+
+# Run lock --------------------------------------------------------------------------------------
+
+RUN_LOCK_KEY: Final = int.from_bytes(b"subscrib")
+"""The key of the advisory lock of a run: eight letters that no other program should use."""
+_RUN_LOCKED: Final = sa.text(
+    "SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND granted AND classid::int8 = :high AND objid::int8 = :low"
+    " AND objsubid = 1 AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))"
+)
+
+
+class PostgreSQLRunLock(RunLock):
+    def __init__(self, engine: sa.Engine, errors: Errors) -> None:
+        self._engine = engine
+        self._errors = errors
+
+    @override
+    @contextmanager
+    def hold(self) -> Iterator[None]:
+        autocommit = self._engine.execution_options(isolation_level="AUTOCOMMIT")
+        with self._errors.reporting(), autocommit.connect() as connection:
+            if not connection.execute(sa.select(sa.func.pg_try_advisory_lock(RUN_LOCK_KEY))).scalar_one():
+                raise AlreadyRunning(
+                    f'another "subscriber run" is already running for database "{self._engine.url.database}"',
+                    hint="Stop it first; one process runs all subscriptions of a target.",
+                )
+            try:
+                yield
+            finally:
+                try:
+                    connection.execute(sa.select(sa.func.pg_advisory_unlock(RUN_LOCK_KEY)))
+                except exc.SQLAlchemyError:
+                    connection.invalidate()  # a session that is lost has released the lock
+
+    @override
+    def is_held(self, connection: sa.Connection) -> bool | None:
+        halves = {"high": RUN_LOCK_KEY >> 32, "low": RUN_LOCK_KEY & 0xFFFFFFFF}
+        return bool(connection.execute(_RUN_LOCKED, halves).scalar_one())
+
+
+# Prepared --------------------------------------------------------------------------------------
+
+_PREPARED: Final = sa.text("SELECT gid FROM pg_prepared_xacts WHERE database = current_database()")
+_TAKEN_ELSEWHERE: Final = sa.text(
+    "SELECT max(current_database()::text) FROM pg_prepared_xacts WHERE gid = :gid AND database <> current_database()"
+)
+
+
+class PostgreSQLPrepared(Prepared):
+    def __init__(
+        self, engine: sa.Engine, errors: Errors, transactions: PostgreSQLTransactions, origins: PostgreSQLOrigins
+    ) -> None:
+        self._engine = engine
+        self._errors = errors
+        self._transactions = transactions
+        self._origins = origins
+
+    @override
+    @contextmanager
+    def begin(self, gid: str) -> Iterator[sa.Connection]:
+        with self._transactions.begin() as connection:
+            yield connection
+            try:
+                connection.exec_driver_sql(f"PREPARE TRANSACTION {quote_literal(gid)}")
+            except exc.DBAPIError as error:
+                raise explain_prepared(self._errors.translate(error), gid) from None
+
+    @override
+    def finish(self, gid: str, *, commit: bool, origin: str | None = None) -> None:
+        command = "COMMIT" if commit else "ROLLBACK"
+        autocommit = self._engine.execution_options(isolation_level="AUTOCOMMIT")
+        try:
+            with autocommit.connect() as connection:
+                if origin is not None:
+                    self._origins.set(connection, origin)
+                connection.exec_driver_sql(f"{command} PREPARED {quote_literal(gid)}")
+        except exc.SQLAlchemyError as error:
+            raise explain_prepared(self._errors.translate(error), gid) from None
+
+    @override
+    def free_gid(self, connection: sa.Connection, gid: str) -> str:
+        """A GID that another database of the cluster uses gets that database's name appended."""
+        with self._errors.reporting():
+            database = connection.execute(_TAKEN_ELSEWHERE, {"gid": gid}).scalar_one()
+        return gid if database is None else f"{gid}_{database}"
+
+    @override
+    def names(self, connection: sa.Connection) -> frozenset[str]:
+        """Only those of this database, although GIDs belong to the cluster."""
+        with self._errors.reporting():
+            return frozenset(connection.execute(_PREPARED).scalars())
+
+
+# Origins ---------------------------------------------------------------------------------------
+
+logger = logging.getLogger(__name__)
+
+_ORIGIN: Final = "subscriber_origin"
+"""Under this key a connection stores the number of the replication origin that it uses."""
+_TRACKED: Final = "subscriber_commit_times"
+"""Under this key a connection stores whether the server records commit times."""
+_NOT_ALLOWED: Final = frozenset({"42501", "53400"})
+
+_DATABASE: Final = sa.text("SELECT oid::text FROM pg_database WHERE datname = current_database()")
+_CREATE_ORIGIN: Final = sa.text(
+    "SELECT CASE WHEN pg_replication_origin_oid(:name) IS NULL THEN pg_replication_origin_create(:name) END"
+)
+_SET_ORIGIN: Final = sa.text(
+    # From the table and not by pg_replication_origin_oid: a cache may not yet contain an origin
+    # that another session has created.
+    "SELECT pg_replication_origin_session_setup(roname), roident AS number,"
+    " current_setting('track_commit_timestamp') = 'on' AS tracked FROM pg_replication_origin WHERE roname = :name"
+)
+_RESET_ORIGIN: Final = sa.text("SELECT pg_replication_origin_session_reset()")
+_SET_ORIGIN_POSITION: Final = sa.text(
+    "SELECT pg_replication_origin_xact_setup(CAST(:lsn AS pg_lsn),"
+    " timestamptz '2000-01-01 00:00:00+00' + :microseconds * interval '1 microsecond')"
+)
+_DROP_ORIGIN: Final = sa.text(
+    "SELECT CASE WHEN pg_replication_origin_oid(:name) IS NOT NULL THEN pg_replication_origin_drop(:name) END"
+)
+
+
+class PostgreSQLOrigins(Origins):
+    def __init__(self, engine: sa.Engine, errors: Errors) -> None:
+        self._engine = engine
+        self._errors = errors
+        self._made: dict[str, str | None] = {}
+
+    @override
+    def set(self, connection: sa.Connection, name: str) -> None:
+        with self._errors.reporting():
+            if name not in self._made:
+                self._made[name] = self._make(connection, name)
+            made = self._made[name]
+            if made is None:
+                return
+            row = connection.execute(_SET_ORIGIN, {"name": made}).one_or_none()
+            if row is None:  # another process dropped it, with a subscription of the same number
+                self._make(connection, name)
+                row = connection.execute(_SET_ORIGIN, {"name": made}).one()
+        connection.info[_ORIGIN] = int(row.number)
+        connection.info[_TRACKED] = row.tracked
+
+    @override
+    def set_position(self, connection: sa.Connection, lsn: int, timestamp: int | None) -> None:
+        if timestamp is not None and _ORIGIN in connection.info:
+            connection.execute(_SET_ORIGIN_POSITION, {"lsn": format_lsn(LSN(lsn)), "microseconds": timestamp})
+
+    @override
+    def others(self, connection: sa.Connection) -> sa.ColumnElement[bool] | None:
+        """None without ``track_commit_timestamp``."""
+        own = connection.info.get(_ORIGIN)
+        # The origin of a row's last transaction is recorded only with its commit time.
+        if own is None or not connection.info.get(_TRACKED):
+            return None
+        # Rows that this transaction itself wrote do not have a commit time yet.
+        return sa.literal_column(
+            "(SELECT v.roident FROM pg_xact_commit_timestamp_origin(xmin) v WHERE v.timestamp IS NOT NULL)", sa.Integer
+        ) != sa.literal_column(str(own))
+
+    @override
+    def drop(self, connection: sa.Connection, name: str) -> None:
+        """Rows remain marked with the origin's number, which a later origin may get."""
+        if self._made.get(name, "") is None:
+            return
+        try:
+            with connection.begin_nested():
+                connection.execute(_DROP_ORIGIN, {"name": _qualified(connection, name)})
+        except exc.DBAPIError as error:
+            logger.warning("a replication origin is left in the target: %s", self._errors.translate(error).message)
+
+    def _make(self, connection: sa.Connection, name: str) -> str | None:
+        made = _qualified(connection, name)
+        autocommit = self._engine.execution_options(isolation_level="AUTOCOMMIT")
+        try:
+            with autocommit.connect() as other:
+                other.execute(_CREATE_ORIGIN, {"name": made})
+                other.execute(_SET_ORIGIN, {"name": made})
+                other.execute(_RESET_ORIGIN)
+        except exc.DBAPIError as error:
+            if getattr(error.orig, "sqlstate", None) not in _NOT_ALLOWED:
+                raise
+            logger.warning(
+                "the target's role may not use replication origins: applied changes are not marked as replicated"
+            )
+            return None
+        return made
+
+
+def reset_origin(connection: Any, record: Any) -> None:
+    """Release the origin when a connection returns to its pool: others may need it."""
+    if connection is None or record.info.pop(_ORIGIN, None) is None:
+        return
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT pg_replication_origin_session_reset()")
+        connection.commit()
+    except connection.Error:
+        record.invalidate()
+
+
+def _qualified(connection: sa.Connection, name: str) -> str:
+    return f"subscriber_{connection.execute(_DATABASE).scalar_one()}_{name}"
+
+
+# Pipeline --------------------------------------------------------------------------------------
+
+
+class PostgreSQLStatementPipeline(StatementPipeline):
+    @override
+    def execute(self, connection: sa.Connection, statements: Sequence[tuple[str, Sequence[Any]]]) -> Sequence[int]:
+        driver: Any = connection.connection.driver_connection
+        try:
+            with driver.pipeline():
+                cursors = [driver.cursor().execute(sql, row) for sql, row in statements]
+            return [cursor.rowcount for cursor in cursors]
+        except connection.dialect.loaded_dbapi.Error as error:
+            # The driver's error quotes rows, so it must not be printed as the cause.
+            raise translate_driver(error) from None
+
+
+# Cluster ---------------------------------------------------------------------------------------
+
+
+class PostgreSQLCluster(Cluster):
+    def __init__(self, engine: sa.Engine, errors: Errors) -> None:
+        self._engine = engine
+        self._errors = errors
+
+    @override
+    def has_database(self, connection: sa.Connection, system_identifier: str, database: str) -> bool:
+        with self._errors.reporting():
+            here = connection.exec_driver_sql(
+                "SELECT system_identifier::text, current_database()::text FROM pg_control_system()"
+            ).one()
+        return tuple(here) == (system_identifier, database)
+
+    @override
+    def conninfo(self) -> str:
+        arguments = self._engine.dialect.create_connect_args(self._engine.url)[1]
+        driver: Any = self._engine.dialect.dbapi
+        text: str = driver.conninfo.make_conninfo(**{key: arguments[key] for key in arguments if key != "context"})
+        return text
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"

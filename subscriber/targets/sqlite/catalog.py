@@ -1,55 +1,58 @@
-"""Queries of SQLite's pragmas and ``sqlite_master`` about a table."""
+"""What SQLite's pragmas, ``sqlite_master`` and ``sqlite_sequence`` say about tables."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import sqlalchemy as sa
+from sqlglot import TokenType, tokenize
+from sqlglot.errors import SqlglotError
+from typing_extensions import override
 
-from subscriber.targets.sqlite import values as sqlite_values
-from subscriber.targets.target_table import TableKind, TargetColumn, TargetTable
+from subscriber.postgres.schema.shape import SequencePosition
+from subscriber.targets.base.catalog import Sequences, Shapes, TableRange, TableReader, by_table, ranges_of
+from subscriber.targets.sqlite.values import affinity
+from subscriber.targets.target_table import TableKind, TargetColumn, TargetSequence, TargetTable
 
 _KINDS: Final[dict[str, TableKind]] = {"table": "table", "view": "view", "virtual": "virtual table"}
 _LOCATORS: Final = ("rowid", "_rowid_", "oid")
+_WANTED: Final = "(SELECT value FROM json_each(:names))"
+_TABLES: Final = "SELECT name, type, wr, strict FROM {} WHERE schema = :database AND name IN " + _WANTED
+_COLUMNS: Final = sa.text(
+    'SELECT j.value AS place, x.name, x.type, x."notnull", x.pk, x.hidden, x.dflt_value'
+    " FROM json_each(:names) AS j, pragma_table_xinfo(j.value, :database) AS x ORDER BY j.id, x.cid"
+)
 _KEY_COLLATIONS: Final = sa.text(
-    "SELECT x.name, x.coll FROM pragma_index_list(:name, :database) AS i, pragma_index_xinfo(i.name, :database) AS x"
-    " WHERE i.origin = 'pk' AND x.key"
+    "SELECT j.value AS place, x.name, x.coll FROM json_each(:names) AS j, pragma_index_list(j.value, :database) AS i,"
+    " pragma_index_xinfo(i.name, :database) AS x WHERE i.origin = 'pk' AND x.key"
 )
 
 
 @dataclass(frozen=True, slots=True)
 class SQLiteColumn(TargetColumn):
-    """A column of a SQLite table.
-
-    Attributes:
-        key_collation: the collation of the column in the key's index, which may differ from that of
-            the column.
-    """
+    """A column; the collation in the key's index may differ from that of the column."""
 
     key_collation: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class SQLiteTable(TargetTable):
-    """A SQLite table.
-
-    Attributes:
-        resolves_conflicts: a constraint has an ON CONFLICT clause that replaces the error by
-            another action.
-        may_watch_columns: a trigger may fire for an UPDATE OF some columns, so it depends on the
-            columns that SET names.
+    """It ``resolves_conflicts`` if a constraint has an ON CONFLICT clause that replaces the error
+    by another action; it ``may_watch_columns`` if a trigger may fire for an UPDATE OF some columns.
     """
 
     resolves_conflicts: bool = False
+    auto_increments: bool = False
     may_watch_columns: bool = False
 
 
 def places(schema: str, table: str) -> Iterator[tuple[str, str]]:
-    """The possible places of a publisher's table, as database and name; the first that exists is
-    used.
-    """
+    """Database and name of the possible places of a publisher's table; the first one counts."""
     if schema == "public":
         yield "main", table
         return
@@ -58,39 +61,59 @@ def places(schema: str, table: str) -> Iterator[tuple[str, str]]:
         yield schema, table
 
 
-def table_list(connection: sa.Connection, database: str, name: str) -> tuple[str, bool, bool] | None:
-    """The kind of a table, whether it is WITHOUT ROWID, and whether it is STRICT.
-
-    None if there is no table with exactly this name.
-    """
-    query = sa.text("SELECT type, wr, strict FROM pragma_table_list WHERE schema = :database AND name = :name")
-    row = connection.execute(query, {"database": database, "name": name}).one_or_none()
-    return None if row is None else (row.type, bool(row.wr), bool(row.strict))
+def has_table(connection: sa.Connection, database: str, name: str) -> bool:
+    return bool(_found(connection, database, [name]))
 
 
-def read_table(
-    connection: sa.Connection, database: str, name: str, kind: str, without_rowid: bool, strict: bool
-) -> SQLiteTable:
-    """The table that :func:`table_list` found."""
-    query = sa.text(
-        'SELECT name, type, "notnull", pk, hidden, dflt_value FROM pragma_table_xinfo(:name, :database) ORDER BY cid'
-    )
-    rows = connection.execute(query, {"name": name, "database": database}).all()
-    key = [row.name for row in sorted(rows, key=lambda row: row.pk) if row.pk]
-    collations: dict[str, str] = {
-        row.name: row.coll for row in connection.execute(_KEY_COLLATIONS, {"name": name, "database": database})
+def _found(connection: sa.Connection, database: str, names: Sequence[str]) -> dict[str, sa.Row[Any]]:
+    # With a name as its argument, the pragma does not describe all tables of the database.
+    source = "pragma_table_list(:only)" if len(names) == 1 else "pragma_table_list"
+    place = {"database": database, "names": json.dumps(names), **({"only": names[0]} if len(names) == 1 else {})}
+    return {row.name: row for row in connection.execute(sa.text(_TABLES.format(source)), place)}
+
+
+def read_tables(connection: sa.Connection, database: str, names: Sequence[str]) -> dict[str, SQLiteTable]:
+    found = _found(connection, database, names)
+    if not found:
+        return {}
+    place = {"database": database, "names": json.dumps([*found])}
+    columns = by_table(connection.execute(_COLUMNS, place))
+    collations = by_table(connection.execute(_KEY_COLLATIONS, place))
+    statements = texts_of(connection, database, [*found])
+    with_trigger = _with_trigger(connection, database)
+    return {
+        name: _table(
+            database,
+            row,
+            columns[name],
+            {one.name: one.coll for one in collations[name]},
+            statements.get(name, "") if row.type == "table" else "",
+            may_watch_columns=_folded(name) in with_trigger,
+        )
+        for name, row in found.items()
     }
-    is_rowid = not without_rowid and len(key) == 1
+
+
+def _table(
+    database: str,
+    relation: sa.Row[Any],
+    rows: Sequence[sa.Row[Any]],
+    collations: Mapping[str, str],
+    statement: str,
+    *,
+    may_watch_columns: bool,
+) -> SQLiteTable:
+    key = [row.name for row in sorted(rows, key=lambda row: row.pk) if row.pk]
+    is_rowid = not relation.wr and len(key) == 1
 
     def is_alias(row: sa.Row[Any]) -> bool:
-        """Whether a column is an alias of the rowid, which SQLite generates."""
         return is_rowid and bool(row.pk) and row.type.upper() == "INTEGER"
 
     columns = tuple(
         SQLiteColumn(
             name=row.name,
             declared_type=row.type,
-            storage=sqlite_values.affinity(row.type, strict=strict),
+            storage=affinity(row.type, strict=bool(relation.strict)),
             nullable=not row.notnull,
             generated=row.hidden in (2, 3),
             null_is_generated=is_alias(row),
@@ -100,29 +123,144 @@ def read_table(
         for row in rows
     )
     taken = {column.name.lower() for column in columns}
-    locators = () if without_rowid else tuple(word for word in _LOCATORS if word not in taken)[:1]
-    statement = "" if kind != "table" else sql_of(connection, database, name)
+    locators = () if relation.wr else tuple(word for word in _LOCATORS if word not in taken)[:1]
     return SQLiteTable(
         database,
-        name,
+        relation.name,
         columns,
         tuple(key) or None,
-        _KINDS.get(kind, "other"),
+        _KINDS.get(relation.type, "other"),
         locators,
         resolves_conflicts="CONFLICT" in statement.upper(),
-        may_watch_columns=_has_trigger(connection, database, name),
+        auto_increments=_is_auto_increment(statement),
+        may_watch_columns=may_watch_columns,
     )
 
 
-def _has_trigger(connection: sa.Connection, database: str, name: str) -> bool:
+def _is_auto_increment(statement: str) -> bool:
+    """Whether a table is declared AUTOINCREMENT, which only its CREATE TABLE statement shows."""
+    if "AUTOINCREMENT" not in statement.upper():
+        return False
+    try:
+        tokens = tokenize(statement, read="sqlite")
+    except SqlglotError:
+        return False
+    return any(token.token_type is TokenType.AUTO_INCREMENT for token in tokens)
+
+
+def _with_trigger(connection: sa.Connection, database: str) -> frozenset[str]:
+    """The names of tables with a trigger, which may spell them with letters of another case."""
     schema = sa.table("sqlite_master", sa.column("type"), sa.column("tbl_name"), schema=database)
-    # The trigger may spell the table's name with letters of another case.
-    of_table = (schema.c.type == "trigger") & (sa.collate(schema.c.tbl_name, "NOCASE") == name)
-    return connection.execute(sa.select(sa.literal_column("1")).where(of_table)).first() is not None
+    found = connection.execute(sa.select(schema.c.tbl_name).where(schema.c.type == "trigger")).scalars()
+    return frozenset(_folded(name) for name in found)
+
+
+def _folded(name: str) -> str:
+    """A name without the case of its ASCII letters, which SQLite ignores."""
+    return "".join(letter.lower() if letter.isascii() else letter for letter in name)
+
+
+def texts_of(connection: sa.Connection, database: str | None, names: Sequence[str]) -> dict[str, str]:
+    schema = sa.table("sqlite_master", sa.column("type"), sa.column("name"), sa.column("sql"), schema=database)
+    wanted = sa.text(f"name IN {_WANTED}").bindparams(names=json.dumps(names))
+    query = sa.select(schema.c.name, schema.c.sql).where(schema.c.type == "table", wanted)
+    return {name: str(text) for name, text in connection.execute(query)}
 
 
 def sql_of(connection: sa.Connection, database: str | None, name: str) -> str:
-    """The CREATE TABLE statement of a table."""
-    schema = sa.table("sqlite_master", sa.column("type"), sa.column("name"), sa.column("sql"), schema=database)
-    query = sa.select(schema.c.sql).where(schema.c.type == "table", schema.c.name == name)
-    return str(connection.execute(query).scalar_one())
+    return texts_of(connection, database, [name])[name]
+
+
+# Shapes ----------------------------------------------------------------------------------------
+
+_OTHER_UNIQUE_INDEXES: Final = sa.text(
+    "SELECT count(*) FROM pragma_index_list(:name, :database) WHERE \"unique\" AND origin <> 'pk'"
+)
+_INDEXES_OF_VALUES: Final = sa.text(
+    # Indexes with a predicate, or of an expression.
+    "SELECT count(*) FROM pragma_index_list(:name, :database) AS i"
+    " WHERE i.partial OR EXISTS (SELECT 1 FROM pragma_index_info(i.name, :database) AS c WHERE c.cid = -2)"
+)
+_REFUSING: Final = re.compile(r"\b(CHECK|STRICT|COLLATE)\b", re.IGNORECASE)
+"""Without these words, a table has no CHECK, no strict column, and no unknown collation."""
+
+
+class SQLiteShapes(Shapes):
+    @override
+    def reflect_all(
+        self, connection: sa.Connection, tables: Iterable[tuple[str, str]]
+    ) -> Mapping[tuple[str, str], TargetTable]:
+        found: dict[tuple[str, str], TargetTable] = {}
+        left = [(asked, list(places(*asked))) for asked in dict.fromkeys(tables)]
+        while left:
+            wanted: dict[str, list[str]] = defaultdict(list)
+            for _, ((database, name), *_others) in left:
+                wanted[database].append(name)
+            with self._errors.reporting():
+                read = {database: read_tables(connection, database, names) for database, names in wanted.items()}
+            found |= {asked: read[database][name] for asked, ((database, name), *_) in left if name in read[database]}
+            left = [(asked, others) for asked, (_, *others) in left if others and asked not in found]
+        return found
+
+    @override
+    def order_matters(self, connection: sa.Connection, table: TargetTable) -> bool:
+        """Foreign keys are off."""
+        assert isinstance(table, SQLiteTable)
+        if table.may_watch_columns or table.resolves_conflicts:
+            return True
+        with self._errors.reporting():
+            place = {"name": table.name, "database": table.schema}
+            return bool(connection.execute(_OTHER_UNIQUE_INDEXES, place).scalar_one())
+
+    @override
+    def refuses_rows(self, connection: sa.Connection, table: TargetTable) -> bool:
+        """A word of the CREATE TABLE statement that looks like a constraint may be a name."""
+        if any(column.generated for column in table.columns):
+            return True
+        with self._errors.reporting():
+            statement = sql_of(connection, table.schema, table.name)
+            place = {"name": table.name, "database": table.schema}
+            return _REFUSING.search(statement) is not None or bool(
+                connection.execute(_INDEXES_OF_VALUES, place).scalar_one()
+            )
+
+
+# Sequences -------------------------------------------------------------------------------------
+
+_LAST_ROWID: Final = 2**63 - 1
+
+
+class SQLiteSequences(Sequences):
+    @override
+    def of_column(self, connection: sa.Connection, table: TargetTable, column: str) -> TargetSequence | None:
+        """Only AUTOINCREMENT stores a value. Another rowid continues from the largest one."""
+        found = table.column(column)
+        assert isinstance(table, SQLiteTable)
+        if found is None or not found.null_is_generated or not table.auto_increments:
+            return None
+        with self._errors.reporting():
+            kept = _kept_values(table)
+            last = connection.execute(sa.select(kept.c.seq).where(kept.c.name == table.name)).scalar_one_or_none()
+        position = SequencePosition(last_value=last or 1, is_called=bool(last))
+        return TargetSequence(f"{table.schema}.{table.name}", position, 1, _LAST_ROWID, table)
+
+    @override
+    def set(self, connection: sa.Connection, sequence: TargetSequence, position: SequencePosition) -> None:
+        assert sequence.table is not None
+        kept, name = _kept_values(sequence.table), sequence.table.name
+        with self._errors.reporting():
+            connection.execute(sa.delete(kept).where(kept.c.name == name))
+            connection.execute(sa.insert(kept).values(name=name, seq=position.next_value - 1))
+
+
+def _kept_values(table: TargetTable) -> sa.TableClause:
+    return sa.table("sqlite_sequence", sa.column("name"), sa.column("seq"), schema=table.schema)
+
+
+# Reading ---------------------------------------------------------------------------------------
+
+
+class SQLiteTableReader(TableReader):
+    @override
+    def ranges(self, connection: sa.Connection, table: TargetTable, count: int) -> Sequence[TableRange]:
+        return ranges_of(connection, table, table.locators[0], count) if table.locators else ()

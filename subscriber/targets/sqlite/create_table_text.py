@@ -1,8 +1,5 @@
-"""Reads and changes the text of a CREATE TABLE statement of SQLite.
-
-SQLite keeps the text that created a table, and has no other description of its CHECK constraints.
-The text is cut at commas outside parentheses, texts, names and comments; nothing else of its
-grammar matters here.
+"""Reads and changes CREATE TABLE, SQLite's only description of CHECK constraints, cut at commas
+outside parentheses, texts, names and comments.
 """
 
 from __future__ import annotations
@@ -22,30 +19,21 @@ _QUOTES: Final = {'"': '"', "`": "`", "[": "]", "'": "'"}
 
 @dataclass(frozen=True, slots=True)
 class TableText:
-    """A CREATE TABLE statement in parts.
-
-    Attributes:
-        items: the columns and constraints.
-        options: what follows the closing parenthesis, such as STRICT.
-    """
+    """Columns and constraints, and what follows them, such as STRICT."""
 
     items: tuple[str, ...]
     options: str
 
     def statement(self, name: str) -> str:
-        """The statement for a table of this name, which is quoted already."""
         return f"CREATE TABLE {name} (" + ",".join(self.items) + f"\n){self.options}"
 
     def with_item(self, item: str) -> TableText:
-        """The table with another constraint."""
         # A comment at the end of the last item ends with its line.
         *others, last = self.items
         return TableText((*others, last + "\n", f" {item}"), self.options)
 
     def with_default(self, column: str, clause: str) -> TableText | None:
-        """The table with this DEFAULT clause at the end of a column, in place of the one that it
-        has; None if there is no such column.
-        """
+        """The DEFAULT clause replaces the column's own; None if there is no such column."""
         items = list(self.items)
         for place, item in enumerate(items):
             if _first_name(item) == column:
@@ -54,7 +42,6 @@ class TableText:
         return None
 
     def with_column(self, definition: str) -> TableText:
-        """The table with another column, after the last one."""
         items = list(self.items)
         last = max((place for place, item in enumerate(items) if _is_column(item)), default=-1)
         items[last] += "\n"
@@ -67,7 +54,6 @@ class TableText:
             yield from _checks_of(item)
 
     def generated(self) -> Iterator[tuple[str, str]]:
-        """Name and expression of the generated columns."""
         for item in self.items:
             tokens = [token for token in _TOKEN.finditer(item) if not token[0].isspace()]
             for place, token in enumerate(tokens[1:-1], 1):
@@ -115,7 +101,6 @@ def read_table_text(sql: str) -> TableText | None:
 
 
 def _words(item: str) -> list[str]:
-    """The tokens of an item without blanks and comments."""
     found = (token[0] for token in _TOKEN.finditer(item))
     return [text for text in found if not text.isspace() and not text.startswith(("--", "/*"))]
 
@@ -159,9 +144,7 @@ def _closing(tokens: Sequence[re.Match[str]], opening: int) -> int:
 
 
 def _without_default(item: str) -> str:
-    """A column without its DEFAULT clause: a constant with or without a sign, or an expression in
-    parentheses.
-    """
+    """The clause is a constant with or without a sign, or an expression in parentheses."""
     tokens = [token for token in _TOKEN.finditer(item) if not token[0].isspace()]
     depth = 0
     for place, token in enumerate(tokens[:-1]):
@@ -175,9 +158,7 @@ def _without_default(item: str) -> str:
 
 
 def _end_of_constant(tokens: Sequence[re.Match[str]], place: int) -> int:
-    """The place of the last token of a constant. A number has a token for each of its digits, and
-    they follow each other without a blank; so do the two tokens of X'00'.
-    """
+    """The place of a constant's last token; no blank is between its tokens."""
     while place + 1 < len(tokens) and tokens[place].end() == tokens[place + 1].start():
         place += 1
     return place

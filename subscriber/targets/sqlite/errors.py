@@ -1,26 +1,19 @@
-"""Translation of SQLite's errors, by their extended result codes.
-
-The path of the file is the only name in the messages that does not come from the schema.
-"""
+"""Translation of SQLite's errors by result codes; only names of the schema and file are shown."""
 
 from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Final
 
 from sqlalchemy import exc
+from typing_extensions import override
 
-from subscriber.errors import (
-    ConflictError,
-    SubscriberError,
-    TargetError,
-    TargetUnavailable,
-    UnsupportedValue,
-)
-from subscriber.targets.generic.errors import GenericErrors
-from subscriber.targets.place import hint_at, obstacle
+from subscriber.base.errors import ConflictError, SubscriberError, TargetError, TargetUnavailable, UnsupportedValue
+from subscriber.targets.base.errors import Errors
+from subscriber.targets.database_files import hint_at, obstacle
 
 _CONSTRAINTS: Final = {
     "SQLITE_CONSTRAINT_NOTNULL": ("23502", "null value violates not-null constraint"),
@@ -37,39 +30,40 @@ _ABOUT_NAMES: Final = re.compile(
     r'no such \w+: .*|ambiguous column name: .*|near "\w+": syntax error|incomplete input'
     r"|Expression tree is too large \(maximum depth \d+\)|too many SQL variables|too many columns .*"
 )
-"""Messages about a statement with a name that does not exist, with a syntax error, or with too many
-parts. They contain words of the statement, but nothing of any row.
-"""
+"""They contain words of the statement, but nothing of any row."""
 _QUOTES: Final = str.maketrans("'", '"')
 _UNAVAILABLE: Final = ("BUSY", "READONLY", "LOCKED", "CANTOPEN", "IOERR", "FULL", "PROTOCOL", "NOMEM", "INTERRUPT")
 
 
-class SQLiteErrors(GenericErrors):
-    """See :class:`~subscriber.targets.roles.errors.Errors`."""
-
+class SQLiteErrors(Errors):
     def __init__(self, file: str) -> None:
         super().__init__("SQLite")
         self._file = file
 
+    @override
     def translate(self, error: exc.SQLAlchemyError, columns: Sequence[str] = ()) -> SubscriberError:
-        """See :meth:`Errors.translate`; by SQLite's extended result codes."""
         original = getattr(error, "orig", None)
         if isinstance(original, sqlite3.Error) and _result_code(original) is not None:
             return self.translate_driver(original)
         return super().translate(error, columns)
 
     def translate_driver(self, error: sqlite3.Error) -> SubscriberError:
-        """The translation of an error that was raised by the driver's connection, without
-        SQLAlchemy.
-        """
+        """The translation of an error that the driver's connection raised, without SQLAlchemy."""
         name = _result_code(error)
         if name is None:
             return UnsupportedValue(f"SQLite cannot hold a value exactly ({type(error).__name__})")
         return _translate(name, str(error), self._file)
 
+    @contextmanager
+    def reporting_driver(self) -> Iterator[None]:
+        """As :meth:`reporting`, for errors of the driver's connection."""
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise self.translate_driver(error) from None
+
 
 def _result_code(error: sqlite3.Error) -> str | None:
-    """SQLite's name of the result code; None if Python's module raised the error."""
     name = _NAMELESS.get(getattr(error, "sqlite_errorcode", 0))
     return name or getattr(error, "sqlite_errorname", None)
 

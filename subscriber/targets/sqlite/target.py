@@ -7,10 +7,7 @@
 - *Side effects* (rule C23). Foreign keys are off on the subscriber's connections, because
   PostgreSQL's apply worker does not enforce them. Triggers fire, because a connection cannot switch
   them off.
-- *TRUNCATE* is DELETE without WHERE. RESTRICT is checked against the foreign keys of every table
-  (rule C30).
-
-The journal mode is the user's choice and is not changed.
+- *The journal mode* is the user's choice and is not changed.
 """
 
 from __future__ import annotations
@@ -24,16 +21,33 @@ from typing import Final
 import sqlalchemy as sa
 from sqlalchemy import exc
 
-from subscriber.errors import (
-    UsageError,
-)
-from subscriber.targets.capabilities import Capabilities
-from subscriber.targets.run_lock import FileRunLock
+from subscriber.base.errors import UsageError
+from subscriber.targets.base.target import base_roles
+from subscriber.targets.capabilities import Capabilities, Limits
+from subscriber.targets.database_files import FileRunLock
 from subscriber.targets.sqlite.errors import SQLiteErrors
-from subscriber.targets.sqlite.keywords import KEYWORDS
 from subscriber.targets.sqlite.transactions import SQLiteTransactions, begin_immediately
-from subscriber.targets.table_roles import TableRoles
-from subscriber.targets.target import Target
+from subscriber.targets.target import TableRoles, Target
+
+_KEYWORDS: Final = frozenset(
+    """
+    abort action add after all alter always analyze and as asc attach autoincrement before begin between by cascade
+    case cast check collate column commit conflict constraint create cross current current_date current_time
+    current_timestamp database default deferrable deferred delete desc detach distinct do drop each else end escape except
+    exclude exclusive exists explain fail filter first following for foreign from full generated glob group groups having
+    if ignore immediate in index indexed initially inner insert instead intersect into is isnull join key last left like
+    limit match materialized natural no not nothing notnull null nulls of offset on or order others outer over partition
+    plan pragma preceding primary query raise range recursive references regexp reindex release rename replace restrict
+    returning right rollback row rows savepoint select set table temp temporary then ties to transaction trigger
+    unbounded union unique update using vacuum values view virtual when where window with without
+    """.split()  # noqa: SIM905 - a list of words reads better than a list of strings
+)
+"""https://www.sqlite.org/lang_keywords.html: SQLAlchemy quotes only an old list of them. SQLite
+accepts many as names in many places, but not NOTHING as a table.
+"""
+
+
+# Target ----------------------------------------------------------------------------------------
 
 BUSY_TIMEOUT: Final = 5.0
 """Seconds to wait for another writer before the target counts as unavailable."""
@@ -44,23 +58,16 @@ CAPABILITIES: Final = Capabilities(
     signed_zero=False,
     single_writer=True,
     unenforced_foreign_keys=True,
+    limits=Limits(columns=2_000),
     transactional_ddl=True,
     table_case=False,
 )
 
 CACHE_KIB: Final = 65_536
-"""The page cache of a connection, in KiB. It is large enough that a batch of 64 MiB rarely spills,
-which would take the exclusive lock early.
-"""
+"""A batch of 64 MiB then rarely spills, which would take the exclusive lock early."""
 
 
 def open_sqlite(url: sa.URL) -> Target:
-    """Open the database file that ``url`` names; it is created if it does not exist.
-
-    Raises:
-        UsageError: the URL names an in-memory database, which would lose the progress with the
-            data.
-    """
     if url.database in (None, "", ":memory:") or url.query.get("mode") == "memory":
         raise UsageError(
             "an in-memory SQLite database cannot be a target",
@@ -77,7 +84,7 @@ def open_sqlite(url: sa.URL) -> Target:
                 hint="The options of SQLite's own URIs take effect only with uri=true, and the path as file:/….",
             ) from None
     preparer = engine.dialect.identifier_preparer
-    preparer.reserved_words = preparer.reserved_words | KEYWORDS
+    preparer.reserved_words = preparer.reserved_words | _KEYWORDS
     sa.event.listen(engine, "connect", _on_connect)
     sa.event.listen(engine, "begin", begin_immediately)
     file = str(url.database)
@@ -85,32 +92,25 @@ def open_sqlite(url: sa.URL) -> Target:
     transactions = SQLiteTransactions(engine, errors, file)
 
     def table_roles() -> TableRoles:
-        from subscriber.targets.generic.row_versions import GenericRowVersions
-        from subscriber.targets.sqlite.bulk import SQLiteBulk
-        from subscriber.targets.sqlite.column_values import SQLiteValues
-        from subscriber.targets.sqlite.ddl import SQLiteDDL
-        from subscriber.targets.sqlite.loading import SQLiteLoading
-        from subscriber.targets.sqlite.matching import SQLiteMatching
-        from subscriber.targets.sqlite.objects import SQLiteObjects
-        from subscriber.targets.sqlite.reading import SQLiteReading
-        from subscriber.targets.sqlite.sequences import SQLiteSequences
-        from subscriber.targets.sqlite.shapes import SQLiteShapes
-        from subscriber.targets.sqlite.writing import SQLiteWriting
+        from subscriber.targets.sqlite import catalog, ddl, objects, writing
+        from subscriber.targets.sqlite.values import SQLiteValues
 
-        values, matching, writing = SQLiteValues(), SQLiteMatching(), SQLiteWriting(errors)
-        ddl = SQLiteDDL(engine)
-        return TableRoles(
-            shapes=SQLiteShapes(errors),
-            values=values,
+        values, matching, write = SQLiteValues(), writing.SQLiteMatching(), writing.SQLiteWriting(errors)
+        new_tables = ddl.SQLiteDDL(engine)
+        return base_roles(
+            engine,
+            errors,
+            values,
+            shapes=catalog.SQLiteShapes(errors),
             matching=matching,
-            writing=writing,
-            loading=SQLiteLoading(engine, errors, values, writing),
-            reading=SQLiteReading(values),
-            ddl=ddl,
-            sequences=SQLiteSequences(errors),
-            row_versions=GenericRowVersions(),
-            objects=SQLiteObjects(engine, errors, transactions, ddl.rules),
-            bulk=SQLiteBulk(engine, errors, values, matching, writing),
+            writing=write,
+            loading=writing.SQLiteLoading(engine, errors, values, write),
+            reader=catalog.SQLiteTableReader(values),
+            ddl=new_tables,
+            sequences=catalog.SQLiteSequences(errors),
+            objects=objects.SQLiteObjects(engine, errors, transactions, new_tables.rules),
+            bulk=writing.SQLiteBulk(engine, errors, values, matching, write),
+            deleted_rows=ddl.SQLiteDeletedRows(),
         )
 
     return Target(
@@ -126,11 +126,7 @@ def open_sqlite(url: sa.URL) -> Target:
 
 
 def new_database(file: Path) -> None:
-    """Replace the file with an empty database. No process may have the file open.
-
-    With write-ahead logging, other processes can read while a batch is written. It is a property of
-    the file, so it is set once.
-    """
+    """Replace the file, which nobody may have open; write-ahead logging lets others read."""
     for leftover in (file, Path(f"{file}-wal"), Path(f"{file}-shm")):
         leftover.unlink(missing_ok=True)
     with closing(sqlite3.connect(file)) as connection:

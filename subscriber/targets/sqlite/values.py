@@ -19,16 +19,16 @@ date, uuid, arrays, ...   text that never looks like a number         all
 everything else           text                                        TEXT BLOB
 ========================  ==========================================  =============================
 
-Columns of INTEGER, REAL and TEXT affinity also accept values of other types, as PostgreSQL's input
-functions read them (:mod:`subscriber.targets.conversion`). If a column is declared with a type name
-of :func:`declaration` (``INT``, ``NUMERIC_TEXT``, ...), values of other types are read as this
-type. For example, an ``INT`` column refuses a bigint that is out of integer's range, as PostgreSQL
-would, and a ``CHARACTER VARYING(10)`` column refuses a text that is too long. An exception:
-``NUMERIC_TEXT(10,2)`` keeps decimal digits beyond the scale.
+Columns of INTEGER, REAL and TEXT affinity also accept values of other types
+(:mod:`subscriber.targets.conversion`). If a column is declared with a type name of
+:func:`declaration` (``INT``, ``NUMERIC_TEXT``, ...), values of other types are read as this type:
+an ``INT`` column refuses a bigint that is out of integer's range, and a ``CHARACTER VARYING(10)``
+column a text that is too long. An exception: ``NUMERIC_TEXT(10,2)`` keeps decimal digits beyond the
+scale.
 
 One known loss remains: the sign of a floating-point negative zero (SQLite stores small whole REALs
-as integers; PostgreSQL treats the two zeros as equal). A ``real`` is bound as the shortest double
-that rounds to it, 0.1 and not 0.10000000149011612, as PostgreSQL prints it.
+as integers). A ``real`` is bound as the shortest double that rounds to it, 0.1 and not
+0.10000000149011612, as PostgreSQL prints it.
 """
 
 from __future__ import annotations
@@ -39,21 +39,15 @@ from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from typing_extensions import override
 
-from subscriber.errors import TargetRelationError
-from subscriber.targets import conversion
+from subscriber.base.errors import TargetRelationError
+from subscriber.postgres.types.oids import BUILT_IN_TYPES, declared_type, type_name
+from subscriber.postgres.types.registry import family_of
+from subscriber.targets import conversion, declared_columns
+from subscriber.targets.base.values import Values, none_of, refused_one_by_one
 from subscriber.targets.conversion import converted, converts
-from subscriber.targets.declared_columns import (
-    check_digits,
-    check_text_length,
-    declared_length,
-    none_of,
-    too_long,
-    unfit_digits,
-)
 from subscriber.targets.target_table import TargetColumn
-from subscriber.targets.unrepresentable import refused_one_by_one
-from subscriber.types import BUILT_IN_TYPES, declared_type, family_of, type_name
 
 INTEGER, TEXT, BLOB, REAL, NUMERIC = "INTEGER", "TEXT", "BLOB", "REAL", "NUMERIC"
 _ALL: Final = frozenset({INTEGER, TEXT, BLOB, REAL, NUMERIC})
@@ -62,9 +56,7 @@ _EXACT_TEXT: Final = frozenset({TEXT, BLOB})
 _BIGINT, _TIMESTAMPTZ, _FLOAT4 = 20, 1184, 700
 
 _STANDS_FOR: Final = {INTEGER: conversion.BIGINT, REAL: conversion.DOUBLE, TEXT: conversion.TEXT}
-"""For each affinity that converts values of other types: the PostgreSQL type as which they are
-read.
-"""
+"""The PostgreSQL type as which a column reads values of other types."""
 _DECLARES: Final = {
     "BOOLEAN_INTEGER": conversion.BOOLEAN,
     "SMALLINT": conversion.SMALLINT,
@@ -72,9 +64,7 @@ _DECLARES: Final = {
     "NUMERIC_TEXT": conversion.NUMERIC,
     "TIMESTAMP_TEXT": conversion.TIMESTAMP,
 }
-"""The type for each type name of :func:`declaration`. SQLite itself does not know these types.
-Values of other types are read as this type.
-"""
+"""The type for each type name of :func:`declaration`, as which values of other types are read."""
 
 _NEVER_A_NUMBER: Final = frozenset(
     {1082, 1083, 1266, 1114, 1184, 1186}  # date and time: always with a dash, a colon or a letter
@@ -82,15 +72,12 @@ _NEVER_A_NUMBER: Final = frozenset(
     | {600, 601, 602, 603, 604, 628, 718}  # geometry: parentheses, braces, angle brackets
     | {3904, 3906, 3908, 3910, 3912, 3926, 4451, 4532, 4533, 4534, 4535, 4536}  # ranges, multiranges
 )
-"""Types whose text SQLite never reads as a number, whatever the value is. The same is true of
-arrays, because of their braces.
-"""
+"""Types whose text SQLite never reads as a number. The same is true of arrays: they have braces."""
 
 
 def affinity(declared_type: str, *, strict: bool = False) -> str:
-    """The affinity of a declared type, by SQLite's rules for a column.
-
-    See https://www.sqlite.org/datatype3.html#determination_of_column_affinity.
+    """The affinity of a declared type, by SQLite's rules:
+    https://www.sqlite.org/datatype3.html#determination_of_column_affinity.
 
     >>> affinity("NUMERIC_TEXT(12,2)"), affinity("numeric(12,2)"), affinity("timestamp"), affinity("")
     ('TEXT', 'NUMERIC', 'NUMERIC', 'BLOB')
@@ -106,36 +93,66 @@ def affinity(declared_type: str, *, strict: bool = False) -> str:
     return REAL if any(letters in declared for letters in ("REAL", "FLOA", "DOUB")) else NUMERIC
 
 
-def check_column(type_oid: int, column: TargetColumn) -> None:
-    """Refuse a column whose affinity would change values of the type (see the table above).
+class SQLiteValues(Values):
+    @override
+    def check_column(self, type_oid: int, column: TargetColumn) -> None:
+        if column.storage in _allowed(type_oid) or self.read_as(type_oid, column) is not None:
+            return
+        name = type_name(type_oid)
+        raise TargetRelationError(
+            f'column "{column.name}" declared "{column.declared_type}" cannot hold type {name} exactly',
+            detail=f"SQLite gives the column {column.storage} affinity, which changes values as it stores them.",
+            hint=f"Declare the column as {_declaration(type_oid)} to keep every value of type {name}.",
+            column=column.name,
+        )
 
-    Raises:
-        TargetRelationError: with the column's name, its declared type, and a declaration that
-            works.
-    """
-    if column.storage in _allowed(type_oid) or conversion_of(type_oid, column) is not None:
-        return
-    name = type_name(type_oid)
-    raise TargetRelationError(
-        f'column "{column.name}" declared "{column.declared_type}" cannot hold type {name} exactly',
-        detail=f"SQLite gives the column {column.storage} affinity, which changes values as it stores them.",
-        hint=f"Declare the column as {_declaration(type_oid)} to keep every value of type {name}.",
-        column=column.name,
-    )
+    @override
+    def read_as(self, type_oid: int, column: TargetColumn) -> int | None:
+        declared = _DECLARES.get(column.declared_type.partition("(")[0].upper())
+        if type_oid == declared:
+            return None
+        if converts(type_oid, declared):
+            return declared
+        into = _STANDS_FOR.get(column.storage)
+        return into if column.storage not in _allowed(type_oid) and converts(type_oid, into) else None
 
+    @override
+    def bind_values(self, type_oid: int, column: TargetColumn, values: pa.Array) -> list[Any]:
+        into = self.read_as(type_oid, column)
+        if into is not None:
+            type_oid, values = into, converted(into, column, values)
+        arrow_type = values.type
+        if pa.types.is_boolean(arrow_type):
+            values = pc.if_else(values, "t", "f") if column.storage == TEXT else values.cast(pa.int8())
+        elif pa.types.is_integer(arrow_type):
+            values = values.cast(pa.string()) if column.storage == TEXT else values
+        elif pa.types.is_floating(arrow_type):
+            return _bind_floats(values)
+        elif type_oid == _TIMESTAMPTZ:
+            values = _complete_offset(values)
+        else:
+            values = _sized(column, values)
+        bound: list[Any] = values.to_pylist()
+        return bound
 
-def conversion_of(type_oid: int, column: TargetColumn) -> int | None:
-    """The PostgreSQL type as which values of another type are read before they are bound.
+    @override
+    def unrepresentable_values(self, type_oid: int, column: TargetColumn, values: pa.Array) -> pa.Array:
+        if self.read_as(type_oid, column) is not None:
+            return refused_one_by_one(lambda some: self.bind_values(type_oid, column, some), values)
+        word, sized, _ = column.declared_type.partition("(")
+        if not sized or not pa.types.is_string(values.type):
+            return none_of(values)
+        if word == _DECLARED_NUMERIC:
+            return declared_columns.unfit_digits(column, values)
+        return declared_columns.too_long(column, values) if word == _DECLARED_VARCHAR else none_of(values)
 
-    None if values are not converted.
-    """
-    declared = _DECLARES.get(column.declared_type.partition("(")[0].upper())
-    if type_oid == declared:
-        return None
-    if converts(type_oid, declared):
-        return declared
-    into = _STANDS_FOR.get(column.storage)
-    return into if column.storage not in _allowed(type_oid) and converts(type_oid, into) else None
+    @override
+    def accepts(self, type_oid: int, type_modifier: int, column: TargetColumn, values: pa.Array) -> bool:
+        """False where values are read as another type, or the size is not the publisher's."""
+        if column.storage not in _allowed(type_oid) or self.read_as(type_oid, column) is not None:
+            return False
+        is_sized = "(" in column.declared_type
+        return not is_sized or column.declared_type == declaration(type_oid, declared_type(type_oid, type_modifier))
 
 
 @cache
@@ -162,9 +179,8 @@ def _declaration(type_oid: int) -> str:
 
 
 def declaration(type_oid: int, type_name: str) -> str:
-    """A declaration that :func:`check_column` accepts and that shows a reader the column's type.
-
-    It is never ``INTEGER``: as the only column of a primary key, such a column would be an alias of
+    """A declaration that :func:`check_column` accepts and that shows a reader the column's type. It
+    is never ``INTEGER``: as the only column of a primary key, such a column would be an alias of
     the rowid, and SQLite would replace NULL by a generated value.
 
     >>> [declaration(23, "integer"), declaration(1700, "numeric(10,2)"), declaration(1184, "timestamp with time zone")]
@@ -202,63 +218,14 @@ _DECLARED: Final = {
 }
 
 
-def bind_values(type_oid: int, column: TargetColumn, values: pa.Array) -> list[Any]:
-    """The values to bind (see the table above).
-
-    Raises:
-        UnsupportedValue: a value does not have the column's declared type.
-    """
-    into = conversion_of(type_oid, column)
-    if into is not None:
-        type_oid, values = into, converted(into, column, values)
-    arrow_type = values.type
-    if pa.types.is_boolean(arrow_type):
-        values = pc.if_else(values, "t", "f") if column.storage == TEXT else values.cast(pa.int8())
-    elif pa.types.is_integer(arrow_type):
-        values = values.cast(pa.string()) if column.storage == TEXT else values
-    elif pa.types.is_floating(arrow_type):
-        return _bind_floats(values)
-    elif type_oid == _TIMESTAMPTZ:
-        values = _complete_offset(values)
-    else:
-        values = _sized(column, values)
-    bound: list[Any] = values.to_pylist()
-    return bound
-
-
-def unrepresentable_values(type_oid: int, column: TargetColumn, values: pa.Array) -> pa.Array:
-    """For each value whether :func:`bind_values` refuses it."""
-    if conversion_of(type_oid, column) is not None:
-        return refused_one_by_one(lambda some: bind_values(type_oid, column, some), values)
-    word, sized, _ = column.declared_type.partition("(")
-    if not sized or not pa.types.is_string(values.type):
-        return none_of(values)
-    if word == _DECLARED_NUMERIC:
-        return unfit_digits(column, values)
-    return too_long(column, values) if word == _DECLARED_VARCHAR else none_of(values)
-
-
-def accepts_all(type_oid: int, type_modifier: int, column: TargetColumn) -> bool:
-    """Whether a column accepts every value of a type: values are not read as another type, and the
-    declaration has no size, or that of the publisher's type.
-    """
-    if column.storage not in _allowed(type_oid) or conversion_of(type_oid, column) is not None:
-        return False
-    is_sized = "(" in column.declared_type
-    return not is_sized or column.declared_type == declaration(type_oid, declared_type(type_oid, type_modifier))
-
-
 def _sized(column: TargetColumn, values: pa.Array) -> pa.Array:
-    """Check texts and numbers for a column with a declared size, which SQLite ignores.
-
-    Blanks at the end may be removed, as in PostgreSQL.
-    """
+    """SQLite ignores a declared size. Blanks at the end may be removed, as in PostgreSQL."""
     word, sized, _ = column.declared_type.partition("(")
     if sized and word == _DECLARED_NUMERIC:
-        check_digits(column, values)
+        declared_columns.check_digits(column, values)
     elif sized and word == _DECLARED_VARCHAR:
-        check_text_length(column, values)
-        return pc.utf8_slice_codeunits(values, 0, declared_length(column.declared_type))
+        declared_columns.check_text_length(column, values)
+        return pc.utf8_slice_codeunits(values, 0, declared_columns.declared_length(column.declared_type))
     return values
 
 

@@ -6,21 +6,20 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-import sqlalchemy as sa
 
-from subscriber.apply.applier import ApplyResult
+from subscriber.apply.applier import ApplyResult, Rules
 from subscriber.apply.apply_batch import apply_batch
-from subscriber.apply.batch_rules import Rules
 from subscriber.apply.exact import ExactApplier
-from subscriber.catalog import CATALOG, OriginProgress
-from subscriber.catalog.own_tables import CONFLICT
-from subscriber.errors import ConflictError
-from subscriber.lsn import LSN
-from subscriber.protocol import messages as m
+from subscriber.base.errors import ConflictError
+from subscriber.base.lsn import LSN
+from subscriber.catalog.own_tables import CATALOG, CONFLICT
+from subscriber.catalog.progress import OriginProgress
+from subscriber.postgres.protocol import messages as m
 from subscriber.targets import Target, open_target
 from tests import conflicts
 from tests.changes import T, U
 from tests.frames import frame, transaction
+from tests.subscriptions import as_stored
 
 
 @pytest.fixture
@@ -118,7 +117,7 @@ def kept(target) -> Callable[..., list[dict[str, Any]]]:
 
     def read(*columns: str) -> list[dict[str, Any]]:
         wanted = [CONFLICT.c[name] for name in columns or CONFLICT.c.keys()]
-        query = sa.select(*wanted).order_by(CONFLICT.c.conflictid)
+        query = as_stored(*wanted).order_by(CONFLICT.c.conflictid)
         with target.begin() as connection:
             return [dict(row) for row in connection.execute(query).mappings()]
 

@@ -4,22 +4,25 @@ that cannot prepare.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import logging
+from collections.abc import Iterator, Sequence
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from subscriber.apply.applier import ApplyResult
-from subscriber.apply.batch_rules import Rules
+from subscriber.apply.applier import ApplyResult, Rules
+from subscriber.apply.batch import BatchTally, SkipLSN
+from subscriber.apply.conflicts.conflict import ChangePlace, Conflict
 from subscriber.apply.exact import ExactApplier
-from subscriber.errors import (
-    ConflictError,
-    JournalCorrupt,
-    ProtocolError,
-    TargetRelationError,
-)
-from subscriber.lsn import LSN
-from subscriber.protocol import messages as m
-from subscriber.protocol.changes import Frame
+from subscriber.apply.transaction_bounds import RemoteTransaction, WholeTransactions, read_whole
+from subscriber.base.errors import ConflictError, JournalCorrupt, ProtocolError, TargetRelationError
+from subscriber.base.lsn import INVALID_LSN, LSN
+from subscriber.catalog.own_tables import ConflictKind
+from subscriber.postgres.protocol import messages as m
+from subscriber.postgres.protocol.changes import Control, Controls, Frame
+from subscriber.postgres.protocol.encode_message import encode
 from tests.changes import T, U, delete, insert, update
 from tests.failures import applied_before
 from tests.frames import frame, prepared, relation, transaction
@@ -269,3 +272,206 @@ def test_a_prepared_transaction_can_be_skipped(skip, rows):
     _, cleared = skip(200, *messages)
     assert cleared
     assert rows() == []
+
+
+# What a batch counts: each transaction once, and in one transaction of the target.
+
+
+MISSING = Conflict(ConflictKind.DELETE_MISSING, "public.t", ChangePlace(731, LSN(192), 0))
+COUNTED = "SELECT confl_delete_missing FROM subscriber_stat_subscription_stats"
+RECORDED = "SELECT count(*) FROM subscriber_conflict"
+
+
+@pytest.fixture
+def tally() -> BatchTally:
+    return BatchTally(1, "sub", show_values=False)
+
+
+def write(target, tally: BatchTally) -> None:
+    with target.begin() as connection:
+        tally.write(connection, show_values=False, stores_conflicts=True)
+
+
+def test_the_conflicts_of_a_transaction_count_when_it_is_applied(tally):
+    tally.add(MISSING, 2)
+    assert tally.conflicts.by_kind() == {}
+    tally.finish(applied=True)
+    tally.finish(applied=True)
+    assert tally.conflicts.by_kind() == {ConflictKind.DELETE_MISSING: 2}
+
+
+def test_the_conflicts_of_a_transaction_that_is_not_applied_do_not_count(target, execute, tally):
+    tally.add(MISSING, 2)
+    tally.finish(applied=False)
+    tally.finish(applied=True)
+    write(target, tally)
+    assert tally.conflicts.by_kind() == {}
+    assert execute(RECORDED) == [(0,)]
+
+
+def test_what_was_written_is_not_written_again(target, execute, tally):
+    """A batch may have several transactions of the target."""
+    for _ in range(2):
+        tally.add(MISSING, 1)
+        tally.finish(applied=True)
+        write(target, tally)
+        write(target, tally)
+    assert execute(COUNTED) == [(2,)]
+    assert execute(RECORDED) == [(2,)]
+    assert tally.conflicts.by_kind() == {ConflictKind.DELETE_MISSING: 2}
+
+
+# The transaction that ALTER SUBSCRIPTION … SKIP names. The texts are those of PostgreSQL's worker
+# (start_skipping_changes, stop_skipping_changes, clear_subscription_skip_lsn).
+
+
+WANTED, OTHER = LSN(0x16B3778), LSN(0x2000000)
+
+
+@pytest.fixture
+def logged(caplog):
+    caplog.set_level(logging.INFO)
+    return lambda: [(record.levelname, record.getMessage()) for record in caplog.records]
+
+
+def test_exactly_one_transaction_is_skipped():
+    """C40"""
+    skip = SkipLSN("sub", WANTED)
+    assert skip.covers(WANTED)
+    assert not skip.covers(OTHER)
+
+
+def test_without_a_skip_lsn_nothing_is_skipped(logged):
+    skip = SkipLSN("sub", INVALID_LSN)
+    assert not skip.covers(INVALID_LSN)
+    skip.begin(INVALID_LSN)
+    skip.use_up(OTHER, skipped=False)
+    assert logged() == []
+
+
+def test_the_beginning_and_the_end_of_skipping_are_logged(logged):
+    skip = SkipLSN("sub", WANTED)
+    skip.begin(OTHER)
+    assert logged() == []
+    skip.begin(WANTED)
+    skip.use_up(WANTED, skipped=True)
+    assert logged() == [
+        ("INFO", "logical replication starts skipping transaction at LSN 0/16B3778"),
+        ("INFO", "logical replication completed skipping transaction at LSN 0/16B3778"),
+    ]
+    assert skip.lsn == INVALID_LSN
+
+
+def test_version_19_pads_the_lsn_that_is_skipped(logged):
+    """A19a"""
+    SkipLSN("sub", WANTED, 19).begin(WANTED)
+    assert logged() == [("INFO", "logical replication starts skipping transaction at LSN 0/016B3778")]
+
+
+def test_a_skip_lsn_that_another_transaction_clears_is_a_warning(logged):
+    """C41"""
+    skip = SkipLSN("sub", WANTED)
+    skip.use_up(OTHER, skipped=False)
+    ((level, message),) = logged()
+    assert level == "WARNING"
+    assert message == (
+        'skip-LSN of subscription "sub" cleared: a transaction finished at 0/2000000,'
+        " which did not match skip-LSN 0/16B3778"
+    )
+    assert not skip.covers(WANTED)
+
+
+def test_a_skip_lsn_is_used_up_once(logged):
+    """C41"""
+    skip = SkipLSN("sub", WANTED)
+    skip.use_up(WANTED, skipped=True)
+    skip.use_up(WANTED, skipped=True)
+    assert len(logged()) == 1
+
+
+# Begin and Commit of many transactions, read as columns: the same as message by message, or not
+# at all.
+
+
+APPLIED, END = LSN(100), LSN(1_000)
+
+
+def read(sent: Sequence[m.Message | bytes], counts: Sequence[int], end: LSN = END) -> WholeTransactions | None:
+    raw = [one if isinstance(one, bytes) else encode(one) for one in sent]
+    controls = Controls.of(Control(position, message) for position, message in enumerate(raw))
+    return read_whole(controls, np.array(counts, np.int64), APPLIED, end)
+
+
+def bounds(final_lsn: int, end_lsn: int, *, commit_lsn: int | None = None, timestamp: int = 5) -> list[m.Message]:
+    commit = final_lsn if commit_lsn is None else commit_lsn
+    return [m.Begin(final_lsn, timestamp, 7), m.Commit(commit, end_lsn, timestamp)]
+
+
+def test_transactions_are_counted_with_their_changes():
+    sent = [*bounds(100, 110), *bounds(120, 130, timestamp=6), *bounds(130, 131, timestamp=-7)]
+    assert read(sent, [0, 2, 0, 3, 0, 0]) == WholeTransactions(3, 5, LSN(131), -7)
+
+
+FLAGS = bytes([*b"C", 1]) + encode(m.Commit(200, 210, 5))[2:]
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        [],
+        [m.Begin(200, 5, 7)],
+        list(reversed(bounds(200, 210))),
+        [m.Begin(200, 5, 7), m.Origin(1, "o")],
+        [m.Begin(200, 5, 7), m.Origin(1, "seventeen bytes x")],
+        [m.Begin(200, 5, 7), FLAGS],
+        [bytes([*b"B"]) + bytes(20), m.Commit(200, 210, 5)],
+        [*bounds(200, 210), *bounds(205, 220)],
+        bounds(200, 210, commit_lsn=201),
+        bounds(99, 110),
+        bounds(100, 100),
+        bounds(200, 1_001),
+    ],
+    ids=[
+        "no message",
+        "half a transaction",
+        "order",
+        "origin",
+        "long origin",
+        "flags",
+        "no LSN",
+        "overlap",
+        "LSN",
+        "applied",
+        "empty",
+        "beyond",
+    ],
+)
+def test_what_needs_a_closer_look_is_not_read(sent):
+    assert read(sent, [0] * len(sent)) is None
+
+
+def test_changes_outside_of_a_transaction_are_not_read():
+    assert read(bounds(200, 210), [1, 0]) is None
+
+
+@given(st.lists(st.tuples(*[st.sampled_from([90, 100, 101, 110, 120, 1_000, 1_001])] * 3), min_size=1, max_size=4))
+def test_what_is_read_is_what_the_single_messages_say(lsns):
+    sent = [one for final, commit, end in lsns for one in bounds(final, end, commit_lsn=commit)]
+    assert (read(sent, [0, 1] * len(lsns)) is not None) == one_by_one(sent)
+
+
+def one_by_one(sent: Sequence[m.Message]) -> bool:
+    """Whether each transaction is to be applied, and none of them is wrong."""
+    applied = APPLIED
+    for begin, commit in zip(sent[0::2], sent[1::2], strict=True):
+        assert isinstance(begin, m.Begin)
+        assert isinstance(commit, m.Commit)
+        transaction = RemoteTransaction.begin(begin, applied)
+        try:
+            finish = transaction.commit(commit, applied)
+        except ProtocolError:
+            return False
+        if transaction.skip or finish > END:
+            return False
+        applied = finish
+    return True

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from subscriber.apply import reorder
 from subscriber.apply.apply_batch import apply_batch
-from subscriber.apply.bulk import BulkApplier
-from subscriber.apply.regrouping import regroup
-from subscriber.apply.regrouping.regroup import OrderMatters
-from subscriber.errors import ConflictError
-from subscriber.lsn import LSN
-from subscriber.protocol import messages as m
+from subscriber.apply.exact import BulkApplier
+from subscriber.apply.reorder import OrderMatters
+from subscriber.base.errors import ConflictError
+from subscriber.base.lsn import LSN
+from subscriber.postgres.protocol import messages as m
 from subscriber.targets import Target
 from tests.changes import T, delete, insert, update
 from tests.frames import frame, transaction
@@ -21,7 +21,7 @@ END = LSN(10_000)
 @pytest.fixture
 def applier(target: Target, execute, monkeypatch) -> BulkApplier:
     """An applier that knows the shape of T: the first batch of a relation records it, in order."""
-    monkeypatch.setattr(regroup, "_LEAST_RUNS", 0)
+    monkeypatch.setattr(reorder, "_LEAST_RUNS", 0)
     execute("CREATE TABLE t (a INTEGER PRIMARY KEY, c TEXT, b TEXT)")
     found = BulkApplier(target, subscription="s", subid=1)
     first = transaction(200, *(insert(str(key), "x", "x") for key in range(8)))
@@ -77,8 +77,8 @@ def test_a_conflict_stops_at_its_transaction_and_keeps_those_before(applier, row
 
 
 def test_after_a_failure_more_and_more_batches_are_applied_in_order(applier):
-    """Until a regrouped batch succeeds."""
-    regrouped = []
+    """Until a reordered batch succeeds."""
+    reordered = []
     end = 200
     for number in range(8):
         begin, end = end, 10_000 * (number + 1)
@@ -95,11 +95,11 @@ def test_after_a_failure_more_and_more_batches_are_applied_in_order(applier):
         made = [frame([T], [*changes, *missing])]
         try:
             applier.apply(made, start=LSN(begin), end=LSN(end))
-            regrouped.append(False)
+            reordered.append(False)
         except OrderMatters:
-            regrouped.append(True)
+            reordered.append(True)
             applier.apply(made, start=LSN(begin), end=LSN(end))
-    assert regrouped == [True, True, False, True, False, False, False, True]
+    assert reordered == [True, True, False, True, False, False, False, True]
 
 
 def test_a_second_pass_is_applied_in_order(applier, rows):

@@ -8,20 +8,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from subscriber.apply.applier import ApplyResult
-from subscriber.apply.batch_rules import Rules
+from subscriber.apply.applier import ApplyResult, Rules
 from subscriber.apply.exact import ExactApplier
-from subscriber.catalog import OriginProgress
-from subscriber.errors import (
-    ApplyError,
-    ConflictError,
-    JournalGap,
-    ProgressConflict,
-    TargetUnavailable,
-)
-from subscriber.lsn import LSN
-from subscriber.protocol import messages as m
-from subscriber.protocol.changes import Frame
+from subscriber.base.errors import ApplyError, ConflictError, JournalGap, ProgressConflict, TargetUnavailable
+from subscriber.base.lsn import LSN
+from subscriber.catalog.progress import OriginProgress
+from subscriber.postgres.protocol import messages as m
+from subscriber.postgres.protocol.changes import Frame
 from tests.changes import T, insert
 from tests.failures import applied_before, conflict_kind
 from tests.frames import frame, transaction

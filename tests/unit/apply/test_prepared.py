@@ -16,11 +16,16 @@ from subscriber.apply.prepared import (
     still_prepared,
     write_to_prepare,
 )
-from subscriber.catalog import PreparedTransaction
-from subscriber.catalog.prepared_transactions import list_prepared, mark_committed, read_prepared, write_prepared
-from subscriber.errors import ApplyError
-from subscriber.lsn import LSN
-from subscriber.protocol.messages import BeginPrepare, CommitPrepared
+from subscriber.base.errors import ApplyError
+from subscriber.base.lsn import LSN
+from subscriber.catalog.prepared_transactions import (
+    PreparedTransaction,
+    list_prepared,
+    mark_committed,
+    read_prepared,
+    write_prepared,
+)
+from subscriber.postgres.protocol.messages import BeginPrepare, CommitPrepared
 from tests.prepared_transactions import with_prepared_transactions
 
 GID = "pg_gid_1_731"

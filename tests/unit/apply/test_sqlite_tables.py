@@ -6,10 +6,10 @@ from __future__ import annotations
 
 import pytest
 
-from subscriber.errors import ConflictError
-from subscriber.lsn import LSN
-from subscriber.protocol import messages as m
-from subscriber.targets.loader import LoadColumn, insert_statement
+from subscriber.base.errors import ConflictError
+from subscriber.base.lsn import LSN
+from subscriber.postgres.protocol import messages as m
+from subscriber.targets.base.loading import LoadColumn, insert_statement
 from tests.changes import insert
 from tests.frames import frame, relation, transaction, values
 

@@ -3,9 +3,9 @@ from __future__ import annotations
 import pytest
 
 from subscriber.apply.transaction_bounds import RemoteTransaction
-from subscriber.errors import ProtocolError
-from subscriber.lsn import LSN
-from subscriber.protocol import messages as m
+from subscriber.base.errors import ProtocolError
+from subscriber.base.lsn import LSN
+from subscriber.postgres.protocol import messages as m
 
 BEGIN = m.Begin(LSN(192), 0, 731)
 COMMIT = m.Commit(LSN(192), LSN(200), 0)

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from subscriber.apply.applier import ApplyResult
-from subscriber.apply.batch_rules import Rules
+from subscriber.apply.applier import ApplyResult, Rules
 from subscriber.apply.exact import ExactApplier
+from subscriber.base.errors import ApplyError, ConflictError
+from subscriber.base.lsn import LSN
 from subscriber.catalog.prepared_transactions import list_prepared
-from subscriber.errors import (
-    ApplyError,
-    ConflictError,
-)
-from subscriber.lsn import LSN
-from subscriber.protocol import messages as m
+from subscriber.postgres.protocol import messages as m
 from subscriber.targets import Target
 from tests.changes import T, U, insert
 from tests.failures import applied_before

@@ -18,7 +18,7 @@ ON_LINUX = pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
     ("root", "command", "part"),
     [
         ("driver", ["/usr/bin/python", "-c", "from multiprocessing.spawn import spawn_main"], "driver"),
-        ("driver", ["/usr/bin/python", "-m", "subscriber.runtime.receiver_process"], "receiver"),
+        ("driver", ["/usr/bin/python", "-m", "subscriber.worker.receiver_process"], "receiver"),
         ("driver", ["/usr/lib/jvm/bin/java", "-cp", "…/site-packages/pyspark/jars/*"], "jvm"),
         ("driver", ["/usr/bin/python", "-m", "pyspark.daemon", "pyspark.worker"], "workers"),
         ("publisher", ["postgres: walsender postgres bench 127.0.0.1(4711) START_REPLICATION"], "walsender"),

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from subscriber import catalog
+from subscriber.catalog.own_tables import ensure_catalog
 from subscriber.targets import Target, open_target
 
 
@@ -18,7 +18,7 @@ def empty_catalog(tmp_path_factory) -> Path:
     """A SQLite file with an empty catalog. Tests use copies, because creating it takes long."""
     file: Path = tmp_path_factory.mktemp("catalog") / "target.db"
     with open_target(f"sqlite:///{file}") as opened:
-        catalog.ensure_catalog(opened.engine)
+        ensure_catalog(opened.engine)
     return file
 
 

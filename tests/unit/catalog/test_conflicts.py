@@ -7,12 +7,11 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-import sqlalchemy as sa
 
-from subscriber.catalog import ConflictKind, ConflictLog, ConflictRecord, conflicts
-from subscriber.catalog.conflicts import forget_conflicts
-from subscriber.catalog.own_tables import CONFLICT
-from subscriber.lsn import LSN
+from subscriber.base.lsn import LSN
+from subscriber.catalog.own_tables import CONFLICT, ConflictKind
+from subscriber.catalog.statistics import ConflictLog, ConflictRecord
+from tests.subscriptions import as_stored
 
 RECORD = ConflictRecord(
     kind=ConflictKind.INSERT_EXISTS,
@@ -22,9 +21,8 @@ RECORD = ConflictRecord(
     timestamp=1_000_000,
     index="t_pkey",
     columns=("a",),
-    values=("1",),
-    local_row=("mine", None),
-    remote_row=("é", None),
+    remote_tuple={"a": "é", "b": None},
+    local_conflicts=[{"xid": "7", "tuple": {"a": "mine"}}],
 )
 MISSING = ConflictRecord(
     kind=ConflictKind.DELETE_MISSING, relation="public.t", final_lsn=LSN(0x1000), xid=731, timestamp=1_000_000
@@ -42,7 +40,7 @@ def kept(connection) -> Kept:
     """These columns of the table, in the order of the rows' numbers."""
 
     def read(*columns: str) -> list[dict[str, Any]]:
-        query = sa.select(*(CONFLICT.c[name] for name in columns)).order_by(CONFLICT.c.conflictid)
+        query = as_stored(*(CONFLICT.c[name] for name in columns)).order_by(CONFLICT.c.conflictid)
         return [dict(row) for row in connection.execute(query).mappings()]
 
     return read
@@ -50,7 +48,7 @@ def kept(connection) -> Kept:
 
 def test_a_conflict_is_stored_with_its_transaction(log, connection):
     log.write([RECORD])
-    row = connection.execute(sa.select(CONFLICT)).mappings().one()
+    row = connection.execute(as_stored(*CONFLICT.c)).mappings().one()
     assert row["recorded_at"].endswith("+00:00")
     assert {name: value for name, value in row.items() if name not in ("conflictid", "recorded_at")} == {
         "subid": 1,
@@ -63,15 +61,19 @@ def test_a_conflict_is_stored_with_its_transaction(log, connection):
         "index_name": "t_pkey",
         "key_columns": '["a"]',
         "attempts": 1,
-        "key_values": '["1"]',
-        "local_row": '["mine", null]',
-        "remote_row": '["é", null]',
+        "schemaname": "public",
+        "relname": "t",
+        "remote_origin": "pg_1",
+        "replica_identity_full": None,
+        "replica_identity": None,
+        "remote_tuple": '{"a": "é", "b": null}',
+        "local_conflicts": '[{"xid": "7", "tuple": {"a": "mine"}}]',
     }
 
 
 def test_what_is_not_known_of_a_conflict_is_null(log, kept):
     log.write([MISSING])
-    unknown = ("index_name", "key_columns", "key_values", "local_row", "remote_row")
+    unknown = ("index_name", "key_columns", "replica_identity_full", "replica_identity", "remote_tuple")
     assert kept(*unknown) == [dict.fromkeys(unknown)]
 
 
@@ -111,7 +113,7 @@ def test_the_conflict_of_another_subscription_is_another_conflict(connection, lo
 
 def test_the_newest_rows_of_each_subscription_are_kept(monkeypatch, connection, log, kept):
     """bounded_memory"""
-    monkeypatch.setattr(conflicts, "KEPT_ROWS", 2)
+    monkeypatch.setattr("subscriber.catalog.statistics.KEPT_ROWS", 2)
     other = ConflictLog(connection, 2, "other")
     for number in range(6):
         record = replace(MISSING, relation=f"public.t{number}")
@@ -129,7 +131,7 @@ def test_the_newest_rows_of_each_subscription_are_kept(monkeypatch, connection, 
 
 
 def test_of_many_conflicts_the_last_ones_are_written(monkeypatch, log, kept):
-    monkeypatch.setattr(conflicts, "KEPT_ROWS", 2)
+    monkeypatch.setattr("subscriber.catalog.statistics.KEPT_ROWS", 2)
     log.write(replace(MISSING, relation=f"public.t{number}") for number in range(5))
     assert kept("relation") == [{"relation": "public.t3"}, {"relation": "public.t4"}]
 
@@ -137,11 +139,3 @@ def test_of_many_conflicts_the_last_ones_are_written(monkeypatch, log, kept):
 def test_more_conflicts_than_one_statement_writes_are_all_stored(log, kept):
     log.write([MISSING] * 2_001)
     assert len(kept("attempts")) == 2_001
-
-
-def test_the_rows_of_a_dropped_subscription_are_forgotten(connection, log, kept):
-    """Its number may be used again."""
-    log.write([MISSING])
-    ConflictLog(connection, 2, "other").write([MISSING])
-    forget_conflicts(connection, 1)
-    assert kept("subid") == [{"subid": 2}]

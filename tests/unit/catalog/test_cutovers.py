@@ -5,25 +5,22 @@ from __future__ import annotations
 import os
 import socket
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
 
 import pytest
 import sqlalchemy as sa
 
-from subscriber import catalog
+from subscriber.base.errors import UsageError
+from subscriber.base.lsn import LSN
 from subscriber.catalog.cutovers import (
     ASKED,
-    STALE_SECONDS,
-    beat_cutover,
     claim_cutover,
     find_cutover,
     leave_cutover,
     read_cutover,
     write_cutover,
 )
-from subscriber.catalog.own_tables import CUTOVER
-from subscriber.errors import UsageError
-from subscriber.lsn import LSN
+from subscriber.catalog.own_tables import LEASE
+from subscriber.catalog.subscriptions import delete_subscription
 from tests.subscriptions import create_subscription
 
 
@@ -33,8 +30,8 @@ def stored(connection):
     return found
 
 
-def claim(connection, holder="a"):
-    return claim_cutover(connection, "s", 1, holder)
+def claim(connection):
+    return claim_cutover(connection, "s", 1)
 
 
 def test_a_catalog_of_an_earlier_version_has_no_cutover(connection):
@@ -42,9 +39,16 @@ def test_a_catalog_of_an_earlier_version_has_no_cutover(connection):
     assert find_cutover(connection, 1) is None
 
 
+def test_a_catalog_of_an_earlier_version_has_a_cutover_and_no_lease(connection):
+    begun = claim(connection)
+    connection.execute(sa.text("DROP TABLE subscriber_lease"))
+    assert find_cutover(connection, 1) == replace(begun, lease=None)
+
+
 def test_a_claim_begins_a_cutover_and_its_row_keeps_everything(connection):
     begun = claim(connection)
-    assert (begun.state, begun.step, begun.host, begun.process_id) == ("running", "", socket.gethostname(), os.getpid())
+    assert begun.lease is not None
+    assert (begun.state, begun.step, begun.is_mine, begun.is_held) == ("running", "", True, True)
     changed = replace(
         begun,
         state="switched",
@@ -55,13 +59,13 @@ def test_a_claim_begins_a_cutover_and_its_row_keeps_everything(connection):
         findings={"rows": {"public.t": 3}},
     )
     write_cutover(connection, changed, "s")
-    assert replace(stored(connection), heartbeat_at=changed.heartbeat_at) == changed
+    assert replace(stored(connection), lease=begun.lease) == changed
 
 
 def test_a_cutover_that_is_held_is_refused_with_its_process(connection):
     claim(connection)
     with pytest.raises(UsageError) as caught:
-        claim(connection, "b")
+        claim(connection)
     assert caught.value.sqlstate == "55P03"
     assert f"process {os.getpid()} on host {socket.gethostname()}, in step preconditions" in str(caught.value.detail)
 
@@ -70,8 +74,8 @@ def test_a_holder_that_has_given_it_back_leaves_the_state(connection):
     begun = claim(connection)
     write_cutover(connection, replace(begun, options={"fence": 1}), "s")
     leave_cutover(connection, begun)
-    again = claim(connection, "b")
-    assert (again.holder, again.options, again.started_at) == ("b", {"fence": 1}, begun.started_at)
+    again = claim(connection)
+    assert (again.is_held, again.options, again.started_at) == (True, {"fence": 1}, begun.started_at)
 
 
 def test_a_cutover_that_has_changed_nothing_leaves_no_trace(connection):
@@ -96,35 +100,23 @@ def test_a_cutover_that_has_changed_something_stays(connection, effect):
     begun = claim(connection)
     write_cutover(connection, replace(begun, **effect), "s")
     leave_cutover(connection, begun)
-    assert stored(connection).holder == ""
+    assert stored(connection).lease is None
 
 
-def test_a_process_that_no_longer_exists_holds_nothing(connection):
-    claim(connection)
-    connection.execute(sa.update(CUTOVER).values(processid=2**22 + 1))
-    assert claim(connection, "b").holder == "b"
-
-
-def test_a_younger_process_of_the_same_number_holds_nothing(connection):
-    claim(connection)
-    connection.execute(sa.update(CUTOVER).values(heartbeatat="2001-01-01T00:00:00.000+00:00"))
-    assert claim(connection, "b").holder == "b"
-
-
-@pytest.mark.parametrize(("seconds", "held"), [(STALE_SECONDS - 5, True), (STALE_SECONDS + 5, False)])
-def test_a_holder_on_another_machine_is_judged_by_its_heartbeat(connection, seconds, held):
-    claim(connection)
-    beaten = (datetime.now(UTC) - timedelta(seconds=seconds)).isoformat()
-    connection.execute(sa.update(CUTOVER).values(host="elsewhere.invalid", heartbeatat=beaten))
-    assert stored(connection).is_held is held
+def test_the_cutover_of_a_dead_command_is_claimed_by_another(connection):
+    first = claim(connection)
+    connection.execute(sa.update(LEASE).values(processid=2**22 + 1))
+    assert not stored(connection).is_held
+    second = claim(connection)
+    assert second.is_held
+    assert second.lease != first.lease
 
 
 def test_a_command_that_has_lost_its_cutover_writes_nothing(connection):
     begun = claim(connection)
     write_cutover(connection, replace(begun, barrier=LSN(100)), "s")
     leave_cutover(connection, begun)
-    other = claim(connection, "b")
-    beat_cutover(connection, begun)
+    other = claim(connection)
     leave_cutover(connection, begun)
     with pytest.raises(UsageError, match="another command carries out"):
         write_cutover(connection, replace(begun, state="switched"), "s")
@@ -137,7 +129,7 @@ def test_an_abandoned_cutover_is_begun_anew(connection):
     leave_cutover(connection, begun)
     kept = stored(connection)
     assert not kept.in_progress
-    again = claim(connection, "b")
+    again = claim(connection)
     assert (again.state, again.abandoned_at, again.options) == ("running", None, {})
 
 
@@ -145,7 +137,7 @@ def test_dropping_the_subscription_drops_its_cutover(target):
     create_subscription(target)
     with target.begin() as connection:
         begun = claim(connection)
-        catalog.delete_subscription(connection, "s")
+        delete_subscription(connection, "s")
         assert read_cutover(connection, 1) is None
         with pytest.raises(UsageError, match="is gone"):
             write_cutover(connection, begun, "s")

@@ -4,15 +4,9 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from subscriber.catalog.logical_messages import (
-    commit_messages,
-    delete_messages,
-    drop_messages,
-    first_messages,
-    insert_message,
-)
-from subscriber.lsn import LSN
-from subscriber.protocol.messages import LogicalMessage
+from subscriber.base.lsn import LSN
+from subscriber.catalog.logical_messages import commit_messages, first_messages, insert_message
+from subscriber.postgres.protocol.messages import LogicalMessage
 
 
 def message(lsn: int, content: bytes = b"x", *, transactional: bool = True) -> LogicalMessage:
@@ -83,15 +77,3 @@ def test_a_later_transaction_with_the_same_number_keeps_its_place(connection):
     insert_message(connection, 1, message(50), final_lsn=LSN(60), xid=731)
     commit_messages(connection, 1, 731, final_lsn=LSN(40), commit_timestamp=7)
     assert [(row.final_lsn, row.commit_timestamp) for row in first_messages(connection, 1, 10)] == [(60, None)]
-
-
-def test_delivered_messages_are_deleted_one_by_one_and_those_of_a_subscription_together(connection):
-    for subid in (1, 2):
-        for lsn in (10, 20, 30):
-            insert_message(connection, subid, message(lsn), final_lsn=LSN(lsn))
-    delete_messages(connection, 1, [LSN(10), LSN(30), LSN(99)])
-    assert (lsns(connection), lsns(connection, subid=2)) == ([20], [10, 20, 30])
-    delete_messages(connection, 1, [])
-    assert lsns(connection) == [20]
-    drop_messages(connection, 2)
-    assert (lsns(connection), lsns(connection, subid=2)) == ([20], [])

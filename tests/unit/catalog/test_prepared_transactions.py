@@ -6,16 +6,16 @@ from dataclasses import replace
 
 import pytest
 
-from subscriber.catalog import PreparedTransaction
+from subscriber.base.lsn import LSN
 from subscriber.catalog.prepared_transactions import (
+    PreparedTransaction,
     forget_prepared,
     list_prepared,
     mark_committed,
     read_prepared,
     write_prepared,
 )
-from subscriber.lsn import LSN
-from subscriber.protocol.messages import BeginPrepare, RollbackPrepared
+from subscriber.postgres.protocol.messages import BeginPrepare, RollbackPrepared
 
 PREPARED = PreparedTransaction(
     subid=1, xid=731, gid="pg_gid_1_731", prepare_end_lsn=LSN(0x16B3778), prepare_timestamp=1_000_000

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from subscriber.catalog import OriginProgress
-from subscriber.errors import ProgressConflict
-from subscriber.lsn import LSN
+from subscriber.base.errors import ProgressConflict
+from subscriber.base.lsn import LSN
+from subscriber.catalog.progress import OriginProgress
 
 BIG = LSN(0xFFFF_FFFF_0000_0001)
 FIRST = OriginProgress(1)

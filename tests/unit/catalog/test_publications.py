@@ -6,9 +6,19 @@ from dataclasses import replace
 
 import pytest
 
-from subscriber import catalog
-from subscriber.errors import UsageError
-from subscriber.publication.definition import Publication, TableEntry
+from subscriber.base.errors import UsageError
+from subscriber.catalog.own_tables import ensure_catalog
+from subscriber.catalog.publications import (
+    delete_publication,
+    find_publication,
+    get_publication,
+    insert_publication,
+    list_publications,
+    owners_of_publications,
+    rename_publication,
+    replace_publication,
+)
+from subscriber.postgres.publication.definition import Publication, TableEntry
 from subscriber.targets import open_target
 
 PUBLICATION = Publication(
@@ -23,51 +33,57 @@ PUBLICATION = Publication(
     via_root=True,
     generated_columns="stored",
 )
-EVERYTHING = Publication("everything", all_tables=True, excepted=(("s", "t"), ("public", "t")), publish=frozenset())
+EVERYTHING = Publication(
+    "everything",
+    all_tables=True,
+    excepted=(("s", "t"), ("public", "t")),
+    publish=frozenset(),
+    all_sequences=True,
+)
 
 
 @pytest.fixture(params=["sqlite", "duckdb"])
 def connection(request, tmp_path):
     with open_target(f"{request.param}:///{tmp_path / 'target.db'}") as target:
-        catalog.ensure_catalog(target.engine)
+        ensure_catalog(target.engine)
         with target.begin() as opened:
             yield opened
 
 
 def test_what_was_inserted_is_read_back(connection):
-    catalog.insert_publication(connection, PUBLICATION, "ann")
-    catalog.insert_publication(connection, EVERYTHING, "Bob")
-    assert catalog.get_publication(connection, 'P "q"') == PUBLICATION
-    assert catalog.list_publications(connection) == [PUBLICATION, EVERYTHING]
-    assert catalog.owners_of_publications(connection) == {'P "q"': "ann", "everything": "Bob"}
+    insert_publication(connection, PUBLICATION, "ann")
+    insert_publication(connection, EVERYTHING, "Bob")
+    assert get_publication(connection, 'P "q"') == PUBLICATION
+    assert list_publications(connection) == [PUBLICATION, EVERYTHING]
+    assert owners_of_publications(connection) == {'P "q"': "ann", "everything": "Bob"}
 
 
 def test_a_publication_is_replaced_with_its_members(connection):
-    catalog.insert_publication(connection, PUBLICATION, "ann")
-    catalog.insert_publication(connection, EVERYTHING, "ann")
+    insert_publication(connection, PUBLICATION, "ann")
+    insert_publication(connection, EVERYTHING, "ann")
     changed = replace(PUBLICATION, tables=PUBLICATION.tables[::-1][:2], schemas=(), via_root=False)
-    catalog.replace_publication(connection, changed)
-    assert catalog.list_publications(connection) == [changed, EVERYTHING]
+    replace_publication(connection, changed)
+    assert list_publications(connection) == [changed, EVERYTHING]
 
 
 def test_a_publication_is_renamed_and_deleted(connection):
-    catalog.insert_publication(connection, PUBLICATION, "ann")
-    catalog.insert_publication(connection, EVERYTHING, "ann")
-    catalog.rename_publication(connection, 'P "q"', "p")
-    assert catalog.find_publication(connection, "p") == replace(PUBLICATION, name="p")
-    catalog.delete_publication(connection, "p")
-    assert catalog.list_publications(connection) == [EVERYTHING]
-    assert catalog.find_publication(connection, "p") is None
-    catalog.insert_publication(connection, Publication("p"), "ann")
-    assert catalog.get_publication(connection, "p") == Publication("p")
+    insert_publication(connection, PUBLICATION, "ann")
+    insert_publication(connection, EVERYTHING, "ann")
+    rename_publication(connection, 'P "q"', "p")
+    assert find_publication(connection, "p") == replace(PUBLICATION, name="p")
+    delete_publication(connection, "p")
+    assert list_publications(connection) == [EVERYTHING]
+    assert find_publication(connection, "p") is None
+    insert_publication(connection, Publication("p"), "ann")
+    assert get_publication(connection, "p") == Publication("p")
 
 
 def test_a_name_is_unique(connection):
-    catalog.insert_publication(connection, PUBLICATION, "ann")
-    catalog.insert_publication(connection, replace(EVERYTHING, name='p "q"'), "ann")
+    insert_publication(connection, PUBLICATION, "ann")
+    insert_publication(connection, replace(EVERYTHING, name='p "q"'), "ann")
     for refused in (
-        lambda: catalog.insert_publication(connection, Publication('P "q"'), "ann"),
-        lambda: catalog.rename_publication(connection, 'p "q"', 'P "q"'),
+        lambda: insert_publication(connection, Publication('P "q"'), "ann"),
+        lambda: rename_publication(connection, 'p "q"', 'P "q"'),
     ):
         with pytest.raises(UsageError) as caught:
             refused()
@@ -76,10 +92,10 @@ def test_a_name_is_unique(connection):
 
 def test_an_unknown_publication_cannot_be_changed(connection):
     for missing in (
-        lambda: catalog.get_publication(connection, "p"),
-        lambda: catalog.replace_publication(connection, Publication("p")),
-        lambda: catalog.rename_publication(connection, "p", "q"),
-        lambda: catalog.delete_publication(connection, "p"),
+        lambda: get_publication(connection, "p"),
+        lambda: replace_publication(connection, Publication("p")),
+        lambda: rename_publication(connection, "p", "q"),
+        lambda: delete_publication(connection, "p"),
     ):
         with pytest.raises(UsageError) as caught:
             missing()

@@ -4,54 +4,35 @@ from __future__ import annotations
 
 import pytest
 
-from subscriber.catalog.relation_shapes import (
-    forget_all_shapes,
-    forget_oids,
-    forget_shapes,
-    keep_published_shapes,
-    keep_shape,
-    read_shape,
-)
-from subscriber.schema.attributes import Attribute, TableAttributes
-from subscriber.schema.kept_shape import Baseline, KeptColumn, KeptShape
-from subscriber.schema.published_table import PublishedTable
+from subscriber.catalog.schema_changes import forget_oids, read_shape, store_published_shapes, store_shape
+from subscriber.postgres.schema.published_table import PublishedTable
+from subscriber.postgres.schema.publisher_tables import PublisherColumn, TableAttributes
+from subscriber.postgres.schema.stored_shape import Baseline, StoredColumn, StoredShape
 
 T = ("public", "t")
-COLUMNS = (KeptColumn("a", 23, -1), KeptColumn('é"', 1700, 655366))
+COLUMNS = (StoredColumn("a", 23, -1), StoredColumn('é"', 1700, 655366))
 BASELINE = Baseline(last=3, files={16384: 16401})
-SHAPE = KeptShape(COLUMNS, BASELINE, oid=4_000_000_000)
+SHAPE = StoredShape(COLUMNS, BASELINE, oid=4_000_000_000)
 
 
 def test_a_shape_is_read_back(connection):
     assert read_shape(connection, 1, T) is None
-    keep_shape(connection, 1, T, SHAPE)
+    store_shape(connection, 1, T, SHAPE)
     assert read_shape(connection, 1, T) == SHAPE
     assert read_shape(connection, 2, T) is None
     assert read_shape(connection, 1, ("other", "t")) is None
 
 
 def test_a_shape_replaces_the_one_before(connection):
-    keep_shape(connection, 1, T, SHAPE)
+    store_shape(connection, 1, T, SHAPE)
     for _ in range(2):
-        keep_shape(connection, 1, T, KeptShape(COLUMNS[:1]))
-        assert read_shape(connection, 1, T) == KeptShape(COLUMNS[:1], None)
+        store_shape(connection, 1, T, StoredShape(COLUMNS[:1]))
+        assert read_shape(connection, 1, T) == StoredShape(COLUMNS[:1], None)
 
 
 def test_a_relation_without_columns_has_a_shape(connection):
-    keep_shape(connection, 1, T, KeptShape((), BASELINE))
-    assert read_shape(connection, 1, T) == KeptShape((), BASELINE)
-
-
-def test_shapes_are_forgotten_by_relation_and_by_subscription(connection):
-    names = [("public", name) for name in "tuv"]
-    for subid in (1, 2):
-        for name in names:
-            keep_shape(connection, subid, name, KeptShape(COLUMNS))
-    forget_shapes(connection, 1, [("public", "t"), ("public", "unknown")])
-    assert [read_shape(connection, 1, name) is None for name in names] == [True, False, False]
-    forget_all_shapes(connection, 1)
-    assert [read_shape(connection, 1, name) for name in names] == [None] * 3
-    assert None not in [read_shape(connection, 2, name) for name in names]
+    store_shape(connection, 1, T, StoredShape((), BASELINE))
+    assert read_shape(connection, 1, T) == StoredShape((), BASELINE)
 
 
 @pytest.mark.parametrize(
@@ -66,24 +47,24 @@ def test_shapes_are_forgotten_by_relation_and_by_subscription(connection):
 def test_a_table_that_is_not_copied_has_the_publishers_current_shape(connection, column_list, whole, kept, baseline):
     attributes = TableAttributes(
         columns=(
-            Attribute(number=1, name="a", type_oid=23, type_modifier=-1),
-            Attribute(number=2, name="b", type_oid=25, type_modifier=-1),
-            Attribute(number=4, name="g", type_oid=23, type_modifier=-1, generated=True),
+            PublisherColumn("a", 1, 23),
+            PublisherColumn("b", 2, 25),
+            PublisherColumn("g", 4, 23, generated="stored"),
         ),
         last=4,
         files={},
         whole=whole,
         oid=16384,
     )
-    keep_published_shapes(connection, 1, [(PublishedTable("public", "t", columns=column_list), attributes)])
+    store_published_shapes(connection, 1, [(PublishedTable("public", "t", columns=column_list), attributes)])
     shape = read_shape(connection, 1, T)
     assert shape is not None
     assert (list(shape.names), shape.baseline, shape.oid) == (kept, baseline, 16384)
 
 
 def test_the_oids_of_a_subscriptions_tables_can_be_forgotten(connection):
-    keep_shape(connection, 1, T, SHAPE)
-    keep_shape(connection, 2, T, SHAPE)
+    store_shape(connection, 1, T, SHAPE)
+    store_shape(connection, 2, T, SHAPE)
     forget_oids(connection, 1)
-    assert read_shape(connection, 1, T) == KeptShape(COLUMNS, BASELINE)
+    assert read_shape(connection, 1, T) == StoredShape(COLUMNS, BASELINE)
     assert read_shape(connection, 2, T) == SHAPE

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import sqlalchemy as sa
-
-from subscriber.catalog import (
-    RELEASED_SLOT,
+from subscriber.base.lsn import LSN
+from subscriber.catalog.own_tables import RELEASED_SLOT
+from subscriber.catalog.released import (
     ReleasedSlot,
     forget_released_slot,
     release_slot,
     released_position,
     released_slots,
 )
-from subscriber.lsn import LSN
+from tests.subscriptions import as_stored
 
 SYSTEM = "7421398461293847112"
 RELEASED = ReleasedSlot(system_identifier=SYSTEM, slot="s", applied=LSN(0x16B3778), subscription="sub")
@@ -24,7 +23,7 @@ def test_a_released_slot_is_read_back(connection):
     assert released_slots(connection) == []
     release_slot(connection, RELEASED)
     assert released_slots(connection) == [RELEASED]
-    row = connection.execute(sa.select(RELEASED_SLOT)).one()
+    row = connection.execute(as_stored(*RELEASED_SLOT.c)).one()
     assert row.remotelsn == "0/16B3778"
     assert row.releasedat.endswith("+00:00")
 

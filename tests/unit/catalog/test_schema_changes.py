@@ -9,19 +9,19 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from subscriber.catalog import (
+from subscriber.base.lsn import LSN
+from subscriber.catalog.own_tables import SCHEMA_CHANGE
+from subscriber.catalog.schema_changes import (
     Alteration,
     SchemaChange,
     SchemaChanges,
     copy_again,
+    read_shape,
+    resolve_differences,
     schema_changes_of,
     skipped_publication,
 )
-from subscriber.catalog.own_tables import SCHEMA_CHANGE
-from subscriber.catalog.relation_shapes import read_shape
-from subscriber.catalog.schema_changes import forget_schema_changes, resolve_differences
-from subscriber.lsn import LSN
-from subscriber.schema.kept_shape import Baseline, KeptShape, columns_of
+from subscriber.postgres.schema.stored_shape import Baseline, StoredShape, columns_of
 from tests.frames import relation
 
 T = relation("public.t", {"a": "int4"}, ["a"])
@@ -53,23 +53,23 @@ def columns(connection: sa.Connection) -> list[dict[str, Any]]:
 def test_the_stored_shape_is_read_only_until_it_is_known_to_be_the_same(connection, changes):
     assert changes.before(connection, T) is None
     assert not changes.is_same(T)
-    changes.keep(connection, T, BASELINE)
+    changes.store(connection, T, BASELINE)
     assert not changes.is_same(T), "the transaction that wrote it may be rolled back"
-    assert changes.before(connection, T) == KeptShape(columns_of(T), BASELINE, T.relation_id)
+    assert changes.before(connection, T) == StoredShape(columns_of(T), BASELINE, T.relation_id)
     assert changes.is_same(T)
     assert not changes.is_same(WIDER)
     assert not changes.is_same(U)
 
 
 def test_another_shape_than_the_stored_one_is_not_cached(connection, changes):
-    changes.keep(connection, T, None)
-    assert changes.before(connection, WIDER) == KeptShape(columns_of(T), None, T.relation_id)
+    changes.store(connection, T, None)
+    assert changes.before(connection, WIDER) == StoredShape(columns_of(T), None, T.relation_id)
     assert not changes.is_same(WIDER)
     assert not changes.is_same(T)
 
 
 def test_a_shape_of_a_table_with_another_oid_is_not_the_same(connection, changes):
-    changes.keep(connection, T, None)
+    changes.store(connection, T, None)
     again = replace(T, relation_id=T.relation_id + 1)
     changes.before(connection, T)
     assert not changes.is_same(again)
@@ -124,9 +124,9 @@ def test_the_changes_of_another_relation_stay(connection, changes):
 
 
 def test_rows_that_differ_no_longer_differ_when_the_table_is_copied_again(connection, changes):
-    changes.note(connection, DIFFERS)
-    changes.note(connection, Alteration("public.u", ("public", "u"), "r", difference="d"))
-    changes.note(connection, ADDED)
+    changes.record(connection, DIFFERS)
+    changes.record(connection, Alteration("public.u", ("public", "u"), "r", difference="d"))
+    changes.record(connection, ADDED)
     assert [change.differs for change in schema_changes_of(connection, 1)] == [True, True, False]
     changes.copied(connection, T, BASELINE)
     found = schema_changes_of(connection, 1)
@@ -136,7 +136,7 @@ def test_rows_that_differ_no_longer_differ_when_the_table_is_copied_again(connec
         ("public.t", False),
     ]
     assert [change.resolved_at is None for change in found] == [False, True, True]
-    assert read_shape(connection, 1, ("public", "t")) == KeptShape(columns_of(T), BASELINE, T.relation_id)
+    assert read_shape(connection, 1, ("public", "t")) == StoredShape(columns_of(T), BASELINE, T.relation_id)
 
 
 def differing(connection: sa.Connection) -> list[str | None]:
@@ -152,25 +152,17 @@ def test_a_copy_resolves_what_is_from_before_its_snapshot_unless_the_publication
     connection, changes, lsn, skipped, left
 ):
     """What was written after the snapshot without the publication is missing, too."""
-    note = Alteration("public.t", NAME, skipped_publication("p"), difference="Rows are missing.", lsn=LSN(0x200))
-    changes.note(connection, note)
+    note = Alteration("public.t", NAME, skipped_publication("p"), difference="RowMapper are missing.", lsn=LSN(0x200))
+    changes.record(connection, note)
     changes.copied(connection, T, None, lsn=LSN(lsn), skipped=skipped)
     assert differing(connection) == left
 
 
 def test_a_table_that_leaves_the_subscription_no_longer_differs(connection, changes):
-    changes.note(connection, DIFFERS)
-    changes.note(connection, Alteration("public.u", ("public", "u"), "r", difference="d", lsn=LSN(0x300)))
+    changes.record(connection, DIFFERS)
+    changes.record(connection, Alteration("public.u", ("public", "u"), "r", difference="d", lsn=LSN(0x300)))
     resolve_differences(connection, 1, NAME)
     assert differing(connection) == ["0/300"]
-
-
-def test_the_changes_of_a_dropped_subscription_are_forgotten(connection, changes):
-    changes.note(connection, ADDED)
-    SchemaChanges(2, "other").note(connection, ADDED)
-    forget_schema_changes(connection, 1)
-    assert schema_changes_of(connection, 1) == []
-    assert len(schema_changes_of(connection, 2)) == 1
 
 
 def test_statements_and_differences_are_logged(changes, caplog):

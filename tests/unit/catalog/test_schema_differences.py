@@ -6,8 +6,9 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from subscriber.catalog import SCHEMA_DIFFERENCE, differing_relations, set_schema_differences
-from subscriber.schema.shape import RelatedDifference, SchemaDifference
+from subscriber.catalog.own_tables import SCHEMA_DIFFERENCE
+from subscriber.catalog.schema_changes import differing_relations, set_schema_differences
+from subscriber.postgres.schema.shape import RelatedDifference, SchemaDifference
 
 
 def difference(relation: str, name: str) -> RelatedDifference:

@@ -5,11 +5,19 @@ from __future__ import annotations
 import pytest
 import sqlalchemy as sa
 
-from subscriber import catalog
-from subscriber.catalog import SUBSCRIPTION_STATS, ConflictKind, RelationState, count_conflicts
+from subscriber.base.errors import ConflictError
+from subscriber.base.lsn import LSN
+from subscriber.catalog.own_tables import SUBSCRIPTION_STATS, ConflictKind
+from subscriber.catalog.statistics import count_conflicts, record_error, resolve_error, statistics_of
 from subscriber.catalog.subscription_options import SubscriptionOptions
-from subscriber.errors import ConflictError
-from subscriber.lsn import LSN
+from subscriber.catalog.subscriptions import Subscription, insert_subscription
+from subscriber.catalog.table_states import (
+    RelationState,
+    advance_relation,
+    record_relation_error,
+    relations_of,
+    set_relation_states,
+)
 from subscriber.targets import Target
 
 
@@ -21,21 +29,21 @@ class Kept:
 
     def fail(self, **where: object) -> None:
         with self.target.begin() as connection:
-            catalog.record_error(connection, "s", "ERROR:  away", **where)  # type: ignore[arg-type]
+            record_error(connection, "s", "ERROR:  away", **where)  # type: ignore[arg-type]
 
     def resolve(self, applied: int, *, waiting: bool = True) -> bool:
         with self.target.begin() as connection:
-            return catalog.resolve_error(connection, 1, applied=LSN(applied), waiting=waiting)
+            return resolve_error(connection, 1, applied=LSN(applied), waiting=waiting)
 
     @property
     def resolved_at(self) -> str | None:
         with self.target.engine.connect() as connection:
-            found: str | None = catalog.statistics_of(connection, 1)["last_error_resolved_at"]
+            found: str | None = statistics_of(connection, 1)["last_error_resolved_at"]
         return found
 
 
-def subscribe(connection: sa.Connection, name: str) -> catalog.Subscription:
-    return catalog.insert_subscription(connection, name, "", ["p"], SubscriptionOptions(slot_name="s"), "1")
+def subscribe(connection: sa.Connection, name: str) -> Subscription:
+    return insert_subscription(connection, name, "", ["p"], SubscriptionOptions(slot_name="s"), "1")
 
 
 @pytest.fixture
@@ -48,9 +56,9 @@ def kept(target) -> Kept:
 def test_an_error_is_counted_and_the_last_one_is_kept(connection):
     for name in ("a", "b"):
         subscribe(connection, name)
-    catalog.record_error(connection, "b", ConflictError("one").report())
-    catalog.record_error(connection, "b", ConflictError("two").report(), lsn=0x16B3778)
-    catalog.record_error(connection, "dropped", "three")
+    record_error(connection, "b", ConflictError("one").report())
+    record_error(connection, "b", ConflictError("two").report(), lsn=0x16B3778)
+    record_error(connection, "dropped", "three")
     first, second = connection.execute(sa.select(SUBSCRIPTION_STATS).order_by(SUBSCRIPTION_STATS.c.subid)).all()
     assert (first.subname, first.apply_error_count, first.last_error, first.last_error_at) == ("a", 0, None, None)
     assert (second.subname, second.apply_error_count, second.last_error) == ("b", 2, "ERROR:  two")
@@ -61,15 +69,15 @@ def test_an_error_is_counted_and_the_last_one_is_kept(connection):
 def test_errors_of_table_synchronization_are_counted_separately(connection):
     """pg_stat_subscription_stats has apply_error_count and sync_error_count."""
     subscribe(connection, "s")
-    catalog.record_error(connection, "s", "ERROR:  no", worker="sync")
-    found = catalog.statistics_of(connection, 1)
+    record_error(connection, "s", "ERROR:  no", worker="sync")
+    found = statistics_of(connection, 1)
     assert (found["apply_error_count"], found["sync_error_count"]) == (0, 1)
     assert (found["last_error_worker"], found["last_error_lsn"]) == ("sync", None)
 
 
 def test_a_subscription_without_statistics_has_an_empty_row(connection):
-    assert catalog.statistics_of(connection, 7) == {}
-    assert catalog.resolve_error(connection, 7, applied=LSN(1), waiting=True)
+    assert statistics_of(connection, 7) == {}
+    assert resolve_error(connection, 7, applied=LSN(1), waiting=True)
 
 
 def test_without_an_error_there_is_nothing_to_resolve(kept):
@@ -96,12 +104,12 @@ def test_an_error_without_a_transaction_is_resolved_when_nothing_is_left_to_appl
 def test_the_error_of_a_copy_is_resolved_when_no_table_has_an_error(kept):
     kept.fail(worker="sync")
     with kept.target.begin() as connection:
-        catalog.set_relation_state(connection, 1, "public", "t", RelationState.DATASYNC)
-        catalog.record_relation_error(connection, 1, "public", "t", "ERROR:  away")
+        set_relation_states(connection, 1, [("public", "t")], RelationState.DATASYNC)
+        record_relation_error(connection, 1, "public", "t", "ERROR:  away")
     assert not kept.resolve(100, waiting=False)
     with kept.target.begin() as connection:
-        (table,) = catalog.relations_of(connection, 1)
-        catalog.advance_relation(connection, 1, table, RelationState.FINISHEDCOPY, LSN(60))
+        (table,) = relations_of(connection, 1)
+        advance_relation(connection, 1, table, RelationState.FINISHEDCOPY, LSN(60))
     assert kept.resolve(100)
 
 
@@ -114,10 +122,10 @@ def test_a_new_error_is_not_resolved(kept):
 
 def test_conflicts_are_added_to_the_counters(connection):
     count_conflicts(connection, 1, "sub", {})
-    assert catalog.statistics_of(connection, 1) == {}
+    assert statistics_of(connection, 1) == {}
     count_conflicts(connection, 1, "sub", {ConflictKind.UPDATE_MISSING: 2})
     count_conflicts(connection, 1, "sub", {ConflictKind.UPDATE_MISSING: 1, ConflictKind.DELETE_MISSING: 5})
-    found = catalog.statistics_of(connection, 1)
+    found = statistics_of(connection, 1)
     assert found["subname"] == "sub"
     counters = {name: number for name, number in found.items() if name.startswith("confl_") and number}
     assert counters == {"confl_update_missing": 3, "confl_delete_missing": 5}

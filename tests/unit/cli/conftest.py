@@ -34,7 +34,10 @@ def signals_before() -> Iterator[None]:
 
 @pytest.fixture
 def run(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], signals_before: None
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    signals_before: None,
+    logging_before: None,
 ) -> Callable[..., Ended]:
     """A function that runs ``subscriber`` with the given arguments."""
 
@@ -58,8 +61,10 @@ def target(tmp_path: Path) -> str:
 
 @pytest.fixture
 def logging_before() -> Iterator[None]:
-    """Restores the handlers of the root logger afterwards."""
+    """Restores level and handlers of the root logger afterwards: `subscriber run` sets its own."""
     root = logging.getLogger()
-    before = root.level, root.handlers
+    before = root.level, list(root.handlers)
     yield
-    root.level, root.handlers = before
+    logging.captureWarnings(False)
+    level, root.handlers = before
+    root.setLevel(level)  # setLevel also forgets what each logger remembers of it

@@ -6,11 +6,12 @@ from __future__ import annotations
 
 import pytest
 
-from subscriber import catalog
+from subscriber.base.errors import UsageError
+from subscriber.base.lsn import LSN
+from subscriber.catalog.own_tables import ensure_catalog
 from subscriber.catalog.subscription_options import SubscriptionOptions
+from subscriber.catalog.subscriptions import insert_subscription, set_skip_lsn
 from subscriber.cli.backslash import COMMANDS_HELP, SQL_HELP, run_backslash
-from subscriber.errors import UsageError
-from subscriber.lsn import LSN
 from subscriber.targets import Target, open_target
 
 
@@ -45,9 +46,9 @@ def test_every_backslash_command_is_in_the_help(run, target):
 def subscribed(target):
     """A target with a subscription."""
     with open_target(target) as opened:
-        catalog.ensure_catalog(opened.engine)
+        ensure_catalog(opened.engine)
         with opened.begin() as connection:
-            catalog.insert_subscription(
+            insert_subscription(
                 connection,
                 "s",
                 "host=h password=hush",
@@ -55,13 +56,13 @@ def subscribed(target):
                 SubscriptionOptions(binary=True),
                 "1",
             )
-            catalog.set_skip_lsn(connection, 1, LSN(0x100))
+            set_skip_lsn(connection, 1, LSN(0x100))
         yield opened
 
 
-def lines(command: str, target: Target) -> list[list[str]]:
+def lines(command: str, target: Target, version: int = 18) -> list[list[str]]:
     """The columns of each line of a table, without its title and its number of rows."""
-    _, headings, _, *rows = run_backslash(command, target).splitlines()
+    _, headings, _, *rows = run_backslash(command, target, version).splitlines()
     return [[cell.strip() for cell in line.split("|")] for line in (headings, *rows) if "|" in line]
 
 
@@ -78,6 +79,14 @@ def test_a_subscription_is_described_without_its_password(subscribed):
     assert (described["Two-phase commit"], described["Skip LSN"]) == ("d", "0/100")
     assert "host=h" in described["Conninfo"]
     assert "hush" not in described["Conninfo"]
+
+
+def test_a_subscription_is_described_as_its_version_does(subscribed):
+    """A19a"""
+    headings, row = lines(r"\dRs+", subscribed, 19)
+    described = dict(zip(headings, row, strict=True))
+    assert (described["Skip LSN"], described["Description"]) == ("0/00000100", "")
+    assert headings.index("Conninfo") == headings.index("Synchronous commit") + 1
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,8 @@ import json
 
 import pytest
 
+from subscriber.cli.check import _lines
+from subscriber.migrate.findings import Finding
 from tests.subscriptions import NOWHERE
 
 
@@ -55,3 +57,17 @@ def test_a_connection_string_that_is_none_is_an_error(run, missing):
     ended = run("check", "--target", missing, "no connection string", "p")
     assert ended.code == 1
     assert "invalid connection string syntax" in ended.err
+
+
+def test_names_with_control_characters_stay_in_their_line():
+    finding = Finding(
+        severity="FAIL",
+        area="tables",
+        object="public.line\nbreak",
+        message='column "a\tb" is "c\x1b[0m"',
+        reason="1\n2",
+        remedy='ALTER TABLE "public"."line\nbreak\\" SET LOGGED;',
+    )
+    first, *further = _lines(finding)
+    assert first.endswith('  public.line\\nbreak: column "a\\tb" is "c\\x1b[0m"')
+    assert further == ["        1\\n2", '        → ALTER TABLE "public".U&"line\\000Abreak\\\\" SET LOGGED;']

@@ -9,9 +9,9 @@ from dataclasses import replace
 import pytest
 import sqlalchemy as sa
 
-from subscriber import catalog
 from subscriber.catalog.cutovers import claim_cutover, read_cutover, write_cutover
-from subscriber.catalog.own_tables import CUTOVER
+from subscriber.catalog.own_tables import LEASE, ensure_catalog
+from subscriber.catalog.subscriptions import set_options
 from subscriber.targets import open_target
 from tests.subscriptions import NOWHERE, create_subscription
 
@@ -21,7 +21,7 @@ from tests.subscriptions import NOWHERE, create_subscription
     [
         (("--dry-run", "--finish"), "--dry-run, --finish and --abandon exclude each other."),
         (("--finish", "--fence", "--verify"), "--finish does not go with --fence, --verify."),
-        (("--abandon", "--accept-missing"), "--abandon does not go with --accept-missing."),
+        (("--abandon", "--accept-missing", "view"), "--abandon does not go with --accept-missing."),
         (("--discard-writes",), "--discard-writes needs --abandon."),
         (("--terminate",), "--terminate needs --fence."),
         (("--reverse-connection", "host=new"), "--reverse-connection needs --reverse."),
@@ -51,7 +51,7 @@ def test_an_unknown_subscription_is_an_error_and_creates_nothing(run, target, tm
 @pytest.fixture
 def subscribed(target):
     with open_target(target) as opened:
-        catalog.ensure_catalog(opened.engine)
+        ensure_catalog(opened.engine)
         create_subscription(opened, conninfo=NOWHERE)
     return target
 
@@ -94,17 +94,17 @@ def test_a_folder_that_cannot_be_written_is_refused_before_anything_is_done(run,
 
 def test_dropping_a_subscription_in_a_cutover_tells_what_stays_or_is_refused(run, subscribed):
     with open_target(subscribed) as opened, opened.begin() as connection:
-        begun = claim_cutover(connection, "s", 1, "x")
+        begun = claim_cutover(connection, "s", 1)
         fence = {"database": "shop", "former": None, "since": None}
         held = replace(begun, options={"fence": fence, "reverse": {"name": "back"}})
         write_cutover(connection, held, "s")
-        connection.execute(sa.update(CUTOVER).values(processid=os.getppid()))
-        catalog.set_options(connection, 1, {"slot_name": None})
+        connection.execute(sa.update(LEASE).values(processid=os.getppid()))
+        set_options(connection, 1, {"slot_name": None})
     code, _, err = run("sql", "--target", subscribed, "-c", "DROP SUBSCRIPTION s")
     assert code == 1
     assert 'another command carries out a cutover of subscription "s"' in err
     with open_target(subscribed) as opened, opened.begin() as connection:
-        connection.execute(sa.update(CUTOVER).values(holder=""))
+        connection.execute(sa.delete(LEASE))
     code, _, err = run("sql", "--target", subscribed, "-c", "DROP SUBSCRIPTION s")
     assert code == 0, err
     assert (

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from subscriber.protocol import messages as m
+from subscriber.postgres.protocol import messages as m
 from tests.frames import relation, values
 from tests.journals import publish, writing
 from tests.streams import frame, receive

@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from subscriber.base.errors import ConflictError
+from subscriber.base.retry import FailedAttempts
 from subscriber.cli.demo import _journal_folder, _replicate, _what_next
-from subscriber.errors import ConflictError
-from subscriber.runtime.attempts import FailedAttempts
-from subscriber.runtime.worker_snapshot import PATIENT_FAILURES, WorkerSnapshot
-from subscriber.scenario import demo_data
 from subscriber.targets import open_target
+from subscriber.testing import demo_data
+from subscriber.worker.worker_snapshot import PATIENT_FAILURES, WorkerSnapshot
 from tests.subscriptions import NOWHERE, SUBSCRIPTION
 
 WAITING = WorkerSnapshot(SUBSCRIPTION)

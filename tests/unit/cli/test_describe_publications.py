@@ -6,25 +6,26 @@ from __future__ import annotations
 
 import pytest
 
-from subscriber import catalog
+from subscriber.base.errors import NotSupportedError, UsageError
+from subscriber.catalog.own_tables import ensure_catalog
+from subscriber.catalog.publications import insert_publication
 from subscriber.cli.backslash import run_backslash
-from subscriber.cli.describe_publications import pattern_to_regex
-from subscriber.errors import NotSupportedError, UsageError
-from subscriber.publication.definition import Publication, TableEntry
+from subscriber.postgres.publication.definition import Publication, TableEntry
 from subscriber.targets import open_target
+from subscriber.testing.session.describe_publications import pattern_to_regex
 
 
 @pytest.fixture
 def target(tmp_path):
     with open_target(f"sqlite:///{tmp_path / 'target.db'}") as opened:
-        catalog.ensure_catalog(opened.engine)
+        ensure_catalog(opened.engine)
         with opened.begin() as connection:
             for publication in (
                 Publication("P3", all_tables=True, excepted=(("public", "t"),)),
                 Publication("p2", publish=frozenset({"insert"}), generated_columns="stored"),
                 Publication("p1", tables=(TableEntry("s", "t"), TableEntry("public", "t", ("a", "b"), "(a > 5)")), schemas=("s",)),
             ):  # fmt: skip
-                catalog.insert_publication(connection, publication, "ann")
+                insert_publication(connection, publication, "ann")
         yield opened
 
 
@@ -58,6 +59,19 @@ def test_publications_are_described_with_their_members(target):
         "(1 row)\n"
     )
     assert run_backslash(r"\dRp+ nope", target) == 'Did not find any publication named "nope".'
+
+
+def test_psql_19_shows_sequences_and_comments_too(target):
+    shown = [line.split("|") for line in run_backslash(r"\dRp+ p2", target, 19).splitlines() if "|" in line]
+    assert [[cell.strip() for cell in line] for line in shown] == [
+        [
+            *("Owner", "All tables", "All sequences", "Inserts", "Updates", "Deletes", "Truncates"),
+            *("Generated columns", "Via root", "Description"),
+        ],
+        ["ann", "f", "f", "t", "f", "f", "f", "stored", "f", ""],
+    ]
+    assert "All sequences | Inserts" in run_backslash(r"\dRp", target, 19)
+    assert "Description" not in run_backslash(r"\dRp", target, 19)
 
 
 @pytest.mark.parametrize(

@@ -7,11 +7,12 @@ import re
 
 import pytest
 
-from subscriber import catalog
-from subscriber.catalog.kept_publishing import keep_publishing
-from subscriber.protocol import messages as m
-from subscriber.publication.definition import Publication
-from subscriber.publication.publishing import Publishing
+from subscriber.catalog.own_tables import SUBSCRIPTION, ensure_catalog
+from subscriber.catalog.publications import insert_publication
+from subscriber.catalog.stored_publishing import store_publishing
+from subscriber.postgres.protocol import messages as m
+from subscriber.postgres.publication.definition import Publication
+from subscriber.postgres.publication.publishing import Publishing
 from subscriber.targets import open_target
 from tests.frames import transaction, values
 from tests.journals import publish, writing
@@ -30,11 +31,11 @@ def subscribed(target: str, tmp_path, monkeypatch) -> str:
     public.t WHERE a > 1, and a journal with two transactions.
     """
     with open_target(target) as opened:
-        catalog.ensure_catalog(opened.engine)
+        ensure_catalog(opened.engine)
         subscription = create_subscription(opened, carrier="c")
         with opened.begin() as connection:
-            catalog.insert_publication(connection, P, "ann")
-            keep_publishing(connection, subscription.subid, Publishing((P,), tables(T, U)))
+            insert_publication(connection, P, "ann")
+            store_publishing(connection, subscription.subid, Publishing((P,), tables(T, U)))
     monkeypatch.setenv("SUBSCRIBER_JOURNAL", str(tmp_path / "journals"))
     relations = {SENT.relation_id: SENT, OTHER.relation_id: OTHER}
     with writing(tmp_path / "journals" / "1_s", system="1", slot="s") as journal:
@@ -137,7 +138,7 @@ def test_a_key_is_a_column_and_a_value(run, subscribed, key):
 
 def test_without_emulated_publications_there_is_nothing_to_explain(run, target):
     with open_target(target) as opened:
-        catalog.ensure_catalog(opened.engine)
+        ensure_catalog(opened.engine)
         create_subscription(opened)
     ended = run("explain", "--target", target)
     assert (ended.code, ended.err.splitlines()[0]) == (
@@ -159,7 +160,7 @@ def test_one_of_several_subscriptions_must_be_chosen(run, subscribed):
 
 def test_a_subscription_without_a_slot_has_no_journal(run, subscribed):
     with open_target(subscribed) as opened, opened.begin() as connection:
-        connection.execute(catalog.SUBSCRIPTION.update().values(subslotname=None))
+        connection.execute(SUBSCRIPTION.update().values(subslotname=None))
     ended = run("explain", "--target", subscribed, "--subscription", "s")
     assert ended.err.splitlines()[0] == 'ERROR:  subscription "s" has no journal'
 

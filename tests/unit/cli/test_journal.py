@@ -7,9 +7,9 @@ import shutil
 
 import pytest
 
-from subscriber.journal.local_storage import LocalStorage
-from subscriber.journal.retention import list_consumers
-from subscriber.protocol import messages as m
+from subscriber.postgres.protocol import messages as m
+from subscriber.stream.journal.retention import list_consumers
+from subscriber.stream.journal.storage import LocalStorage
 from tests.frames import relation, transaction, values
 from tests.journals import consumer, passed
 from tests.streams import receive

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import io
 import logging
+import threading
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
+import click
 import pytest
 from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from subscriber.cli.live import live_table, worker_table, worker_view
+from subscriber.base.lsn import LSN
+from subscriber.base.progress_lines import progress
+from subscriber.cli import live as module
+from subscriber.cli.live import live_table, showing_progress, worker_table, worker_view
 from subscriber.cli.options import log_to_stderr
-from subscriber.lsn import LSN
-from subscriber.runtime.copy_progress import CopyStatus
-from subscriber.runtime.worker_snapshot import WorkerSnapshot
+from subscriber.worker.copy_progress import CopyStatus
+from subscriber.worker.worker_snapshot import WorkerSnapshot
 from tests.subscriptions import SUBSCRIPTION
 
 
@@ -106,3 +110,40 @@ def test_a_logged_line_is_printed_above_the_table(console, logging_as_run_does):
         assert "the publisher is away" in after
         assert after.index("the publisher is away") < after.index("streaming")
         assert show is not None
+
+
+def test_a_terminal_shows_a_bar_for_what_is_done_last():
+    out = io.StringIO()
+    with showing_progress(Console(file=out, force_terminal=True)):
+        progress("reading the publisher")
+        progress("comparing tables", 3, 514)
+    assert "comparing tables" in out.getvalue()
+    assert "3/514" in out.getvalue()
+
+
+def test_without_a_terminal_a_line_says_how_far_it_is_and_is_not_repeated(monkeypatch):
+    monkeypatch.setattr(module, "_FIRST_SECONDS", 0.001)
+    lines: list[str] = []
+    two = threading.Semaphore(0)
+
+    def echo(text: str, *, err: bool) -> None:
+        assert err
+        lines.append(text)
+        two.release()
+
+    monkeypatch.setattr(click, "echo", echo)
+    with showing_progress(Console(file=io.StringIO(), force_terminal=False)):
+        progress("reading the publisher")
+        assert two.acquire(timeout=30)
+        progress("comparing tables", 1200, 5000)
+        assert two.acquire(timeout=30)
+    assert lines == ["NOTICE:  reading the publisher", "NOTICE:  comparing tables: 1,200 of 5,000"]
+
+
+def test_what_is_over_in_a_moment_has_no_line(monkeypatch):
+    lines: list[str] = []
+    monkeypatch.setattr(click, "echo", lambda text, **_: lines.append(text))
+    monkeypatch.setattr(module, "_FIRST_SECONDS", 3600.0)
+    with showing_progress(Console(file=io.StringIO(), force_terminal=False)):
+        progress("comparing tables", 1, 3)
+    assert lines == []

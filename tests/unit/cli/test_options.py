@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import re
 import sqlite3
@@ -19,7 +20,19 @@ def test_a_run_logs_the_time_and_the_level(capsys, logging_before, verbose, leve
     logger.debug("a detail")
     logger.info("a message")
     lines = capsys.readouterr().err.splitlines()
-    assert [re.fullmatch(r"\d{4}-\d\d-\d\d \S+ (\w+):  a \w+", line)[1] for line in lines] == levels  # type: ignore[index]
+    assert [re.fullmatch(r"\d{4}-\d\d-\d\d \S+ UTC \[\d+\] (\w+):  a \w+", line)[1] for line in lines] == levels  # type: ignore[index]
+
+
+def test_a_run_in_json_counts_what_repeats_also_at_its_end(capsys, logging_before):
+    log = log_to_stderr(log_format="json")
+    for attempt in range(1, 4):
+        logging.getLogger("subscriber").error("%(error)s", {"error": "away", "attempt": attempt})
+    log.close()
+    lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    assert [line["message"].partition(" (2 more since")[0] for line in lines if line["logger"] == "subscriber"] == [
+        "away"
+    ] * 2
+    assert (lines[-1]["count"], lines[-1]["attempt"]) == (2, 3)
 
 
 @pytest.mark.parametrize("log", [log_to_stderr, warn_on_stderr])

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import contextmanager
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -13,8 +15,17 @@ from prompt_toolkit.history import InMemoryHistory
 from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
-from subscriber.cli.prompt import converse, is_finished, is_leaving, open_session, prompt_after, prompt_name
-from subscriber.errors import UsageError
+from subscriber.base.errors import UsageError
+from subscriber.cli.prompt import (
+    converse,
+    history_file,
+    is_finished,
+    is_leaving,
+    open_history,
+    open_session,
+    prompt_after,
+    prompt_name,
+)
 from subscriber.targets import open_target
 
 INTERRUPT, END = "\x03", "\x04"
@@ -42,7 +53,7 @@ def conversation(target, typed, run=None, history=None):
         return f"ran {len(statements)}" if run is None else run(typed)
 
     with prompt(target, history) as (session, keys):
-        keys.send_text(typed)
+        keys.send_bytes(typed.encode(errors="surrogateescape"))
         converse(session, answer)
     return statements
 
@@ -150,8 +161,9 @@ def test_the_prompt_names_the_target_and_no_password():
 
 
 def test_tab_completes_keywords_options_and_subscriptions(target):
-    from subscriber import catalog
+    from subscriber.catalog.own_tables import ensure_catalog
     from subscriber.catalog.subscription_options import SubscriptionOptions
+    from subscriber.catalog.subscriptions import insert_subscription
 
     def completed(text):
         with prompt(target) as (session, _):
@@ -161,7 +173,61 @@ def test_tab_completes_keywords_options_and_subscriptions(target):
     assert completed("alter subscript") == ["SUBSCRIPTION"]
     assert completed("WITH (two") == ["two_phase"]
     assert completed("DROP SUBSCRIPTION orders") == []
-    catalog.ensure_catalog(target.engine)
+    ensure_catalog(target.engine)
     with target.begin() as connection:
-        catalog.insert_subscription(connection, "orders_2026", "dbname=d", ["p"], SubscriptionOptions())
+        insert_subscription(connection, "orders_2026", "dbname=d", ["p"], SubscriptionOptions())
     assert completed("DROP SUBSCRIPTION orders") == ["orders_2026"]
+
+
+def test_a_byte_that_is_not_utf8_is_an_error_and_the_prompt_continues(target, tmp_path, capsys):
+    history = open_history(tmp_path / "history")
+    assert conversation(target, "SELECT '\udce9';\rSELECT 1;\r\\q\r", history=history) == ["SELECT 1;"]
+    said = capsys.readouterr().err
+    assert said == 'ERROR:  invalid byte sequence for encoding "UTF8": 0xe9 0x27 0x3b (byte 9)\n'
+
+
+def test_the_file_belongs_to_its_owner_and_gets_no_password_while_the_prompt_recalls_what_was_typed(tmp_path):
+    file = tmp_path / "state" / "sql_history"
+    typed = "CREATE SUBSCRIPTION s\n  CONNECTION 'host=h password=hush'\n  PUBLICATION p;"
+    history = open_history(file)
+    history.append_string(typed)
+    assert history.get_strings() == [typed]
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert "hush" not in file.read_text()
+    assert list(open_history(file).load_history_strings()) == [typed.replace(" password=hush", "")]
+
+
+def test_a_file_that_others_could_read_is_closed_to_them(tmp_path):
+    file = tmp_path / "sql_history"
+    file.touch(mode=0o644)
+    open_history(file)
+    assert file.stat().st_mode & 0o777 == 0o600
+
+
+def test_without_a_place_for_the_file_the_history_lasts_as_long_as_the_prompt(tmp_path):
+    (tmp_path / "file").touch()
+    history = open_history(tmp_path / "file" / "sql_history")
+    history.append_string("SELECT 1;")
+    assert history.get_strings() == ["SELECT 1;"]
+
+
+def test_a_file_that_cannot_be_written_any_more_does_not_stop_the_prompt(tmp_path):
+    file = tmp_path / "folder" / "sql_history"
+    history = open_history(file)
+    file.unlink()
+    os.rmdir(file.parent)
+    history.append_string("SELECT 1;")
+    assert history.get_strings() == ["SELECT 1;"]
+
+
+@pytest.mark.parametrize(
+    ("environment", "platform", "place"),
+    [
+        ({"HOME": "/home/ann"}, "linux", "/home/ann/.local/state"),
+        ({"HOME": "/home/ann", "XDG_STATE_HOME": "/state"}, "linux", "/state"),
+        ({"HOME": "/home/ann", "XDG_STATE_HOME": "relative"}, "linux", "/home/ann/.local/state"),
+        ({"HOME": "/Users/ann", "XDG_STATE_HOME": "/state"}, "darwin", "/Users/ann/Library/Application Support"),
+    ],
+)
+def test_the_file_is_in_the_users_state_folder(environment, platform, place):
+    assert history_file(environment, platform) == Path(place) / "subscriber" / "sql_history"

@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
+from subscriber.base.errors import PipelineError, UsageError
+from subscriber.base.settings import Settings
 from subscriber.cli import run
 from subscriber.cli.run import ending_in_time, message_listener, stop_on_signals, warn_of_open_journals
-from subscriber.errors import PipelineError, UsageError
-from subscriber.settings import Settings
 from tests.journals import writing
 
 HANGS = """
@@ -92,12 +92,12 @@ def spark_that_ends(monkeypatch, tmp_path):
     def session(*_: Any) -> Any:
         raise PipelineError("Spark's Java process has ended")
 
-    monkeypatch.setattr("subscriber.pipeline.session.starting_spark", session)
+    monkeypatch.setattr("subscriber.spark.session.starting_spark", session)
 
     def go(stop: threading.Event, *, once: bool = False) -> bool:
         settings = Settings(str(tmp_path / "journal"))
         target = f"sqlite:///{tmp_path / 'target.db'}"
-        return run._run(target, "local[1]", settings, None, stop, threading.Event(), once=once)
+        return run._run(target, "local[1]", settings, run.Extras(), stop, threading.Event(), once=once)
 
     return go
 

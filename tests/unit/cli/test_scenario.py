@@ -7,9 +7,8 @@ from __future__ import annotations
 import pytest
 
 from subscriber.cli.scenario import _as_json, _failure_lines, _print_result, _summary
-from subscriber.scenario.expected_failures import Expected, expected_key
-from subscriber.scenario.library import read_scenario
-from subscriber.scenario.stage import Setup
+from subscriber.testing.library import Expected, expected_key, read_scenario
+from subscriber.testing.stage import Setup
 from tests.sessions import CREATE_SUBSCRIPTION, FILTERED, ORDERED, played, session
 
 SQLITE = Setup("sqlite", 18)

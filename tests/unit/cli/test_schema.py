@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from subscriber.catalog import CATALOG
+from subscriber.catalog.own_tables import CATALOG
 from subscriber.targets import open_target
 from tests.subscriptions import create_subscription
 

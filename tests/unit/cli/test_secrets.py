@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from subscriber.base.errors import SQLSyntaxError
 from subscriber.cli.secrets import point_at, without_secrets
 from subscriber.commands.subscription_grammar import parse
-from subscriber.errors import SQLSyntaxError
-from subscriber.sql.lexer import scan
+from subscriber.postgres.sql.lexer import scan
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,8 @@ def test_sql_refuses_a_file_that_is_not_a_text(run, target, tmp_path):
     (tmp_path / "dump.sql").write_bytes(b"SELECT 1 -- \xff")
     code, _, err = run("sql", "--target", target, "-f", str(tmp_path / "dump.sql"))
     assert code == 1
-    assert "byte 12 is not valid UTF-8" in err
+    assert 'ERROR:  invalid byte sequence for encoding "UTF8": 0xff' in err
+    assert f"CONTEXT:  {tmp_path / 'dump.sql'}:1" in err
 
 
 def test_an_error_in_a_command_is_shown_as_psql_shows_it(run, target):
@@ -117,11 +118,22 @@ def test_a_command_and_a_file_exclude_each_other(run, target, tmp_path):
 
 @pytest.mark.parametrize("arguments", [(), ("-f", "-")], ids=["no option", "-f -"])
 def test_without_a_terminal_statements_are_read_from_standard_input(run, target, monkeypatch, arguments):
-    monkeypatch.setattr("sys.stdin", io.StringIO("SELECT 1 AS one;\nDROP SUBSCRIPTION s;\nSELECT 2 AS two;\n"))
+    typed = b"SELECT 1 AS one;\nDROP SUBSCRIPTION s;\nSELECT 2 AS two;\n"
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(typed)))
     ended = run("sql", "--target", target, *arguments)
     assert ended.code == 1
     assert ended.out == " one \n-----\n   1\n(1 row)\n\n", "the first error ends the run"
     assert "CONTEXT:  <stdin>:2" in ended.err
+
+
+def test_standard_input_that_is_not_utf8_is_refused_before_anything_runs(run, target, monkeypatch):
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"SELECT 1;\nSELECT '\xe9';\n")))
+    ended = run("sql", "--target", target)
+    assert (ended.code, ended.out) == (1, "")
+    assert ended.err.splitlines()[::3] == [
+        'ERROR:  invalid byte sequence for encoding "UTF8": 0xe9 0x27 0x3b',
+        "CONTEXT:  <stdin>:2",
+    ]
 
 
 def test_nothing_to_run_prints_nothing(run, target):

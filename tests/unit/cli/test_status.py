@@ -9,17 +9,18 @@ from datetime import UTC, datetime
 import pytest
 from click.testing import CliRunner
 
-from subscriber.catalog import WorkerStatus
-from subscriber.cli.status import command
-from subscriber.errors import TargetUnavailable
-from subscriber.runtime.status_file import StatusFile
-from subscriber.runtime.subscription_status import (
-    CopyFigures,
+from subscriber.base.errors import TargetUnavailable
+from subscriber.catalog.schema_changes import SchemaChange
+from subscriber.catalog.worker_status import WorkerStatus
+from subscriber.cli.status import command, schema_change_parts
+from subscriber.worker.copy_progress import CopyFigures
+from subscriber.worker.subscription_status import (
     FailoverStatus,
     HoldStatus,
     RelationStatus,
     RunnerStatus,
     SlotStatus,
+    StatusFile,
     SubscriptionStatus,
 )
 
@@ -71,15 +72,36 @@ STATUS = SubscriptionStatus(
 def printed(monkeypatch, tmp_path):
     """What the verb prints of statuses."""
 
-    def run(*statuses, arguments=()):
+    def run(*statuses, arguments=(), code=0):
         monkeypatch.setattr("subscriber.cli.status.subscription_statuses", lambda *_, **__: list(statuses))
         answer = CliRunner().invoke(
             command, ["--target", f"sqlite:///{tmp_path}/t.db", *arguments], catch_exceptions=False
         )
-        assert answer.exit_code == 0
+        assert answer.exit_code == code
         return answer.output
 
     return run
+
+
+@pytest.mark.parametrize(
+    ("changed", "limits", "code", "line"),
+    [
+        ({}, "lag=60s,errors=5", 0, "OK: 1 subscription, greatest lag 0.0 s"),
+        ({"lag_seconds": 61.0}, "lag=60s,errors=1", 2, "CRITICAL: shop: the lag is 61.0 s, 60 s are allowed"),
+        ({}, "errors=0", 2, "CRITICAL: shop: 1 failed attempts, 0 are allowed"),
+        ({"state": "not running"}, "lag=60s", 2, "CRITICAL: shop is not running"),
+        ({"lag_seconds": None, "unknown": ("the publisher: away",)}, "lag=60s,errors=1", 3,
+         "UNKNOWN: shop: its lag is not known (the publisher: away)"),
+        ({"slot_missing": True}, "errors=5", 2, "CRITICAL: shop: its slot is lost"),
+    ],
+)  # fmt: skip
+def test_a_check_has_the_exit_code_of_a_monitoring_plugin(printed, changed, limits, code, line):
+    assert printed(replace(STATUS, **changed), arguments=("--check", limits), code=code) == f"{line}\n"
+
+
+def test_a_line_says_why_a_value_is_not_known(printed):
+    away = replace(STATUS, lag_seconds=None, unknown=("the publisher: could not connect",))
+    assert "not known of shop: the publisher: could not connect\n" in printed(away)
 
 
 def test_every_table_that_is_not_ready_has_a_row_with_its_copys_figures_or_its_error(printed):
@@ -214,9 +236,9 @@ SLOT = SlotStatus(False, "0/200", "reserved", 123_456_789, 2_000_000, None)
 
 
 def test_the_wal_that_the_publisher_keeps_for_a_slot_is_shown(printed):
-    _, slots = printed(replace(STATUS, slot=SLOT)).split("Slots at the publisher\n")
+    _, slots = printed(replace(STATUS, slot=SLOT, journal_bytes=4096)).split("Slots at the publisher\n")
     cells = [cell.strip() for cell in slots.splitlines()[2].split("|")]
-    assert cells == ["shop", "shop", "inactive", "0/200", "reserved", "123.5 MB", "2.0 MB"]
+    assert cells == ["shop", "shop", "inactive", "0/200", "reserved", "123.5 MB", "2.0 MB", "4.1 kB"]
 
 
 @pytest.mark.parametrize(
@@ -283,7 +305,7 @@ def test_the_status_file_is_shown_while_a_batch_holds_the_target(monkeypatch, tm
     """In --json it stays a list of subscriptions, each of which says as of when it is."""
     as_of = datetime.now(UTC).isoformat()
     left = StatusFile([replace(STATUS, as_of=as_of)], as_of)
-    monkeypatch.setattr("subscriber.cli.status.read_status_file", lambda _path: left)
+    monkeypatch.setattr("subscriber.worker.subscription_status.read_status_file", lambda _path: left)
     monkeypatch.setattr("subscriber.cli.status.subscription_statuses", lambda *_, **__: pytest.fail("it would wait"))
     target = ["--target", f"sqlite:///{tmp_path}/t.db"]
     text = CliRunner().invoke(command, target, catch_exceptions=False).output
@@ -294,7 +316,7 @@ def test_the_status_file_is_shown_while_a_batch_holds_the_target(monkeypatch, tm
 
 def test_an_old_status_file_is_shown_only_if_the_target_cannot_be_read(monkeypatch, tmp_path):
     left = StatusFile([replace(STATUS, name="old")], "2026-01-01T10:00:00+00:00")
-    monkeypatch.setattr("subscriber.cli.status.read_status_file", lambda _path: left)
+    monkeypatch.setattr("subscriber.worker.subscription_status.read_status_file", lambda _path: left)
     target = ["--target", f"sqlite:///{tmp_path}/t.db"]
     monkeypatch.setattr("subscriber.cli.status.subscription_statuses", lambda *_, **__: [STATUS])
     assert "old" not in CliRunner().invoke(command, target, catch_exceptions=False).output
@@ -351,3 +373,61 @@ def test_the_status_of_a_wrong_target_creates_no_file(run, tmp_path):
 def test_a_subscription_with_failover_has_a_line_that_says_whether_standbys_are_ready(printed, failover, line):
     assert f"\n{line}" in printed(replace(STATUS, failover=failover))
     assert "failover" not in printed(STATUS)
+
+
+ADDED = SchemaChange(
+    "2026-11-21T10:00:00.000+00:00",
+    "public.t",
+    "0/100",
+    "ALTER TABLE t ADD COLUMN c INT",
+    'Column "c" came up.',
+    None,
+    None,
+    "public",
+    "t",
+)
+DIFFERS = replace(ADDED, statement=None, difference="Rows have NULL.")
+
+
+def parts(*changes: SchemaChange) -> list[str]:
+    return list(schema_change_parts([replace(STATUS, schema_changes=changes)]))
+
+
+def test_each_alter_table_has_a_row():
+    (table,) = parts(ADDED)
+    assert [cell.strip() for cell in table.splitlines()[-2].split("|")] == [
+        "shop",
+        "public.t",
+        "2026-11-21T10:00:00.000+00:00",
+        "0/100",
+        "ALTER TABLE t ADD COLUMN c INT",
+    ]
+
+
+def test_a_warning_is_shown_until_the_table_is_copied_again():
+    (warning,) = parts(DIFFERS)
+    assert warning.splitlines()[0] == (
+        "WARNING:  rows of table public.t (shop) may differ from the publisher's since 0/100 (2026-11-21T10:00:00.000+00:00)"
+    )
+    assert warning.splitlines()[1] == 'DETAIL:  Column "c" came up. Rows have NULL.'
+    assert warning.splitlines()[2] == (
+        "HINT:  To copy the table again: ALTER SUBSCRIPTION shop REFRESH TABLE public.t; The warning also ends when"
+        " `subscriber verify shop` finds the rows to be equal."
+    )
+    assert parts(replace(DIFFERS, resolved_at="2026-11-22T10:00:00.000+00:00")) == []
+
+
+def test_tables_that_differ_for_the_same_reason_have_one_warning():
+    tables = [replace(DIFFERS, relation=f"public.t{number}", name=f"t{number}") for number in range(7)]
+    warning, _ = parts(*tables, replace(DIFFERS, reason="Another one."))
+    assert warning.splitlines()[0] == (
+        "WARNING:  rows of 7 tables, public.t0, public.t1, public.t2, public.t3, public.t4, … (shop)"
+        " may differ from the publisher's since 0/100 (2026-11-21T10:00:00.000+00:00)"
+    )
+    named = ", ".join(f"public.t{number}" for number in range(7))
+    hint = warning.splitlines()[2]
+    assert hint.startswith(f"HINT:  To copy the tables again: ALTER SUBSCRIPTION shop REFRESH TABLE {named};")
+
+
+def test_without_an_alter_table_nothing_is_printed():
+    assert parts() == []

@@ -7,10 +7,11 @@ import json
 import pytest
 from rich.console import Console
 
-from subscriber import catalog
+from subscriber.base.lsn import LSN
+from subscriber.catalog.own_tables import ensure_catalog
 from subscriber.catalog.subscription_options import SubscriptionOptions
+from subscriber.catalog.subscriptions import insert_subscription
 from subscriber.cli import verify as module
-from subscriber.lsn import LSN
 from subscriber.targets import open_target
 from subscriber.verify.report import DifferingKey, TableVerification, VerifyProgress, VerifyReport
 from tests.subscriptions import NOWHERE
@@ -44,10 +45,10 @@ def answers(monkeypatch):
 def subscribed(target):
     def create(*names):
         with open_target(target) as database:
-            catalog.ensure_catalog(database.engine)
+            ensure_catalog(database.engine)
             with database.begin() as connection:
                 for name in names:
-                    catalog.insert_subscription(connection, name, NOWHERE, ["p"], SubscriptionOptions())
+                    insert_subscription(connection, name, NOWHERE, ["p"], SubscriptionOptions())
         return target
 
     return create
@@ -142,13 +143,14 @@ def test_without_a_subscription_there_is_an_error_and_no_file_is_created(run, tm
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_terminal_shows_a_bar_for_each_table(tmp_path):
+def test_a_terminal_shows_a_bar_for_each_large_table(tmp_path):
     with (tmp_path / "out").open("w") as out:
         with module._progress_bar(Console(file=out, force_terminal=True)) as show:
             assert show is not None
-            show(VerifyProgress("public.a", 10, 5, 20))
+            show(VerifyProgress("public.a", 10, 5, 200_000))
             show(VerifyProgress("public.b", 1, 0, 0))
-            show(VerifyProgress("public.a", 20, 20, 20))
+            show(VerifyProgress("public.a", 20, 20, 200_000))
         with module._progress_bar(Console(file=out, force_terminal=False)) as nothing:
             assert nothing is None
     assert "public.a" in (tmp_path / "out").read_text()
+    assert "public.b" not in (tmp_path / "out").read_text()

@@ -10,16 +10,17 @@ from typing import Any
 import psycopg
 import pytest
 
-from subscriber import catalog
-from subscriber.catalog import RelationState, Subscription
+from subscriber.base.errors import SubscriberError
+from subscriber.base.lsn import LSN
+from subscriber.base.settings import Settings
+from subscriber.catalog.own_tables import ensure_catalog
 from subscriber.catalog.subscription_options import SubscriptionOptions
-from subscriber.commands import publisher_slots, run_command
-from subscriber.commands.subscription_grammar import parse
-from subscriber.commands.subscription_statements import Query
-from subscriber.errors import SubscriberError
-from subscriber.journal.storage import journal_url
-from subscriber.lsn import LSN
-from subscriber.settings import Settings
+from subscriber.catalog.subscriptions import Subscription, get_subscription, insert_subscription
+from subscriber.catalog.table_states import RelationState, relations_of, set_relation_states
+from subscriber.commands import subscription_slots
+from subscriber.commands.dispatch import run_command
+from subscriber.commands.subscription_grammar import Query, parse
+from subscriber.stream.journal.storage import journal_url
 from subscriber.targets import Target, open_target
 from tests.journals import three_transactions
 from tests.scripted_publisher import ScriptedPublisher
@@ -69,19 +70,19 @@ class Session:
         """Store a subscription; ``tables`` are tables of schema public."""
         values = SubscriptionOptions(slot_name=slot_name, **options)
         with self.target.begin() as connection:
-            made = catalog.insert_subscription(
+            made = insert_subscription(
                 connection, name, conninfo, publications, values, system_identifier,
                 slot_adopted=system_identifier is not None,
             )  # fmt: skip
             made.progress.create(connection, LSN(applied))
             for table, state in (tables or {}).items():
-                catalog.set_relation_states(connection, made.subid, [("public", table)], state)
+                set_relation_states(connection, made.subid, [("public", table)], state)
         return made
 
     def subscription(self, name: str = "s") -> Subscription:
         """The subscription as the catalog has it."""
         with self.target.engine.connect() as connection:
-            return catalog.get_subscription(connection, name)
+            return get_subscription(connection, name)
 
     def applied(self, name: str = "s") -> LSN:
         """The applied position of a subscription."""
@@ -92,7 +93,7 @@ class Session:
         """The tables of a subscription with their states."""
         subid = self.subscription(name).subid
         with self.target.engine.connect() as connection:
-            return {one.qualified_name: str(one.state) for one in catalog.relations_of(connection, subid)}
+            return {one.qualified_name: str(one.state) for one in relations_of(connection, subid)}
 
     def execute(self, *statements: str) -> None:
         """SQL of the target's users."""
@@ -123,7 +124,7 @@ def empty_target(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A SQLite file with the tables of the catalog, for tests to copy."""
     file = tmp_path_factory.mktemp("empty") / "target.db"
     with open_target(f"sqlite:///{file}") as target:
-        catalog.ensure_catalog(target.engine)
+        ensure_catalog(target.engine)
     return file
 
 
@@ -146,4 +147,4 @@ def publisher(monkeypatch: pytest.MonkeyPatch) -> ScriptedPublisher:
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Commands do not wait until a worker has released its slot."""
-    monkeypatch.setattr(publisher_slots, "WORKER_STOP_SECONDS", -1.0)
+    monkeypatch.setattr(subscription_slots, "WORKER_STOP_SECONDS", -1.0)

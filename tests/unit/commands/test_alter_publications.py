@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from subscriber.catalog import RelationState
+from subscriber.base.errors import PublisherNotReady
 from subscriber.catalog.subscriptions import set_two_phase_state
-from subscriber.errors import PublisherNotReady
+from subscriber.catalog.table_states import RelationState
 from tests.streams import SYSTEM
 
 READY, INIT = RelationState.READY, RelationState.INIT

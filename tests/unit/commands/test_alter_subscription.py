@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from subscriber.catalog import RelationState, released_slots
-from subscriber.errors import NotSupportedError, PublisherUnavailable, UsageError
-from subscriber.lsn import LSN
+from subscriber.base.errors import NotSupportedError, PublisherUnavailable, UsageError
+from subscriber.base.lsn import LSN
+from subscriber.catalog.released import released_slots
+from subscriber.catalog.table_states import RelationState
 from tests.scripted_publisher import PublishedSlot
 from tests.streams import SYSTEM
 
@@ -220,3 +221,33 @@ def test_two_phase_is_turned_off_only_when_the_slot_is_released(session, publish
     error = session.refused("ALTER SUBSCRIPTION s SET (two_phase = false)")
     assert error.message == 'cannot alter "two_phase" when logical replication worker is still running'
     assert (error.sqlstate, error.hint) == ("55000", "Try again after some time.")
+
+
+# Deleted rows -------------------------------------------------------------------------------------
+
+
+def triggers(session) -> list[str]:
+    return [row["name"] for row in session.rows("SELECT name FROM sqlite_master WHERE type = 'trigger' ORDER BY name")]
+
+
+def test_the_triggers_that_record_deleted_rows_come_and_go_with_the_option(session):
+    session.execute("CREATE TABLE t (a INTEGER PRIMARY KEY)")
+    session.subscribe(tables={"t": RelationState.READY})
+    session.run("ALTER SUBSCRIPTION s DISABLE")
+    session.run("ALTER SUBSCRIPTION s SET (retain_dead_tuples = true)")
+    assert triggers(session) == ["subscriber_deleted_t", "subscriber_updated_t"]
+    session.execute("INSERT INTO t VALUES (1)", "DELETE FROM t")
+    assert len(session.rows("SELECT * FROM subscriber_deleted_row")) == 1
+    session.run("ALTER SUBSCRIPTION s SET (retain_dead_tuples = false)")
+    assert triggers(session) == session.rows("SELECT * FROM subscriber_deleted_row") == []
+
+
+def test_the_triggers_stay_while_another_subscription_retains_the_tables_rows(session):
+    session.execute("CREATE TABLE t (a INTEGER PRIMARY KEY)")
+    for name in ("s", "other"):
+        session.subscribe(name, tables={"t": RelationState.READY}, slot_name=None, enabled=False)
+        session.run(f"ALTER SUBSCRIPTION {name} SET (retain_dead_tuples = true)")
+    session.run("DROP SUBSCRIPTION s")
+    assert len(triggers(session)) == 2
+    session.run("DROP SUBSCRIPTION other")
+    assert triggers(session) == []

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from subscriber import catalog
+from subscriber.base.errors import NotSupportedError, PublisherNotReady, SubscriberError, UsageError
+from subscriber.catalog.publications import find_publication, insert_publication, replace_publication
 from subscriber.catalog.subscription_options import SubscriptionOptions
 from subscriber.commands.check_publications import (
     SubscribedTables,
@@ -14,11 +15,10 @@ from subscriber.commands.check_publications import (
     find_published_tables,
     read_uncopied,
 )
-from subscriber.errors import NotSupportedError, PublisherNotReady, SubscriberError, UsageError
-from subscriber.publication.definition import Publication, TableEntry
-from subscriber.publisher.published_tables import ServerPublications
-from subscriber.publisher.publisher import Publisher
-from subscriber.schema.published_table import PublishedTable
+from subscriber.postgres.publication.definition import Publication, TableEntry
+from subscriber.postgres.schema.published_table import PublishedTable
+from subscriber.publisher.client import PublisherClient
+from subscriber.publisher.server_publications import ServerPublications
 from subscriber.targets import open_target
 
 FILM = TableEntry("public", "film")
@@ -28,7 +28,7 @@ def check(session, publisher, *publications: str, **options: Any) -> SubscribedT
     given = {name: options.pop(name) for name in ("named", "known") if name in options}
     return check_publications(
         session.target,
-        Publisher(publisher.connection),
+        PublisherClient(publisher.connection),
         "s",
         publications or ("p",),
         SubscriptionOptions(slot_name="s", **options),
@@ -70,10 +70,11 @@ def test_missing_publications_are_told_only_as_far_as_the_command_names_them(ses
 def test_the_state_of_other_subscribers_is_not_replicated(session, publisher):
     publisher.add_table("film", "id")
     publisher.add_table("subscriber_subscription", "subid")
-    assert [table.name for table in check(session, publisher).tables] == ["film"]
+    publisher.add_table("subscriber_runner", "jogger", "shoes")
+    assert [table.name for table in check(session, publisher).tables] == ["film", "subscriber_runner"]
     assert session.said == [
         (
-            "NOTICE:  tables that have the names of subscriber's catalog tables are not replicated: "
+            "NOTICE:  the tables of subscriber's own catalog at the publisher are not replicated: "
             '"public.subscriber_subscription"'
         )
     ]
@@ -125,10 +126,10 @@ def emulated(session, publisher):
 
 def define(session, publication: Publication) -> None:
     with session.target.begin() as connection:
-        if catalog.find_publication(connection, publication.name) is None:
-            catalog.insert_publication(connection, publication, "ann")
+        if find_publication(connection, publication.name) is None:
+            insert_publication(connection, publication, "ann")
         else:
-            catalog.replace_publication(connection, publication)
+            replace_publication(connection, publication)
 
 
 def test_the_tables_of_emulated_publications_are_found_without_the_server(session, emulated):
@@ -151,7 +152,7 @@ def test_a_target_without_a_catalog_has_no_emulated_publications_and_gets_no_fil
     with open_target(f"sqlite:///{tmp_path / 'new.db'}") as target:
         options = SubscriptionOptions(slot_name="s", carrier="p")
         with pytest.raises(UsageError, match='publication "mine" does not exist'):
-            find_published_tables(target, Publisher(publisher.connection), ["mine"], options, print)
+            find_published_tables(target, PublisherClient(publisher.connection), ["mine"], options, print)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -194,6 +195,6 @@ def test_tables_that_are_not_copied_are_read_as_far_as_they_exist(publisher):
         lambda asked: [] if asked.parameters[1] == "gone" else [{"oid": 16384, "relnatts": 3}],
     )
     found = read_uncopied(
-        Publisher(publisher.connection), ServerPublications(publisher.connection, ["p"]), [film, gone]
+        PublisherClient(publisher.connection), ServerPublications(publisher.connection, ["p"]), [film, gone]
     )
     assert [(table, attributes.last) for table, attributes in found] == [(film, 3)]

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
+from subscriber.base.errors import UsageError
 from subscriber.catalog.subscription_options import SubscriptionOptions
 from subscriber.commands.check_publications import SubscribedTables
 from subscriber.commands.check_target_tables import check_relations, check_tables, warn_of_shapes
-from subscriber.errors import UsageError
-from subscriber.publisher.publisher import Publisher
-from subscriber.schema.published_table import PublishedTable
-from subscriber.schema.relation_names import SAME_NAMES, parse_names
+from subscriber.postgres.schema.published_table import PublishedTable
+from subscriber.postgres.schema.relation_names import SAME_NAMES, parse_names
+from subscriber.publisher.client import PublisherClient
 
 FILM = ("public", "film")
 
@@ -66,7 +66,10 @@ def test_a_view_is_refused_in_postgresqls_words(session):
 def test_the_tables_of_the_catalog_are_refused(session):
     error = refused(session, [FILM], parse_names("public.film => public.subscriber_subscription"))
     assert error.message == 'cannot use relation "public.subscriber_subscription" as logical replication target'
-    assert (error.sqlstate, error.detail) == ("42809", "The table has the name of one of subscriber's catalog tables.")
+    assert (error.sqlstate, error.detail) == ("42809", "The target has a table of subscriber's catalog in this place.")
+    assert error.hint == (
+        "Replicate it into a table of another name: WITH (map = 'public.film => public.published_film')."
+    )
 
 
 def test_two_relations_in_one_table_are_refused(session):
@@ -79,7 +82,7 @@ def test_two_relations_in_one_table_are_refused(session):
 def test_missing_tables_are_designed_from_the_publishers(session, publisher):
     publisher.add_table("film", "id", "year")
     tables = [PublishedTable("public", "film", columns=("id",))]
-    (missing,) = check_tables(session.target, Publisher(publisher.connection), tables, create_tables=True)
+    (missing,) = check_tables(session.target, PublisherClient(publisher.connection), tables, create_tables=True)
     assert (missing.published, missing.relation) == (tables[0], "public.film")
     assert not session.rows("SELECT * FROM sqlite_master WHERE name = 'film'")
 
@@ -93,7 +96,7 @@ def warnings(session, publisher, *, changing: bool = True, **options: Any) -> li
     said: list[str] = []
     warn_of_shapes(
         session.target,
-        Publisher(publisher.connection),
+        PublisherClient(publisher.connection),
         published,
         SubscriptionOptions(slot_name="s", **options),
         said.append,

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import pytest
 
-from subscriber.catalog import RelationState
-from subscriber.schema.value_rules import parse_value_rules
+from subscriber.catalog.table_states import RelationState
+from subscriber.postgres.schema.value_rules import parse_value_rules
 
 ALTER = "ALTER SUBSCRIPTION s SET (unrepresentable_values = '{}')"
 

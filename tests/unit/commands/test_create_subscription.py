@@ -6,10 +6,10 @@ from __future__ import annotations
 
 import pytest
 
-from subscriber.catalog import ReleasedSlot, release_slot, released_slots
+from subscriber.base.errors import NotSupportedError, PublisherNotReady, UsageError
+from subscriber.base.lsn import LSN
+from subscriber.catalog.released import ReleasedSlot, release_slot, released_slots
 from subscriber.commands.create_subscription import check_named_once
-from subscriber.errors import NotSupportedError, PublisherNotReady, UsageError
-from subscriber.lsn import LSN
 from tests.scripted_publisher import PublishedSlot
 from tests.streams import SYSTEM
 

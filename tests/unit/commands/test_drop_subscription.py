@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from subscriber.catalog import RelationState, released_slots
-from subscriber.commands import remove_journal
-from subscriber.errors import PublisherNotReady, PublisherUnavailable, SlotInUse
+from subscriber.base.errors import PublisherNotReady, PublisherUnavailable, SlotInUse
+from subscriber.catalog.released import released_slots
+from subscriber.catalog.table_states import RelationState
+from subscriber.commands.drop_subscription import remove_journal
 from tests.scripted_publisher import PublishedSlot
 from tests.streams import SYSTEM
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from subscriber import catalog
-from subscriber.commands.import_publications import import_publications
-from subscriber.errors import PublisherNotReady, SubscriberError, UsageError
-from subscriber.publication.definition import Publication, TableEntry
+from subscriber.base.errors import PublisherNotReady, SubscriberError, UsageError
+from subscriber.catalog.publications import list_publications
+from subscriber.commands.publication_commands import import_publications
+from subscriber.postgres.publication.definition import Publication, TableEntry
 
 
 def run(session, *names: str, replace: bool = False) -> list[str]:
@@ -18,7 +18,7 @@ def run(session, *names: str, replace: bool = False) -> list[str]:
 
 def stored(session) -> dict[str, Publication]:
     with session.target.engine.connect() as connection:
-        return {publication.name: publication for publication in catalog.list_publications(connection)}
+        return {publication.name: publication for publication in list_publications(connection)}
 
 
 @pytest.fixture
@@ -69,6 +69,8 @@ def test_a_filter_that_cannot_be_evaluated_is_refused_with_its_place(session, se
     [
         (Publication("q"), "no tables"),
         (Publication("q", all_tables=True), "all tables"),
+        (Publication("q", all_tables=True, all_sequences=True), "all tables, all sequences"),
+        (Publication("q", all_sequences=True), "all sequences"),
         (Publication("q", tables=(TableEntry("public", "film"),)), "1 table"),
         (
             Publication(
@@ -79,24 +81,9 @@ def test_a_filter_that_cannot_be_evaluated_is_refused_with_its_place(session, se
             "2 tables, 1 schema, 1 row filter",
         ),
     ],
-    ids=["none", "all", "one", "several"],
+    ids=["none", "all", "everything", "sequences", "one", "several"],
 )
 def test_the_notice_says_what_was_imported(session, server, publication, summary):
     server.add_table("actor", "id")
     server.publications["q"] = publication
     assert run(session, "q") == [f'NOTICE:  imported publication "q": {summary}']
-
-
-def test_all_sequences_are_not_imported_and_this_is_told(session, server):
-    """PostgreSQL 19"""
-    server.info.server_version = 190000
-    server.all_sequences = ["p"]
-    assert run(session, "p", "q") == [
-        'NOTICE:  imported publication "p": all tables',
-        (
-            'WARNING:  publication "p" is FOR ALL SEQUENCES at the publisher, and the imported one has no sequences\n'
-            "HINT:  ALTER SUBSCRIPTION … REFRESH SEQUENCES sets the target's sequences, whatever is published."
-        ),
-        'NOTICE:  imported publication "q": 1 table, 1 row filter',
-    ]
-    assert stored(session) == server.publications

@@ -15,9 +15,8 @@ from subscriber.commands.notices import (
     warn_without_identity,
     warning,
 )
-from subscriber.publisher.privileges import UnreadableTable
-from subscriber.publisher.replica_identity import TableWithoutIdentity
-from subscriber.schema.relation_names import parse_names
+from subscriber.postgres.schema.relation_names import parse_names
+from subscriber.publisher.table_checks import TableWithoutIdentity, UnreadableTable
 
 
 def test_a_message_begins_with_its_severity_as_psql_prints_it():

@@ -8,11 +8,16 @@ from dataclasses import replace
 
 import pytest
 
-from subscriber import catalog
+from subscriber.base.errors import NotSupportedError, UsageError
+from subscriber.catalog.publications import (
+    get_publication,
+    insert_publication,
+    list_publications,
+    replace_publication,
+)
 from subscriber.commands import publication_commands
-from subscriber.errors import NotSupportedError, UsageError
-from subscriber.publication.definition import Publication
-from subscriber.schema.publisher_tables import PublisherTables
+from subscriber.postgres.publication.definition import Publication
+from subscriber.postgres.schema.publisher_tables import PublisherTables
 
 
 @pytest.fixture
@@ -20,13 +25,13 @@ def session(session):
     """A target that has the publications p and q."""
     with session.target.begin() as connection:
         for name in ("p", "q"):
-            catalog.insert_publication(connection, Publication(name), "ann")
+            insert_publication(connection, Publication(name), "ann")
     return session
 
 
 def publications(session) -> list[str]:
     with session.target.engine.connect() as connection:
-        return [publication.name for publication in catalog.list_publications(connection)]
+        return [publication.name for publication in list_publications(connection)]
 
 
 def test_names_that_are_dropped_are_all_there_or_none_is_dropped(session):
@@ -77,7 +82,7 @@ def test_a_change_that_another_command_made_meanwhile_is_not_overwritten(session
     def tables(target, publisher) -> PublisherTables:
         asked.append(publisher)
         with target.begin() as connection:
-            catalog.replace_publication(connection, replace(Publication("p"), via_root=True))
+            replace_publication(connection, replace(Publication("p"), via_root=True))
         return PublisherTables(180000, {}, frozenset(), schemas=frozenset({"s"}))
 
     monkeypatch.setattr(publication_commands, "_tables", tables)
@@ -85,4 +90,4 @@ def test_a_change_that_another_command_made_meanwhile_is_not_overwritten(session
         session.run("ALTER PUBLICATION p ADD TABLES IN SCHEMA s", "host=a")
     assert (caught.value.sqlstate, asked) == ("40001", ["host=a"])
     with session.target.engine.connect() as connection:
-        assert catalog.get_publication(connection, "p") == Publication("p", via_root=True)
+        assert get_publication(connection, "p") == Publication("p", via_root=True)

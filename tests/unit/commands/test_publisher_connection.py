@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from subscriber.commands.publisher_connection import connected, replicating
-from subscriber.errors import PublisherNotReady, PublisherUnavailable
+from subscriber.base.errors import PublisherNotReady, PublisherUnavailable
+from subscriber.commands.subscription_slots import connected, replicating
 
 NOBODY = "host=127.0.0.1 port=1 dbname=d"
 

@@ -6,9 +6,9 @@ from __future__ import annotations
 
 import pytest
 
-from subscriber.commands.publisher_slots import change_slot, end_receiver, is_released, make_slot, remove_slot
-from subscriber.errors import PublisherNotReady, PublisherUnavailable, SlotInUse
-from subscriber.publisher.publisher import Publisher
+from subscriber.base.errors import PublisherNotReady, PublisherUnavailable, SlotInUse
+from subscriber.commands.subscription_slots import change_slot, end_receiver, is_released, make_slot, remove_slot
+from subscriber.publisher.client import PublisherClient
 from tests.scripted_publisher import PublishedSlot
 from tests.streams import SYSTEM
 
@@ -27,14 +27,14 @@ def test_a_slot_is_not_made_without_a_connection():
 
 def test_a_slot_that_nobody_uses_is_dropped(publisher):
     publisher.slots["s"] = PublishedSlot()
-    remove_slot(Publisher(publisher.connection), "s")
+    remove_slot(PublisherClient(publisher.connection), "s")
     assert publisher.slots == {}
 
 
 def test_a_slot_that_does_not_exist_is_an_error_with_a_way_out(publisher):
     """C54: ReplicationSlotDropAtPubNode."""
     with pytest.raises(PublisherNotReady) as caught:
-        remove_slot(Publisher(publisher.connection), "s")
+        remove_slot(PublisherClient(publisher.connection), "s")
     assert caught.value.message == (
         'could not drop replication slot "s" on publisher: ERROR:  replication slot "s" does not exist'
     )
@@ -45,7 +45,7 @@ def test_a_slot_that_does_not_exist_is_an_error_with_a_way_out(publisher):
 def test_a_slot_that_stays_in_use_is_not_dropped(publisher, impatient):
     publisher.slots["s"] = PublishedSlot(pid=4711)
     with pytest.raises(SlotInUse) as caught:
-        remove_slot(Publisher(publisher.connection), "s")
+        remove_slot(PublisherClient(publisher.connection), "s")
     assert caught.value.message == (
         'could not drop replication slot "s" on publisher: ERROR:  replication slot "s" is active for PID 4711'
     )
@@ -62,7 +62,7 @@ def test_a_slot_that_stays_in_use_is_not_dropped(publisher, impatient):
 )
 def test_a_slot_is_released_when_nobody_streams_from_it(publisher, impatient, slots, released):
     publisher.slots.update(slots)
-    assert is_released(Publisher(publisher.connection), "s") is released
+    assert is_released(PublisherClient(publisher.connection), "s") is released
 
 
 @pytest.mark.parametrize(

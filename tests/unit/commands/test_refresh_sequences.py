@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from subscriber.catalog import RelationState
+from subscriber.base.lsn import LSN
+from subscriber.catalog.table_states import RelationState
 from subscriber.commands.refresh_sequences import sequences_behind
-from subscriber.lsn import LSN
 from tests.journals import writing
 from tests.scripted_publisher import PublishedCounter, PublishedSlot
 from tests.streams import SYSTEM

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 import sqlalchemy as sa
 
-from subscriber import catalog
-from subscriber.catalog import RelationState
-from subscriber.lsn import LSN
+from subscriber.base.lsn import LSN
+from subscriber.catalog.own_tables import SUBSCRIPTION
+from subscriber.catalog.subscriptions import set_two_phase_state
+from subscriber.catalog.table_states import RelationState, record_relation_error, relations_of, set_relation_states
 
 READY, INIT, DATASYNC = RelationState.READY, RelationState.INIT, RelationState.DATASYNC
 REFRESH = "ALTER SUBSCRIPTION s REFRESH TABLE"
@@ -17,7 +18,7 @@ def replaced(session, name="s") -> dict[str, tuple[str, bool]]:
     """The states of tables, and whether their copy replaces rows."""
     subid = session.subscription(name).subid
     with session.target.engine.connect() as connection:
-        return {one.qualified_name: (one.state.value, one.replaces) for one in catalog.relations_of(connection, subid)}
+        return {one.qualified_name: (one.state.value, one.replaces) for one in relations_of(connection, subid)}
 
 
 def test_the_named_tables_are_to_be_copied_again_and_the_others_stay_as_they_are(session):
@@ -29,11 +30,11 @@ def test_the_named_tables_are_to_be_copied_again_and_the_others_stay_as_they_are
 def test_a_table_that_is_not_ready_is_copied_again_and_its_error_and_position_are_forgotten(session):
     subid = session.subscribe(tables={"t": DATASYNC, "u": INIT}).subid
     with session.target.begin() as connection:
-        catalog.set_relation_state(connection, subid, "public", "u", INIT, LSN(5))
-        catalog.record_relation_error(connection, subid, "public", "t", "ERROR:  duplicate key")
+        set_relation_states(connection, subid, [("public", "u")], INIT, LSN(5))
+        record_relation_error(connection, subid, "public", "t", "ERROR:  duplicate key")
     session.run(f"{REFRESH} t, u")
     with session.target.engine.connect() as connection:
-        for one in catalog.relations_of(connection, subid):
+        for one in relations_of(connection, subid):
             assert (one.state, one.replaces, one.lsn, one.error, one.error_at) == (INIT, True, None, None, None)
 
 
@@ -75,7 +76,7 @@ def test_a_table_of_another_subscription_is_refused_with_the_name_of_that_subscr
 def test_a_name_without_schema_that_has_two_meanings_is_refused(session):
     subid = session.subscribe(tables={"t": READY}).subid
     with session.target.begin() as connection:
-        catalog.set_relation_state(connection, subid, "archive", "t", READY)
+        set_relation_states(connection, subid, [("archive", "t")], READY)
     error = session.refused(f"{REFRESH} t")
     assert (error.sqlstate, error.message) == ("42P09", 'table name "t" is ambiguous')
     assert error.detail == 'The subscription has the tables "archive.t", "public.t".'
@@ -87,7 +88,7 @@ def test_two_phase_is_refused_as_with_refresh_publication(session):
     """C52"""
     subid = session.subscribe(tables={"t": READY}).subid
     with session.target.begin() as connection:
-        catalog.set_two_phase_state(connection, subid, "e")
+        set_two_phase_state(connection, subid, "e")
     error = session.refused(f"{REFRESH} t")
     assert error.sqlstate == "42601"
     assert error.message == "ALTER SUBSCRIPTION ... REFRESH TABLE is not allowed when two_phase is enabled"
@@ -99,9 +100,7 @@ def test_a_table_that_has_rows_of_two_subscriptions_is_refused(session, name):
     one = session.subscribe(tables={"t": READY})
     session.subscribe("other", slot_name="other", tables={"u" if name else "t": READY})
     with session.target.begin() as connection:
-        connection.execute(
-            sa.update(catalog.SUBSCRIPTION).where(catalog.SUBSCRIPTION.c.subid == one.subid).values(submap=name or None)
-        )
+        connection.execute(sa.update(SUBSCRIPTION).where(SUBSCRIPTION.c.subid == one.subid).values(submap=name or None))
     error = session.refused(f"{REFRESH} t")
     assert error.sqlstate == "55000"
     assert f'table "public.{"u" if name else "t"}" cannot be copied again' in error.message

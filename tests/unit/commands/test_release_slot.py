@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import pytest
 
-from subscriber.catalog import released_slots, target_identifier
-from subscriber.commands.release_slot import (
+from subscriber.base.errors import ProgressConflict
+from subscriber.base.lsn import LSN
+from subscriber.catalog.own_tables import target_identifier
+from subscriber.catalog.released import released_slots
+from subscriber.commands.consumers import apply_consumer, sync_consumer
+from subscriber.commands.subscription_slots import (
     delete_journal,
-    leave_journal,
+    detach_journal,
     release_slot,
     remove_journal_of,
-    tell_dropped,
+    warn_dropped,
     while_progress_stands,
 )
-from subscriber.errors import ProgressConflict
-from subscriber.journal.control import CONTROL_FILE
-from subscriber.journal.local_storage import LocalStorage
-from subscriber.journal.retention import Consumer, list_consumers, write_consumer
-from subscriber.lsn import LSN
-from subscriber.positions.consumers import apply_consumer, sync_consumer
+from subscriber.stream.journal.control import CONTROL_FILE
+from subscriber.stream.journal.retention import Consumer, list_consumers, write_consumer
+from subscriber.stream.journal.storage import LocalStorage
 from tests.streams import SYSTEM
 
 # The progress -------------------------------------------------------------------------------------
@@ -82,7 +83,7 @@ def test_the_journal_keeps_what_was_not_applied_for_the_next_subscription(sessio
         identifier = target_identifier(connection)
     for consumer in (apply_consumer(identifier, subscription.subid), sync_consumer(identifier, subscription.subid)):
         write_consumer(storage, consumer, LSN(0x200), subscription="s", place="here")
-    leave_journal(session.target, subscription, LSN(0x300), session.settings, session.said.append)
+    detach_journal(session.target, subscription, LSN(0x300), session.settings, session.said.append)
     assert [(one.consumer, one.lsn) for one in list_consumers(storage)] == [
         (Consumer(identifier, subscription.subid, "released"), 0x300)
     ]
@@ -95,16 +96,16 @@ def test_the_journal_keeps_what_was_not_applied_for_the_next_subscription(sessio
 def test_a_journal_that_has_nothing_more_is_left_in_silence(session):
     subscription = session.subscribe(system_identifier=SYSTEM)
     session.make_journal()
-    leave_journal(session.target, subscription, LSN(0x400), session.settings, session.said.append)
-    tell_dropped(subscription, LSN(0x400), session.settings, session.said.append)
+    detach_journal(session.target, subscription, LSN(0x400), session.settings, session.said.append)
+    warn_dropped(subscription, LSN(0x400), session.settings, session.said.append)
     assert session.said == []
 
 
 @pytest.mark.parametrize("system_identifier", [SYSTEM, None], ids=["on another machine", "never connected"])
 def test_a_journal_that_is_not_here_is_not_made(session, tmp_path, system_identifier):
     subscription = session.subscribe(system_identifier=system_identifier)
-    leave_journal(session.target, subscription, LSN(0x300), session.settings, session.said.append)
-    tell_dropped(subscription, LSN(0x300), session.settings, session.said.append)
+    detach_journal(session.target, subscription, LSN(0x300), session.settings, session.said.append)
+    warn_dropped(subscription, LSN(0x300), session.settings, session.said.append)
     assert session.said == []
     assert not (tmp_path / "journal").exists()
 
@@ -112,7 +113,7 @@ def test_a_journal_that_is_not_here_is_not_made(session, tmp_path, system_identi
 def test_a_journal_that_cannot_be_read_is_told_and_the_command_has_worked(session):
     subscription = session.subscribe(system_identifier=SYSTEM)
     (session.make_journal() / CONTROL_FILE).write_text("{}")
-    leave_journal(session.target, subscription, LSN(0x300), session.settings, session.said.append)
+    detach_journal(session.target, subscription, LSN(0x300), session.settings, session.said.append)
     (told,) = session.said
     assert told.startswith('WARNING:  the changes of slot "s" that were received and not applied cannot be counted: ')
     assert told.endswith("HINT:  All changes up to 0/300 have been applied.")
@@ -121,7 +122,7 @@ def test_a_journal_that_cannot_be_read_is_told_and_the_command_has_worked(sessio
 def test_what_is_dropped_with_the_slot_is_counted(session):
     subscription = session.subscribe(system_identifier=SYSTEM)
     session.make_journal()
-    tell_dropped(subscription, LSN(0x200), session.settings, session.said.append)
+    warn_dropped(subscription, LSN(0x200), session.settings, session.said.append)
     (told,) = session.said
     assert told.endswith("from 0/200 to 0/400\nDETAIL:  They are dropped with the slot.")
 

@@ -6,8 +6,13 @@ import re
 
 import pytest
 
-from subscriber.commands.requirements import check_other_database, check_publisher, check_slot_is_free, check_target
-from subscriber.errors import NotSupportedError, UsageError
+from subscriber.base.errors import NotSupportedError, UsageError
+from subscriber.commands.requirements import (
+    check_other_database,
+    check_publisher,
+    check_slot_is_free,
+    check_target,
+)
 from subscriber.targets import open_target
 
 SQLITE, POSTGRESQL = "sqlite:///target.db", "postgresql://nobody@nowhere/none"

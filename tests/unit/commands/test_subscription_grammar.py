@@ -4,9 +4,9 @@ import logging
 
 import pytest
 
+from subscriber.base.errors import NotSupportedError, SQLSyntaxError, UsageError
 from subscriber.catalog.subscription_options import SubscriptionOptions
-from subscriber.commands.subscription_grammar import parse
-from subscriber.commands.subscription_statements import (
+from subscriber.commands.subscription_grammar import (
     AlterConnection,
     AlterEnabled,
     AlterOptions,
@@ -22,10 +22,10 @@ from subscriber.commands.subscription_statements import (
     RefreshTables,
     RenameSubscription,
     TruncateTables,
+    parse,
 )
-from subscriber.errors import NotSupportedError, SQLSyntaxError, UsageError
-from subscriber.publication.publication_statements import PublicationCommand, RelationName
-from subscriber.sql.option_list import Option, OptionList
+from subscriber.postgres.publication.publication_statements import PublicationCommand, RelationName
+from subscriber.postgres.sql.option_list import Option, OptionList
 
 
 def create(
@@ -109,6 +109,7 @@ def test_slot_name_none_is_no_slot():
     ("sql", "command"),
     [
         ("CONNECTION 'c'", AlterConnection("s", "c")),
+        ("SERVER pub", AlterConnection("s", "", "pub")),
         ("SET PUBLICATION p, q", AlterPublications("s", "set", ("p", "q"), OptionList())),
         (
             'ADD PUBLICATION "P" WITH (refresh = off, copy_data)',
@@ -361,5 +362,21 @@ def test_everything_else_is_refused_with_what_is_understood(sql):
         parse(sql)
     assert (
         caught.value.hint
-        == "The supported commands are CREATE, ALTER and DROP of SUBSCRIPTION and PUBLICATION, TRUNCATE, and SELECT."
+        == "The supported commands are CREATE, ALTER and DROP of SUBSCRIPTION, PUBLICATION, SERVER and USER MAPPING, TRUNCATE,"
+        " and SELECT."
     )
+
+
+def test_a_server_stands_in_the_place_of_a_connection_string():
+    """PostgreSQL 19"""
+    command = parse("CREATE SUBSCRIPTION s SERVER Pub PUBLICATION p")
+    assert isinstance(command, CreateSubscription)
+    assert (command.server, command.conninfo) == ("pub", "")
+    with pytest.raises(SQLSyntaxError, match='syntax error at or near "CONNECTION"'):
+        parse("CREATE SUBSCRIPTION s SERVER pub CONNECTION 'dbname=x' PUBLICATION p")
+
+
+def test_a_password_of_a_user_mapping_is_not_in_the_commands_text():
+    """names_are_data"""
+    assert "hush" not in repr(parse("CREATE USER MAPPING FOR USER SERVER s OPTIONS (password 'hush')"))
+    assert "hush" not in repr(parse("ALTER USER MAPPING FOR USER SERVER s OPTIONS (SET password 'hush')"))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from subscriber import catalog
-from subscriber.catalog import RelationState
-from subscriber.errors import ConflictError, TargetRelationError
+from subscriber.base.errors import ConflictError, TargetRelationError
+from subscriber.catalog.subscriptions import set_two_phase_state
+from subscriber.catalog.table_states import RelationState, set_relation_states
 
 READY, INIT = RelationState.READY, RelationState.INIT
 
@@ -81,7 +81,7 @@ def test_a_map_says_which_table_it_is(filled):
 
 def test_a_name_without_schema_that_has_two_meanings_is_refused(filled):
     with filled.target.begin() as connection:
-        catalog.set_relation_state(connection, filled.subscription().subid, "archive", "t", READY)
+        set_relation_states(connection, filled.subscription().subid, [("archive", "t")], READY)
     error = filled.refused("TRUNCATE t")
     assert (error.sqlstate, error.message) == ("42P09", 'table name "t" is ambiguous')
     filled.run("TRUNCATE public.t")
@@ -89,7 +89,7 @@ def test_a_name_without_schema_that_has_two_meanings_is_refused(filled):
 
 def test_two_phase_is_refused_as_with_refresh_table(filled):
     with filled.target.begin() as connection:
-        catalog.set_two_phase_state(connection, filled.subscription().subid, "e")
+        set_two_phase_state(connection, filled.subscription().subid, "e")
     assert filled.refused("TRUNCATE t").sqlstate == "42601"
 
 

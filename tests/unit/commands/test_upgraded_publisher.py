@@ -6,9 +6,9 @@ from __future__ import annotations
 
 import pytest
 
-from subscriber.errors import JournalGap, NotSupportedError, SlotInUse, SlotLost, UsageError
-from subscriber.journal.control import read_control
-from subscriber.journal.storage import journal_url, open_storage
+from subscriber.base.errors import JournalGap, NotSupportedError, SlotInUse, SlotLost, UsageError
+from subscriber.stream.journal.control import read_control
+from subscriber.stream.journal.storage import journal_url, open_storage
 from tests.scripted_publisher import PublishedSlot
 from tests.streams import SYSTEM
 

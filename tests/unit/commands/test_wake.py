@@ -6,8 +6,8 @@ import os
 
 import pytest
 
+from subscriber.base.settings import Settings
 from subscriber.commands.wake import wake_run, watched_folder
-from subscriber.settings import Settings
 
 
 def test_a_command_changes_the_time_of_the_folder_and_leaves_nothing_in_it(tmp_path):

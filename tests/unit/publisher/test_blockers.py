@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from subscriber.publisher.blockers import receiver_of
+from subscriber.publisher.fence.open_transactions import receiver_of
 from tests.scripted_server import ScriptedServer
 
 

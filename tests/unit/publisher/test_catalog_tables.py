@@ -4,44 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from subscriber.publisher.catalog_tables import read_publisher_tables
-from subscriber.schema.publisher_tables import PublisherColumn, PublisherTable, PublisherTables
-from tests.scripted_server import VERSIONS, Answer, Row, ScriptedServer
-
-
-def relation(
-    oid: int,
-    name: str,
-    *,
-    kind: str = "r",
-    persistence: str = "p",
-    identity: str = "d",
-    is_partition: bool = False,
-    attributes: int = 0,
-) -> Row:
-    """A row of pg_class."""
-    return {
-        "oid": oid, "nspname": "public", "relname": name, "relkind": kind, "relpersistence": persistence,
-        "relreplident": identity, "relispartition": is_partition, "relnatts": attributes,
-    }  # fmt: skip
-
-
-def column(
-    oid: int,
-    number: int,
-    name: str,
-    type_oid: int = 23,
-    type_name: str = "integer",
-    *,
-    collation: int = 0,
-    generated: str = "",
-    expression: str | None = None,
-) -> Row:
-    """A row of pg_attribute."""
-    return {
-        "attrelid": oid, "attname": name, "attnum": number, "atttypid": type_oid, "atttypmod": -1,
-        "format_type": type_name, "attcollation": collation, "attgenerated": generated, "adbin": expression,
-    }  # fmt: skip
+from subscriber.postgres.schema.publisher_tables import (
+    Placement,
+    PublisherCollation,
+    PublisherColumn,
+    PublisherTable,
+    PublisherTables,
+)
+from subscriber.publisher.catalog_tables import read_placements, read_publisher_tables
+from tests.catalog_rows import COLUMNS, KEYS, PARENTS, TABLES, column, relation
+from tests.scripted_server import POSITIONS, VERSIONS, Answer, Row, ScriptedServer
 
 
 def server_with(
@@ -53,22 +25,31 @@ def server_with(
     database_is_c: bool = False,
     encoding: str = "UTF8",
     version: int = 180000,
+    marks: tuple[Row, ...] = (),
 ) -> ScriptedServer:
     answers: dict[str, Answer] = {
+        **POSITIONS,
+        "t.xmin::text": marks,
         "SELECT 'type' ||": [{"line": "type\t16400"}, {"line": "collation\t12500"}],
         "current_database()::text, current_user": [
             {
                 "server_encoding": encoding, "current_database": "shop", "current_user": "ann",
                 "current_schemas": ["pg_catalog", "public"], "current_schema": "public",
-                "schemas": ["pg_catalog", "public", "empty"],
+                "schemas": ["pg_catalog", "public", "empty"], "has_known_hashes": True,
             }
         ],
-        "c.relispartition, c.relnatts": relations,
-        "format_type(a.atttypid": columns,
-        "i.indisvalid AND i.indisunique": keys,
-        "FROM pg_inherits": parents,
+        TABLES: relations,
+        COLUMNS: columns,
+        KEYS: keys,
+        PARENTS: parents,
         "SELECT current_setting('server_encoding')": [{"server_encoding": encoding}],
         "FROM pg_collation WHERE": [{"oid": oid} for oid in collations],
+        "FROM pg_collation c WHERE": [
+            {
+                "oid": 100, "collname": "default", "collprovider": "i", "locale": "de-DE", "ctype": "de-DE",
+                "version": "153.120", "rules": None,
+            }
+        ],
         "FROM pg_database": [{"is_c": database_is_c}],
     }  # fmt: skip
     return ScriptedServer(answers, version=version)
@@ -190,6 +171,8 @@ def test_texts_sort_by_bytes_where_the_encoding_has_the_order_of_utf8(encoding, 
     """
     found = read(collations=(950, 951), database_is_c=database_is_c, encoding=encoding)
     assert found.bytewise_collations == bytewise
+    default = PublisherCollation(100, "default", "i", "de-DE", "de-DE", "153.120")
+    assert found.collations == (() if 100 in bytewise else (default,))
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -200,6 +183,9 @@ def test_only_what_the_servers_version_has_is_asked_for(version):
         ("indnkeyatts", 110000),
         ("attgenerated", 120000),
         ("datlocprovider", 150000),
+        ("pg_database_collation_actual_version", 150000),
+        ("icurules", 160000),
+        ("unicode_version", 170000),
         ("colllocale", 170000),
         ("datlocale", 170000),
     ):
@@ -210,5 +196,30 @@ def test_everything_is_read_in_one_snapshot_and_named_with_its_schema():
     server = server_with()
     read_publisher_tables(server.connection)
     said = [asked.sql for asked in server.asked]
-    assert said[0] == "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"
-    assert said.index("SET LOCAL search_path = ''") == 2  # after the path itself was read
+    # The WAL written so far is known before, the WAL that is durable after.
+    assert said[1] == "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"
+    assert said.index("SET LOCAL search_path = ''") == 3  # after the path itself was read
+    assert "pg_current_wal_insert_lsn()" in said[0]
+    assert "pg_current_wal_flush_lsn()" in said[-1]
+
+
+LEAF = {
+    "oid": 16390, "nspname": "public", "relname": "leaf", "is_partitioned": False, "inhparent": 16384,
+    "created_by": 700, "placed_by": 701, "altered_by": 702,
+}  # fmt: skip
+ROOT = LEAF | {"oid": 16384, "relname": "root", "is_partitioned": True, "inhparent": 0}
+
+
+def test_it_is_known_which_transactions_have_placed_the_tables():
+    root, leaf = relation(16384, "root", kind="p"), relation(16390, "leaf", is_partition=True)
+    parent = {"inhrelid": 16390, "nspname": "public", "relname": "root"}
+    found = read(root, leaf, parents=(parent,), marks=(ROOT, LEAF))
+    one = found.tables["public", "leaf"]
+    assert (one.created_by, one.placed_by, one.altered_by) == (700, 701, 702)
+    known_until, placements = read_placements(server_with(marks=(ROOT, LEAF)).connection)
+    assert known_until == found.known_until
+    assert placements == found.placements()
+    assert placements == {
+        16384: Placement(("public", "root"), 0, 701, 702),
+        16390: Placement(("public", "leaf"), 16384, 701, 0),
+    }

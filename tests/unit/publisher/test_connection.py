@@ -12,10 +12,9 @@ from typing import Any
 import pytest
 from psycopg import OperationalError, pq
 
-from subscriber.errors import PublisherNotReady, PublisherUnavailable
-from subscriber.protocol.notice import Notice, decode_notice
-from subscriber.publisher.connection import NAP_SECONDS, ReplicationConnection
-from subscriber.publisher.sql_connection import next_result
+from subscriber.base.errors import PublisherNotReady, PublisherUnavailable
+from subscriber.postgres.protocol.envelope import Notice, decode_notice
+from subscriber.publisher.connection import NAP_SECONDS, ReplicationConnection, next_result
 
 
 class Libpq:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from psycopg.conninfo import conninfo_to_dict
 
-from subscriber.errors import PublisherNotReady, PublisherUnavailable, UsageError
+from subscriber.base.errors import PublisherNotReady, PublisherUnavailable, UsageError
 from subscriber.publisher.conninfo import (
     check_conninfo,
     check_session,

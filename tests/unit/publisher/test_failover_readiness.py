@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from subscriber.publisher.failover_readiness import judge_readiness
-from subscriber.publisher.failover_servers import FailoverServer, FailoverSlot
+from subscriber.publisher.failover import FailoverServer, FailoverSlot, judge_readiness
 
 PRIMARY = FailoverServer(
     place="a:1",

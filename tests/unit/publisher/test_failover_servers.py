@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import pytest
 
-from subscriber.errors import UsageError
-from subscriber.publisher.failover_servers import read_failover_servers
+from subscriber.base.errors import UsageError
+from subscriber.publisher.failover import read_failover_servers
 
 
 def test_each_host_that_does_not_answer_has_its_reason_and_no_password():

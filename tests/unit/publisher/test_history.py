@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from subscriber.errors import HistoryDiverged, PublisherNotReady, PublisherUnavailable, SlotLost
-from subscriber.lsn import LSN
+from subscriber.base.errors import HistoryDiverged, PublisherNotReady, PublisherUnavailable, SlotLost
+from subscriber.base.lsn import LSN
 from subscriber.publisher.history import (
     Server,
     TimelineEnd,

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from subscriber.publisher.logical_decoding import DecodingSettings, read_decoding_settings
+from subscriber.publisher.server_facts import DecodingSettings, read_decoding_settings
 from tests.scripted_server import VERSIONS, ScriptedServer
 
 OLD = DecodingSettings(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from subscriber.publisher.privileges import UnreadableTable, read_refused, unreadable_tables
-from subscriber.schema.published_table import PublishedTable
+from subscriber.postgres.schema.published_table import PublishedTable
+from subscriber.publisher.table_checks import UnreadableTable, read_refused, unreadable_tables
 from tests.scripted_server import VERSIONS, Row, ScriptedServer
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from subscriber.publication.definition import OPERATIONS, Publication, TableEntry
-from subscriber.publisher.publication_definitions import publications_of_sequences, read_publications
+from subscriber.postgres.publication.definition import OPERATIONS, Publication, TableEntry
+from subscriber.publisher.server_publications import read_publications
 from tests.scripted_server import VERSIONS, Row, ScriptedServer
 
 
@@ -17,11 +17,12 @@ def publication(
     publish: tuple[bool, bool, bool, bool] = (True, True, True, True),
     via_root: bool = False,
     generated: str = "n",
+    all_sequences: bool = False,
 ) -> Row:
     """A row of pg_publication; ``publish`` has INSERT, UPDATE, DELETE, TRUNCATE."""
     return {
         "oid": oid, "pubname": name, "puballtables": all_tables, "published": list(publish), "pubviaroot": via_root,
-        "pubgencols": generated,
+        "pubgencols": generated, "puballsequences": all_sequences,
     }  # fmt: skip
 
 
@@ -75,9 +76,12 @@ def test_publications_are_read_with_their_tables_schemas_and_options():
 
 def test_tables_after_except_are_no_members():
     server = server_with(
-        publication(1, "p", all_tables=True), members=(member(1, "film", excepted=True),), version=190000
+        publication(1, "p", all_tables=True, all_sequences=True),
+        members=(member(1, "film", excepted=True),),
+        version=190000,
     )
-    assert read_publications(server.connection) == [Publication("p", all_tables=True, excepted=(("public", "film"),))]
+    (found,) = read_publications(server.connection)
+    assert found == Publication("p", all_tables=True, excepted=(("public", "film"),), all_sequences=True)
 
 
 def test_publications_come_in_the_order_of_their_names_without_those_that_do_not_exist():
@@ -105,11 +109,6 @@ def test_only_what_the_servers_version_has_is_asked_for(version):
         ("pg_publication_namespace", 150000),
         ("pubgencols", 180000),
         ("prexcept", 190000),
+        ("puballsequences", 190000),
     ):
         assert bool(server.statements(name)) is (version >= since)
-
-
-@pytest.mark.parametrize("version", VERSIONS)
-def test_publications_of_sequences_are_asked_for_where_they_exist(version):
-    server = ScriptedServer({"puballsequences": [{"pubname": "q"}]}, version=version)
-    assert publications_of_sequences(server.connection, ["p", "q"]) == (["q"] if version >= 190000 else [])

@@ -5,9 +5,13 @@ from __future__ import annotations
 import psycopg
 import pytest
 
-from subscriber.errors import NotSupportedError, PublisherNotReady
-from subscriber.publisher.published_tables import ServerPublications, publications_of_other_origins
-from subscriber.schema.published_table import PublishedTable
+from subscriber.base.errors import NotSupportedError, PublisherNotReady
+from subscriber.postgres.schema.published_table import PublishedTable
+from subscriber.publisher.server_publications import (
+    PublicationsInSnapshot,
+    ServerPublications,
+    publications_of_other_origins,
+)
 from tests.scripted_server import VERSIONS, Answer, Row, ScriptedServer
 
 
@@ -106,8 +110,8 @@ def one(*rows: Row, version: int = 180000) -> PublishedTable:
     return ServerPublications(server.connection, ("p",)).published_table("public", "a")
 
 
-def entry(columns: tuple[str, ...], where: str | None = None, *, kind: str = "r") -> Row:
-    return {"relkind": kind, "columns": list(columns), "filter": where}
+def entry(columns: tuple[str, ...], where: str | None = None, *, kind: str = "r", name: str = "a") -> Row:
+    return {"nspname": "public", "relname": name, "relkind": kind, "columns": list(columns), "filter": where}
 
 
 def test_one_table_is_read_as_table_synchronization_reads_it():
@@ -128,6 +132,40 @@ def test_different_columns_of_one_table_are_refused_as_the_tablesync_worker_does
         one(entry(("id",)), entry(("id", "b")))
     assert caught.value.message == 'cannot use different column lists for table "public.a" in different publications'
     assert (caught.value.sqlstate, caught.value.relation) == ("0A000", "public.a")
+
+
+def test_publications_that_are_kept_answer_for_each_table_as_the_server_does():
+    """The server lists all tables of a publication to answer for one of them."""
+    rows = [entry(("id",), "(b > 1)"), entry(("id",)), entry(("x",), "(x > 0)", kind="p", name="b")]
+    lists = [{"nspname": "public", "relname": "b"}]
+    actions = [{"nspname": "public", "relname": "a", "i": "insert", "u": None, "d": None, "t": None}]
+    server = ScriptedServer({"p.pubinsert": actions, "pg_get_expr(gpt.qual": rows, "prattrs": lists})
+    kept = PublicationsInSnapshot.read(server.connection, ("p",))
+    assert kept.published_table("public", "a") == PublishedTable("public", "a", "table", ("id",))
+    assert kept.published_table("public", "b") == PublishedTable(
+        "public", "b", "partitioned table", ("x",), ("(x > 0)",)
+    )
+    assert kept.published_table("public", "gone") == PublishedTable("public", "gone")
+    assert [kept.has_column_list("public", name) for name in "ab"] == [False, True]
+    assert [kept.published_actions("public", name) for name in "ab"] == [{"insert"}, None]
+    assert len(server.asked) == 3
+
+
+def test_different_columns_of_a_table_are_refused_for_that_table_only():
+    rows = [entry(("id",)), entry(("id", "b")), entry(("x",), name="b")]
+    server = ScriptedServer({"p.pubinsert": [], "pg_get_expr(gpt.qual": rows, "prattrs": []})
+    kept = PublicationsInSnapshot.read(server.connection, ("p", "q"))
+    with pytest.raises(PublisherNotReady, match="different column lists"):
+        kept.published_table("public", "a")
+    assert kept.published_table("public", "b").columns == ("x",)
+
+
+def test_publications_without_column_lists_are_not_asked_for_them():
+    server = ScriptedServer({"p.pubinsert": []}, version=140000)
+    kept = PublicationsInSnapshot.read(server.connection, ("p",))
+    assert kept.published_table("public", "a") == PublishedTable("public", "a")
+    assert not kept.has_column_list("public", "a")
+    assert len(server.asked) == 1
 
 
 @pytest.mark.parametrize("version", [150000, 160000, 170000, 180000])
@@ -160,7 +198,7 @@ def test_the_tables_whose_updates_or_deletes_are_published_are_told_by_name():
     ids=["not listed", "nothing", "two publications"],
 )
 def test_the_actions_of_a_table_are_those_of_all_publications_that_list_it(rows, actions):
-    server = ScriptedServer({"p.pubinsert": rows})
+    server = ScriptedServer({"p.pubinsert": [{"nspname": "s", "relname": "t", **row} for row in rows]})
     assert ServerPublications(server.connection, ("p",)).published_actions("s", "t") == actions
     assert server.asked[0].parameters == ("s", "t", ["p"])
 

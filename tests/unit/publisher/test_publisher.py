@@ -5,9 +5,10 @@ from __future__ import annotations
 import psycopg
 import pytest
 
-from subscriber.errors import PublisherError, PublisherNotReady, PublisherUnavailable, SlotInUse, SlotLost
-from subscriber.lsn import LSN
-from subscriber.publisher.publisher import Publisher, Slot, connect_publisher
+from subscriber.base.errors import PublisherError, PublisherNotReady, PublisherUnavailable, SlotInUse, SlotLost
+from subscriber.base.lsn import LSN
+from subscriber.publisher.client import PublisherClient, Slot
+from subscriber.publisher.connection import connect_publisher
 from tests.scripted_server import VERSIONS, Row, ScriptedServer
 
 SLOTS = "FROM pg_replication_slots"
@@ -27,14 +28,14 @@ def slot(
 ) -> Row:
     """A row of pg_replication_slots."""
     return {
-        "plugin": plugin, "database": database, "active_pid": pid, "confirmed_flush_lsn": confirmed,
+        "slot_name": "s", "plugin": plugin, "database": database, "active_pid": pid, "confirmed_flush_lsn": confirmed,
         "two_phase": two_phase, "lost": lost, "restart_lsn": restart, "wal_status": wal_status,
-        "safe_wal_size": safe_wal_size,
+        "safe_wal_size": safe_wal_size, "failover": None, "synced": None, "inactive_since": None, "spill_bytes": None,
     }  # fmt: skip
 
 
-def publisher_with(*slots: Row, version: int = 180000) -> Publisher:
-    return Publisher(ScriptedServer({SLOTS: slots}, version=version).connection)
+def publisher_with(*slots: Row, version: int = 180000) -> PublisherClient:
+    return PublisherClient(ScriptedServer({SLOTS: slots}, version=version).connection)
 
 
 # Connections --------------------------------------------------------------------------------------
@@ -70,9 +71,9 @@ def test_a_publisher_is_told_by_its_version_and_database():
     assert (publisher.features.row_filters, publisher.features.origin_option) == (True, False)
 
 
-def decoding(level: str, *, version: int = 180000, libraries: str | None = None) -> Publisher:
+def decoding(level: str, *, version: int = 180000, libraries: str | None = None) -> PublisherClient:
     row = {"wal_level": level, "effective_wal_level": None, "standby": False, "libraries": libraries}
-    return Publisher(ScriptedServer({"current_setting('wal_level')": [row]}, version=version).connection)
+    return PublisherClient(ScriptedServer({"current_setting('wal_level')": [row]}, version=version).connection)
 
 
 def test_a_server_with_logical_decoding_is_ready():
@@ -105,14 +106,14 @@ def test_a_server_that_does_not_trust_pgoutput_is_refused_in_postgresqls_words()
 
 def test_a_server_without_logical_replication_is_refused_with_its_version():
     with pytest.raises(PublisherNotReady) as caught:
-        Publisher(ScriptedServer(settings(server_version="9.6.24"), version=90624).connection).check_server()
+        PublisherClient(ScriptedServer(settings(server_version="9.6.24"), version=90624).connection).check_server()
     assert caught.value.message == "the publisher is PostgreSQL 9.6.24, which has no logical replication"
     assert caught.value.sqlstate == "0A000"
 
 
 def test_the_system_identifier_is_a_text_of_digits():
     server = ScriptedServer({"pg_control_system()": [{"system_identifier": 7300000000000000001}]})
-    assert Publisher(server.connection).system_identifier() == "7300000000000000001"
+    assert PublisherClient(server.connection).system_identifier() == "7300000000000000001"
 
 
 @pytest.mark.parametrize("standby", [True, False])
@@ -124,7 +125,7 @@ def test_a_barrier_is_written_by_a_primary_and_read_from_a_standby(standby):
             "pg_logical_emit_message(true": [{"lsn": "0/600"}],
         }
     )
-    publisher = Publisher(server.connection)
+    publisher = PublisherClient(server.connection)
     assert publisher.is_standby() is standby
     assert publisher.write_barrier() == (0x500 if standby else 0x600)
     assert bool(server.statements("pg_logical_emit_message")) is not standby
@@ -132,16 +133,16 @@ def test_a_barrier_is_written_by_a_primary_and_read_from_a_standby(standby):
 
 def test_the_end_of_the_durable_wal_is_an_lsn():
     server = ScriptedServer({"pg_current_wal_flush_lsn()": [{"lsn": "16/B374D848"}]})
-    assert Publisher(server.connection).flushed_lsn() == LSN(0x16_B374D848)
+    assert PublisherClient(server.connection).flushed_lsn() == LSN(0x16_B374D848)
 
 
 def test_a_backend_is_ended_by_its_process_and_a_missing_privilege_is_told():
     server = ScriptedServer({"pg_terminate_backend": [{"pg_terminate_backend": False}]})
-    Publisher(server.connection).end_backend(4711)
+    PublisherClient(server.connection).end_backend(4711)
     assert server.asked[0].parameters == (4711,)
     refused = psycopg.errors.InsufficientPrivilege("permission denied to terminate process")
     with pytest.raises(PublisherNotReady) as caught:
-        Publisher(ScriptedServer({"pg_terminate_backend": refused}).connection).end_backend(4711)
+        PublisherClient(ScriptedServer({"pg_terminate_backend": refused}).connection).end_backend(4711)
     assert caught.value.sqlstate == "42501"
 
 
@@ -168,9 +169,11 @@ def test_there_may_be_no_slot():
 @pytest.mark.parametrize("version", VERSIONS)
 def test_only_what_the_servers_version_has_is_asked_for(version):
     server = ScriptedServer({SLOTS: [slot()]}, version=version)
-    assert Publisher(server.connection).slot("s") is not None
-    assert server.asked[0].parameters == ("s",)
+    assert PublisherClient(server.connection).slot("s") is not None
+    assert server.asked[0].parameters == (["s"],)
     assert bool(server.statements("safe_wal_size")) is (version >= 130000)
+    assert bool(server.statements("pg_stat_replication_slots")) is (version >= 140000)
+    assert bool(server.statements("inactive_since")) is (version >= 170000)
     assert bool(server.statements("two_phase")) is (version >= 140000)
     assert bool(server.statements("invalidation_reason")) is (version >= 170000)
 
@@ -227,26 +230,26 @@ def test_the_reason_of_an_invalidated_slot_is_told():
 
 def test_dropping_a_slot_tells_whether_there_was_one():
     server = ScriptedServer({"pg_drop_replication_slot": [], SLOTS: [slot()]})
-    assert Publisher(server.connection).drop_slot("s") is True
+    assert PublisherClient(server.connection).drop_slot("s") is True
     assert server.asked[-1].parameters == ("s",)
     server = ScriptedServer({SLOTS: []})
-    assert Publisher(server.connection).drop_slot("s") is False
+    assert PublisherClient(server.connection).drop_slot("s") is False
     assert len(server.asked) == 1
 
 
 def test_a_slot_in_use_is_not_dropped():
     active = psycopg.errors.ObjectInUse('replication slot "s" is active for PID 7')
     with pytest.raises(SlotInUse) as caught:
-        Publisher(ScriptedServer({"pg_drop_replication_slot": active, SLOTS: [slot()]}).connection).drop_slot("s")
+        PublisherClient(ScriptedServer({"pg_drop_replication_slot": active, SLOTS: [slot()]}).connection).drop_slot("s")
     assert caught.value.transient
 
 
 # Publications -------------------------------------------------------------------------------------
 
 
-def with_publications(*names: str, version: int = 180000) -> Publisher:
+def with_publications(*names: str, version: int = 180000) -> PublisherClient:
     rows = [{"pubname": name} for name in names]
-    return Publisher(ScriptedServer({"FROM pg_publication": rows}, version=version).connection)
+    return PublisherClient(ScriptedServer({"FROM pg_publication": rows}, version=version).connection)
 
 
 def test_missing_publications_are_told_in_the_order_given():
@@ -281,7 +284,7 @@ def test_a_missing_publication_is_tolerated_by_a_walsender_of_18(version, existi
 def test_a_commit_may_wait_for_a_standby_of_the_subscription_s_name(names, expected):
     """Names are compared without case; a name that only contains ours counts, to be safe."""
     answers = {"synchronous_standby_names": names, "application_name": "sub"}
-    assert Publisher(ScriptedServer(settings(**answers)).connection).may_wait_for_us() == expected
+    assert PublisherClient(ScriptedServer(settings(**answers)).connection).may_wait_for_us() == expected
 
 
 @pytest.mark.parametrize(
@@ -292,4 +295,4 @@ def test_a_commit_may_wait_until_it_is_applied(names, commit, stored, expected):
     """The setting may be that of the server, of the database, or of a role."""
     answers = {"synchronous_standby_names": names, "application_name": "sub", "synchronous_commit": commit}
     server = ScriptedServer({**settings(**answers), "pg_db_role_setting": [{"exists": stored}]})
-    assert Publisher(server.connection).may_wait_for_apply() == expected
+    assert PublisherClient(server.connection).may_wait_for_apply() == expected

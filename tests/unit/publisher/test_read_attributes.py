@@ -4,33 +4,29 @@ from __future__ import annotations
 
 import pytest
 
-from subscriber.publisher.published_tables import ServerPublications
-from subscriber.publisher.read_attributes import changed_files, read_attributes
-from subscriber.schema.attributes import Attribute, TableAttributes
+from subscriber.postgres.schema.publisher_tables import PublisherColumn, TableAttributes
+from subscriber.publisher.catalog import changed_files, read_attributes
+from subscriber.publisher.server_publications import ServerPublications
+from tests.catalog_rows import COLUMNS, column
 from tests.scripted_server import VERSIONS, Row, ScriptedServer
 
 OID = 16384
 
 
-def attribute(
-    number: int, name: str, type_oid: int = 23, *, generated: bool = False, missing: tuple[str, ...] = ()
-) -> Row:
-    """A row of pg_attribute; ``missing`` are the values that rows have which were there before."""
-    return {
-        "attnum": number, "attname": name, "atttypid": type_oid, "atttypmod": -1, "generated": generated,
-        "missing": list(missing),
-    }  # fmt: skip
-
-
 def server_with(
-    *attributes: Row, files: dict[int, int] | None = None, listed: bool = False, version: int = 180000
+    *columns: Row,
+    missing: dict[str, str] | None = None,
+    files: dict[int, int] | None = None,
+    listed: bool = False,
+    version: int = 180000,
 ) -> ScriptedServer:
     return ScriptedServer(
         {
-            "relnatts": [{"oid": OID, "relnatts": len(attributes)}],
-            "a.attnum::int4": list(attributes),
+            "relnatts": [{"oid": OID, "relnatts": len(columns)}],
+            COLUMNS: list(columns),
+            "attmissingval": [{"attname": name, "values": [value]} for name, value in (missing or {}).items()],
             "pg_relation_filenode": [{"oid": oid, "file": file} for oid, file in (files or {OID: OID}).items()],
-            "SELECT EXISTS": [{"exists": listed}],
+            "prattrs": [{"nspname": "public", "relname": "film"}] if listed else [],
         },
         version=version,
     )
@@ -41,9 +37,17 @@ def published_by(server: ScriptedServer) -> ServerPublications:
 
 
 def test_the_attributes_of_a_table_are_read_with_the_values_that_older_rows_have():
-    server = server_with(attribute(1, "id"), attribute(3, "price", 1700, missing=("1.5",)))
+    server = server_with(column(OID, 1, "id"), column(OID, 3, "price", 1700, "numeric"), missing={"price": "1.5"})
     assert read_attributes(server.connection, published_by(server), "public", "film") == TableAttributes(
-        (Attribute(1, "id", 23, -1), Attribute(3, "price", 1700, -1, frozenset({"1.5"}))), 2, {}, True, OID
+        (
+            PublisherColumn("id", 1, 23, type_name="integer"),
+            PublisherColumn("price", 3, 1700, type_name="numeric"),
+        ),
+        2,
+        {},
+        True,
+        OID,
+        {"price": frozenset({"1.5"})},
     )
 
 
@@ -55,7 +59,7 @@ def test_a_table_that_does_not_exist_has_no_attributes():
 
 @pytest.mark.parametrize("listed", [True, False])
 def test_the_publications_say_whether_there_is_a_column_list(listed):
-    server = server_with(attribute(1, "id"), listed=listed)
+    server = server_with(column(OID, 1, "id"), listed=listed)
     found = read_attributes(server.connection, published_by(server), "public", "film")
     assert found is not None
     assert found.whole is not listed
@@ -63,7 +67,7 @@ def test_the_publications_say_whether_there_is_a_column_list(listed):
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_only_what_the_servers_version_has_is_asked_for(version):
-    server = server_with(attribute(1, "id"), version=version)
+    server = server_with(column(OID, 1, "id"), version=version)
     assert read_attributes(server.connection, published_by(server), "public", "film") is not None
     assert bool(server.statements("attmissingval")) is (version >= 110000)
     assert bool(server.statements("attgenerated")) is (version >= 120000)

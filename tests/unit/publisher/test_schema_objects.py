@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 import pytest
 
-from subscriber.publisher.schema_objects import schema_objects
-from subscriber.schema.published_table import PublishedTable
-from subscriber.schema.shape import RelatedDifference, SchemaDifference
+from subscriber.postgres.schema.published_table import PublishedTable
+from subscriber.postgres.schema.shape import RelatedDifference, SchemaDifference
+from subscriber.publisher.omitted_objects import schema_objects
 from tests.scripted_server import VERSIONS, Answer, Row, ScriptedServer
 
 OBJECTS = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from subscriber.errors import PublisherNotReady, PublisherUnavailable, SlotInUse, SlotLost
+from subscriber.base.errors import PublisherNotReady, PublisherUnavailable, SlotInUse, SlotLost
 from subscriber.publisher.server_errors import CONNECTING, RULES, _rule, connection_refused, server_error
 
 SAID = [
@@ -29,13 +29,13 @@ SAID = [
     ("53400", "all replication slots are in use", PublisherUnavailable, "max_replication_slots"),
     ("55000", 'logical decoding requires "wal_level" >= "logical"', PublisherNotReady, "ALTER SYSTEM SET wal_level"),
     ("55000", "logical decoding requires wal_level >= logical", PublisherNotReady, "ALTER SYSTEM SET wal_level"),
-    ("42704", 'publication "p" does not exist', PublisherNotReady, "SET PUBLICATION"),
+    ("42704", 'publication "P q" does not exist', PublisherNotReady, 'Create publication "P q" at the publisher'),
     # privileges
     ("42501", "permission denied to use replication slots", PublisherNotReady, "ALTER ROLE"),
     ("42501", "must be superuser or replication role to use replication slots", PublisherNotReady, "ALTER ROLE"),
-    ("42501", "permission denied for table film", PublisherNotReady, "GRANT SELECT ON TABLE"),
-    ("42501", "permission denied for relation film", PublisherNotReady, "GRANT SELECT ON TABLE"),
-    ("42501", "permission denied for schema s", PublisherNotReady, "GRANT USAGE ON SCHEMA"),
+    ("42501", "permission denied for table Film", PublisherNotReady, 'GRANT SELECT ON TABLE "Film" TO'),
+    ("42501", "permission denied for relation film", PublisherNotReady, "GRANT SELECT ON TABLE film TO"),
+    ("42501", "permission denied for schema s", PublisherNotReady, "GRANT USAGE ON SCHEMA s TO"),
     ("42501", 'library "pgoutput" may not be used as an output plugin', PublisherNotReady, "output_plugin_libraries = …, 'pgoutput';"),
     # poolers and faults of servers
     ("08P01", "extended query protocol not supported in a replication connection", PublisherUnavailable, "pooler"),
@@ -57,7 +57,7 @@ SAID = [
     (CONNECTING, "FATAL:  permission denied to start WAL sender", PublisherNotReady, 'ALTER ROLE "u" REPLICATION;'),
     (CONNECTING, "FATAL:  must be superuser or replication role to start walsender", PublisherNotReady, 'ALTER ROLE "u" REPLICATION;'),
     (CONNECTING, 'FATAL:  role "u" is not permitted to log in', PublisherNotReady, 'ALTER ROLE "u" LOGIN;'),
-    (CONNECTING, 'FATAL:  permission denied for database "d"', PublisherNotReady, 'GRANT CONNECT ON DATABASE … TO "u"'),
+    (CONNECTING, 'FATAL:  permission denied for database "d"', PublisherNotReady, 'GRANT CONNECT ON DATABASE d TO "u"'),
     (CONNECTING, "FATAL:  no pg_hba.conf entry for replication connection", PublisherNotReady, "pg_hba.conf"),
     (CONNECTING, "FATAL:  pg_hba.conf rejects connection for host", PublisherNotReady, "pg_hba.conf"),
     (CONNECTING, 'FATAL:  PAM authentication failed for user "u"', PublisherNotReady, "SUBSCRIBER_PASSWORD_COMMAND"),

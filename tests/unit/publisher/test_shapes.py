@@ -8,9 +8,13 @@ from typing import Any
 
 import pytest
 
-from subscriber.publisher.shapes import is_constant, published_shape, read_shape
-from subscriber.schema.shape import ColumnShape, ForeignKey, TableShape, UniqueKey
+from subscriber.postgres.schema.publisher_tables import PublisherTable
+from subscriber.postgres.schema.shape import ForeignKey, UniqueKey
+from subscriber.publisher.shapes import is_constant, published_shape, read_shapes
+from tests import catalog_rows
+from tests.catalog_rows import COLUMNS, INDEXES, KEYS, PARENTS, TABLES, relation
 from tests.scripted_server import VERSIONS, Answer, Row, ScriptedServer
+from tests.table_shapes import column_shape, elsewhere, table_shape
 
 
 @pytest.mark.parametrize(
@@ -46,39 +50,12 @@ def test_a_constant_is_told_from_what_is_computed(expression, constant):
 OID = 16384
 
 
-def column(
-    name: str,
-    type_oid: int = 23,
-    type_name: str = "integer",
-    *,
-    nullable: bool = True,
-    identity: str = "",
-    serial: bool = False,
-    generated: bool = False,
-    expression: str | None = None,
-) -> Row:
-    """A row of pg_attribute."""
-    return {
-        "attrelid": OID, "attname": name, "atttypid": type_oid, "format_type": type_name, "nullable": nullable,
-        "attidentity": identity, "serial": serial, "generated": generated, "adbin": expression,
-    }  # fmt: skip
+def column(name: str, type_oid: int = 23, type_name: str = "integer", **properties: Any) -> Row:
+    return catalog_rows.column(OID, 1, name, type_oid, type_name, **properties)
 
 
-def index(
-    name: str,
-    *columns: str,
-    primary: bool = False,
-    identity: bool = False,
-    deferrable: bool = False,
-    nulls_distinct: bool = True,
-    conditional: bool = False,
-) -> Row:
-    """A row of pg_index."""
-    return {
-        "indrelid": OID, "relname": name, "indisprimary": primary, "indisreplident": identity,
-        "deferrable": deferrable, "nulls_distinct": nulls_distinct, "conditional": conditional,
-        "columns": list(columns),
-    }  # fmt: skip
+def index(name: str, *columns: str, **properties: Any) -> Row:
+    return catalog_rows.index(OID, name, *columns, **properties)
 
 
 def check(name: str, expression: str, *, valid: bool = True) -> Row:
@@ -91,8 +68,9 @@ def foreign_key(column_name: str, *, on_delete: str = "a", on_update: str = "a")
     """A row of pg_constraint for a reference to public.actor (id)."""
     return {
         "conrelid": OID, "columns": [column_name], "nspname": "public", "relname": "actor", "referenced": ["id"],
-        "confdeltype": on_delete, "confupdtype": on_update, "full": False, "condeferrable": True, "condeferred": False,
-        "confdelsetcols": [], "plain": True, "conname": "film_fk", "ddl": "FOREIGN KEY …",
+        "confdeltype": on_delete, "confupdtype": on_update, "confdelsetcols": [], "full": False,
+        "condeferrable": True, "condeferred": False, "plain": True, "conname": "film_fk", "ddl": "FOREIGN KEY …",
+        "types": ["integer"], "other_types": ["integer"],
     }  # fmt: skip
 
 
@@ -102,49 +80,45 @@ def server_with(
     checks: tuple[Row, ...] = (),
     not_null: tuple[Row, ...] = (),
     foreign_keys: tuple[Row, ...] = (),
-    definitions: tuple[Row, ...] = (),
     partitioned: bool = False,
     version: int = 180000,
 ) -> ScriptedServer:
     answers: dict[str, Answer] = {
-        "c.relkind = 'p' FROM pg_class c": [
-            {"oid": OID, "nspname": "public", "relname": "film", "partitioned": partitioned}
-        ],
-        "a.attidentity::text": columns,
-        "i.indisreplident AND": indexes,
+        TABLES: [relation(OID, "film", kind="p" if partitioned else "r")],
+        KEYS: [],
+        PARENTS: [],
+        COLUMNS: columns,
+        INDEXES: indexes,
         "pg_get_expr(conbin": checks,
         "' IS NOT NULL'": not_null,
-        "pg_get_indexdef": definitions,
         "confdeltype": foreign_keys,
     }
     return ScriptedServer(answers, version=version)
 
 
-def shape(*columns: Row, **options: Any) -> TableShape:
-    found = read_shape(server_with(*columns, **options).connection, "public", "film")
-    assert found is not None
-    return found
+def shape(*columns: Row, **options: Any) -> PublisherTable:
+    return elsewhere(read_shapes(server_with(*columns, **options).connection, [("public", "film")])[OID])
 
 
 def test_a_table_that_does_not_exist_has_no_shape():
-    server = ScriptedServer({"c.relkind = 'p' FROM pg_class c": [], "WHERE": []})
-    assert read_shape(server.connection, "s", "it's") is None
-    (asked,) = server.statements("c.relkind = 'p'")
-    assert "n.nspname = 's' AND c.relname = 'it''s'" in asked.sql
+    server = ScriptedServer({"WHERE": []})
+    assert read_shapes(server.connection, [("s", "it's")]) == {}
+    (asked,) = server.statements(TABLES)
+    assert asked.parameters == (["s"], ["it's"])
 
 
 def test_columns_are_read_with_their_properties():
     found = shape(
         column("id", nullable=False, identity="a"),
         column("at", 1184, "timestamp with time zone", expression="now()"),
-        column("double", generated=True, expression="(id * 2)"),
+        column("double", generated="s", expression="(id * 2)"),
     )
     assert found.columns == (
-        ColumnShape("id", 23, "integer", nullable=False, identity="a"),
-        ColumnShape("at", 1184, "timestamp with time zone", default="now()"),
-        ColumnShape("double", 23, "integer", generated="(id * 2)"),
+        column_shape("id", 23, "integer", nullable=False, identity="a"),
+        column_shape("at", 1184, "timestamp with time zone", default="now()"),
+        column_shape("double", 23, "integer", generated="stored", expression="(id * 2)"),
     )
-    assert (found.qualified_name, found.partitioned) == ("public.film", False)
+    assert (found.qualified_name, found.is_partitioned) == ("public.film", False)
 
 
 @pytest.mark.parametrize(
@@ -185,17 +159,16 @@ PRIMARY = index("film_pkey", "id", primary=True)
 def test_rows_are_identified_by_the_replica_identity_or_else_the_primary_key(indexes, key, unique):
     """C11: RelationGetReplicaIndex and GetRelationIdentityOrPK."""
     found = shape(column("id"), indexes=indexes)
-    assert (found.key, found.unique) == (key, unique)
+    assert (found.key_columns, found.unique) == (key, unique)
 
 
 def test_unique_indexes_with_a_condition_are_named_only():
     found = shape(
         column("id"),
-        indexes=(index("film_partial", "id", conditional=True),),
-        definitions=({"indrelid": OID, "relname": "film_partial", "ddl": "CREATE UNIQUE INDEX …"},),
+        indexes=(index("film_partial", "id", predicate="(id > 0)"),),
     )
     assert (found.others, found.unique) == (("film_partial",), ())
-    assert found.definitions == {"film_partial": ("film_partial", "CREATE UNIQUE INDEX …")}
+    assert found.definitions == {"film_partial": ("film_partial", "CREATE UNIQUE INDEX i ON t USING btree …")}
 
 
 @pytest.mark.parametrize(
@@ -226,7 +199,7 @@ def test_constraints_that_rows_may_violate_are_apart():
 @pytest.mark.parametrize("version", VERSIONS)
 def test_only_what_the_servers_version_has_is_asked_for(version):
     server = server_with(column("id"), version=version)
-    assert read_shape(server.connection, "public", "film") is not None
+    assert read_shapes(server.connection, [("public", "film")]) != {}
     for name, since in (
         ("indnkeyatts", 110000),
         ("conparentid", 110000),
@@ -240,10 +213,14 @@ def test_only_what_the_servers_version_has_is_asked_for(version):
 
 # Published shapes ---------------------------------------------------------------------------------
 
-FILM = TableShape(
+FILM = table_shape(
     "public",
     "film",
-    (ColumnShape("id", 23, "integer"), ColumnShape("a", 23, "integer"), ColumnShape("g", 23, "integer", generated="a")),
+    (
+        column_shape("id", 23, "integer"),
+        column_shape("a", 23, "integer"),
+        column_shape("g", 23, "integer", generated="stored", expression="a"),
+    ),
     key=("id",),
     unique=(UniqueKey(("a",)), UniqueKey(("id", "a"))),
     checks=("(a > 0)", "(id > 0)", "((id + a) > 0)", "not ( an expression"),
@@ -254,12 +231,12 @@ FILM = TableShape(
 def test_without_a_column_list_every_column_that_is_not_generated_is_published():
     found = published_shape(FILM, None)
     assert [one.name for one in found.columns] == ["id", "a"]
-    assert (found.key, found.unique, found.foreign_keys) == (FILM.key, FILM.unique, FILM.foreign_keys)
+    assert (found.key_columns, found.unique, found.foreign_keys) == (FILM.key_columns, FILM.unique, FILM.foreign_keys)
 
 
 def test_a_published_generated_column_is_an_ordinary_one():
     found = published_shape(FILM, ["id", "g"])
-    assert [(one.name, one.generated) for one in found.columns] == [("id", None), ("g", None)]
+    assert [(one.name, one.generated) for one in found.columns] == [("id", ""), ("g", "")]
 
 
 @pytest.mark.parametrize(
@@ -274,5 +251,5 @@ def test_a_published_generated_column_is_an_ordinary_one():
 )
 def test_keys_and_constraints_need_all_of_their_columns(columns, key, unique, checks, foreign_keys):
     found = published_shape(FILM, columns)
-    assert (found.key, found.checks) == (key, checks)
+    assert (found.key_columns, found.checks) == (key, checks)
     assert (len(found.unique), len(found.foreign_keys)) == (unique, foreign_keys)

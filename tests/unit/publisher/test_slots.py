@@ -6,15 +6,9 @@ import threading
 
 import pytest
 
-from subscriber.errors import NotSupportedError
-from subscriber.lsn import LSN
-from subscriber.publisher.slots import (
-    CreatedSlot,
-    StreamOptions,
-    alter_slot,
-    create_slot,
-    start_command,
-)
+from subscriber.base.errors import NotSupportedError
+from subscriber.base.lsn import LSN
+from subscriber.publisher.slots import CreatedSlot, StreamOptions, alter_slot, create_slot, start_command
 
 P = StreamOptions(("p",))
 

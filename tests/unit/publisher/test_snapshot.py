@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from psycopg.conninfo import conninfo_to_dict
 
-from subscriber.errors import UsageError
+from subscriber.base.errors import UsageError
 from subscriber.publisher.snapshot import _kept_alive, _slot_name, _without_timeouts
 
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from subscriber.protocol import messages as m
+from subscriber.postgres.protocol import messages as m
 from subscriber.targets import Target, TargetTable
-from subscriber.targets.loader import LoadColumn, write_block
+from subscriber.targets.base.loading import LoadColumn, write_block
 from tests.frames import values
 
 

@@ -7,10 +7,11 @@ from collections.abc import Iterator
 import pytest
 import sqlalchemy as sa
 
-from subscriber.errors import UnsupportedValue
+from subscriber.base.errors import UnsupportedValue
 from subscriber.targets import Target, TargetTable, open_target
-from subscriber.targets.alter_table import add_column, as_typed, fill_column, rename_column
-from subscriber.targets.generic.target import generic_target
+from subscriber.targets.base.target import generic_target
+from subscriber.targets.ddl import add_column, as_typed, fill_column
+from subscriber.targets.statements import rename_column
 
 INT4, NUMERIC = 23, 1700
 

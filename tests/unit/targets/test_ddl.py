@@ -8,25 +8,30 @@ import pyarrow as pa
 import pytest
 import sqlalchemy as sa
 
-from subscriber.errors import ConflictError, NotSupportedError
-from subscriber.schema.shape import ColumnShape, ForeignKey, TableShape, UniqueKey
+from subscriber.base.errors import ConflictError, NotSupportedError
+from subscriber.postgres.schema.publisher_tables import PublisherColumn, PublisherTable
+from subscriber.postgres.schema.shape import ForeignKey, UniqueKey
+from subscriber.postgres.types.registry import family_of
 from subscriber.targets import open_target
+from subscriber.targets.base.target import open_generic
 from subscriber.targets.ddl import create_table, drop_table, table_identity
-from subscriber.targets.generic.target import open_generic
-from subscriber.targets.sqlite.values import bind_values
-from subscriber.types import family_of
+from subscriber.targets.sqlite.values import SQLiteValues
+from tests.table_shapes import column_shape, table_shape
 
-KEY = ColumnShape("id", 23, "integer", nullable=False)
+_ROLE = SQLiteValues()
+bind_values = _ROLE.bind_values
+
+KEY = column_shape("id", 23, "integer", nullable=False)
 COLUMNS = (
     KEY,
-    ColumnShape("amount", 1700, "numeric(10,2)", default="0.5", constant="0.50"),
-    ColumnShape("flag", 16, "boolean", nullable=False, default="true", constant="t"),
-    ColumnShape("Note", 1043, "character varying(20)", default="'100% of it''s'::text", constant="100% of it's"),
-    ColumnShape("bytes", 17, "bytea", default="'\\x00ff'::bytea", constant="\\x00ff"),
-    ColumnShape("at", 1184, "timestamp with time zone", default="now()"),
-    ColumnShape("twice", 23, "integer", generated="(id * 2)"),
+    column_shape("amount", 1700, "numeric(10,2)", default="0.5", constant="0.50"),
+    column_shape("flag", 16, "boolean", nullable=False, default="true", constant="t"),
+    column_shape("Note", 1043, "character varying(20)", default="'100% of it''s'::text", constant="100% of it's"),
+    column_shape("bytes", 17, "bytea", default="'\\x00ff'::bytea", constant="\\x00ff"),
+    column_shape("at", 1184, "timestamp with time zone", default="now()"),
+    column_shape("twice", 23, "integer", generated="stored", expression="(id * 2)"),
 )
-SHAPE = TableShape("public", "t", COLUMNS, key=("id",))
+SHAPE = table_shape("public", "t", COLUMNS, key=("id",))
 
 
 @pytest.fixture
@@ -43,15 +48,15 @@ def mysql():
         yield opened
 
 
-def written(target, shape: TableShape) -> list[str]:
+def written(target, shape: PublisherTable) -> list[str]:
     compiled = [
         statement.compile(dialect=target.engine.dialect) for statement in create_table(target, shape).statements
     ]
     return [" ".join(str(one).split()) for one in compiled]
 
 
-def with_columns(*columns: ColumnShape) -> TableShape:
-    return TableShape("public", "t", (KEY, *columns), key=("id",))
+def with_columns(*columns: PublisherColumn) -> PublisherTable:
+    return table_shape("public", "t", (KEY, *columns), key=("id",))
 
 
 # Each target --------------------------------------------------------------------------------------
@@ -116,7 +121,7 @@ def test_a_schema_is_made_where_the_target_has_schemas(postgresql, mysql, target
 
 def test_a_table_without_columns_is_postgresqls_alone(postgresql, target):
     """refuse_not_guess: the database's own words are about a parenthesis"""
-    shape = TableShape("public", "t", ())
+    shape = table_shape("public", "t", ())
     assert written(postgresql, shape)[-1] == "CREATE TABLE public.t ( )"
     with pytest.raises(NotSupportedError, match=r'table "public.t" has no columns'):
         create_table(target, shape)
@@ -132,7 +137,7 @@ def test_names_that_differ_only_in_case_denote_one_table_where_the_database_says
 
 def test_columns_whose_names_differ_only_in_case_are_postgresqls_alone(postgresql, target, mysql):
     """refuse_not_guess: the database's own words do not name the columns"""
-    shape = with_columns(ColumnShape("A", 23, "integer"), ColumnShape("a", 23, "integer"))
+    shape = with_columns(column_shape("A", 23, "integer"), column_shape("a", 23, "integer"))
     assert '"A" integer, a integer' in written(postgresql, shape)[-1]
     for other in (target, mysql):
         with pytest.raises(NotSupportedError, match=r'columns "A" and "a" of table "public.t" have the same name'):
@@ -153,7 +158,7 @@ def test_a_default_in_sqlite_is_what_replication_would_store(target):
     defaults = {"numeric(4,1)": (1700, "7.0"), "boolean": (16, "f"), "real": (700, "0.1"), "bigint": (20, "-5"),
         "timestamp with time zone": (1184, "2026-01-01 00:00:00+00"), "bytea": (17, "\\x00"), "text": (25, "a\\b'c%d:e"),
         "double precision": (701, "NaN")}  # fmt: skip
-    columns = [ColumnShape(f"c{oid}", oid, name, default="x", constant=text) for name, (oid, text) in defaults.items()]
+    columns = [column_shape(f"c{oid}", oid, name, default="x", constant=text) for name, (oid, text) in defaults.items()]
     with target.begin() as connection:
         create_table(target, with_columns(*columns)).create(connection)
         connection.exec_driver_sql("INSERT INTO t (id) VALUES (1)")
@@ -166,13 +171,13 @@ def test_a_default_in_sqlite_is_what_replication_would_store(target):
 
 @pytest.mark.parametrize("constant", ["Infinity", "-Infinity"])
 def test_a_default_without_a_literal_is_left_out(target, constant):
-    shape = with_columns(ColumnShape("f", 701, "double precision", default="x", constant=constant))
+    shape = with_columns(column_shape("f", 701, "double precision", default="x", constant=constant))
     assert create_table(target, shape).notes == ('column "f" has no default',)
 
 
 def test_a_default_that_the_column_cannot_store_is_left_out():
     """Such as an infinite date in MariaDB; the table can be created nevertheless."""
-    shape = with_columns(ColumnShape("day", 1082, "date", default="'infinity'::date", constant="infinity"))
+    shape = with_columns(column_shape("day", 1082, "date", default="'infinity'::date", constant="infinity"))
     with open_target("mysql+pymysql://nobody@127.0.0.1:1/nowhere") as mariadb:
         assert create_table(mariadb, shape).notes == ('column "day" has no default',)
 
@@ -182,8 +187,8 @@ def test_what_somebody_has_made_is_text_in_another_postgresql(postgresql):
     text.
     """
     shape = with_columns(
-        ColumnShape("mood", 16_385, "public.mood", default="'ok'::public.mood", constant="ok"),
-        ColumnShape("moods", 16_386, "public.mood[]"),
+        column_shape("mood", 16_385, "public.mood", default="'ok'::public.mood", constant="ok"),
+        column_shape("moods", 16_386, "public.mood[]"),
     )
     assert "mood text DEFAULT 'ok', moods text" in written(postgresql, shape)[-1]
 
@@ -192,35 +197,35 @@ def test_what_somebody_has_made_is_text_in_another_postgresql(postgresql):
     "default", ["nextval('public.s'::regclass)", "public.f(1)", "OPERATOR(public.+) 1", "'x'::public.citext"]
 )  # fmt: skip
 def test_a_default_that_depends_on_what_may_not_be_there_is_left_out(postgresql, default):
-    shape = with_columns(ColumnShape("c", 25, "text", default=default))
+    shape = with_columns(column_shape("c", 25, "text", default=default))
     assert create_table(postgresql, shape).notes == ('column "c" has no default',)
 
 
 def test_quoted_dots_are_no_names(postgresql):
-    shape = with_columns(ColumnShape("c", 25, "text", generated="""("a.b" || 'c.d'::text)"""))
+    shape = with_columns(column_shape("c", 25, "text", generated="stored", expression="""("a.b" || 'c.d'::text)"""))
     assert create_table(postgresql, shape).notes == ()
 
 
 def test_an_identity_column_takes_the_publishers_values(postgresql, target):
-    shape = with_columns(ColumnShape("c", 20, "bigint", nullable=False, identity="a"))
+    shape = with_columns(column_shape("c", 20, "bigint", nullable=False, identity="a"))
     for one in (postgresql, target):
         assert "GENERATED" not in written(one, shape)[-1]
         assert create_table(one, shape).notes == ('column "c" is not an identity column',)
 
 
 def test_texts_in_a_key_have_a_length_where_only_sqlalchemy_knows_the_database(mysql):
-    shape = TableShape(
-        "public", "t", (ColumnShape("a", 25, "text", nullable=False), ColumnShape("b", 25, "text")), key=("a",)
+    shape = table_shape(
+        "public", "t", (column_shape("a", 25, "text", nullable=False), column_shape("b", 25, "text")), key=("a",)
     )
     assert written(mysql, shape) == ["CREATE TABLE t ( a VARCHAR(255) NOT NULL, b TEXT, PRIMARY KEY (a) )"]
 
 
 # Constraints --------------------------------------------------------------------------------------
 
-CONSTRAINED = TableShape(
+CONSTRAINED = table_shape(
     "public",
     "t",
-    (KEY, ColumnShape("a", 23, "integer"), ColumnShape("b", 25, "text"), ColumnShape("n", 1700, "numeric")),
+    (KEY, column_shape("a", 23, "integer"), column_shape("b", 25, "text"), column_shape("n", 1700, "numeric")),
     key=("b",),
     unique=(UniqueKey(("id",)), UniqueKey(("a", "b"), nulls_distinct=False), UniqueKey(("a",), deferrable=True)),
     checks=("(a > 5)", "(n > (1)::numeric)"),
@@ -250,10 +255,10 @@ def test_the_constraints_in_sqlite(target):
 
 def test_nulls_that_are_not_distinct_are_unique_in_sqlite(target):
     """C22: NULLS NOT DISTINCT; a zero and a blank are no NULL"""
-    shape = TableShape(
+    shape = table_shape(
         "s",
         't "1"',
-        (ColumnShape("a", 23, "integer"), ColumnShape("b%", 25, "text")),
+        (column_shape("a", 23, "integer"), column_shape("b%", 25, "text")),
         unique=(UniqueKey(("a", "b%"), nulls_distinct=False),),
     )
     with target.begin() as connection:
@@ -281,5 +286,5 @@ def test_the_constraints_in_postgresql(postgresql):
 
 def test_a_table_without_a_key_has_none(target):
     """C14: rows are found by all their values then"""
-    shape = TableShape("public", "t", (ColumnShape("a", 23, "integer"),))
+    shape = table_shape("public", "t", (column_shape("a", 23, "integer"),))
     assert written(target, shape) == ["CREATE TABLE t ( a INT )"]

@@ -7,7 +7,7 @@ import traceback
 
 import pytest
 
-from subscriber.errors import TargetUnavailable, UsageError
+from subscriber.base.errors import TargetUnavailable, UsageError
 from subscriber.targets import dialects, open_target
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from subscriber.errors import Stopped, TargetUnavailable
+from subscriber.base.errors import Stopped, TargetUnavailable
 from subscriber.targets import Interruption, Target, open_target
 
 ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"

@@ -8,10 +8,10 @@ import pyarrow as pa
 import pytest
 import sqlalchemy as sa
 
-from subscriber.errors import ConflictError, SubscriberError
+from subscriber.base.errors import ConflictError, SubscriberError
 from subscriber.targets import Target, open_target
-from subscriber.targets.generic.target import open_generic
-from subscriber.targets.loader import LoadColumn, RowStatement, read_block, write_block
+from subscriber.targets.base.loading import LoadColumn, RowStatement, read_block, write_block
+from subscriber.targets.base.target import open_generic
 from tests.unit.targets.tables import execute, reflected, rows
 from tests.unit.targets.tables import load as load_into
 

@@ -6,7 +6,7 @@ import sqlite3
 
 import pytest
 
-from subscriber.targets.translate_expression import NotKnown, Rules, plain_columns, translate
+from subscriber.targets.translate_expression import NotKnown, TranslationRules, plain_columns, translate
 
 TYPES = {"a": 23, "b": 25, "v": 1043, "c": 1042, "n": 1700, "f": 701, "flag": 16, "Odd": 20}
 
@@ -14,7 +14,7 @@ TYPES = {"a": 23, "b": 25, "v": 1043, "c": 1042, "n": 1700, "f": 701, "flag": 16
 def translated(expression: str) -> str | None:
     quote = '"{}"'.format
     try:
-        return translate(expression, plain_columns(TYPES, quote), Rules(quote=quote))
+        return translate(expression, plain_columns(TYPES, quote), TranslationRules(quote=quote))
     except NotKnown:
         return None
 

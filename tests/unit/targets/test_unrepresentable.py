@@ -5,8 +5,10 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from subscriber.errors import UnsupportedValue
-from subscriber.targets.unrepresentable import refused_one_by_one
+from subscriber.base.errors import UnsupportedValue
+from subscriber.targets import TargetColumn, open_target
+from subscriber.targets.base.values import refused_one_by_one
+from subscriber.targets.declared_columns import may_refuse, refuses_texts
 
 
 class Binding:
@@ -46,3 +48,37 @@ def test_other_errors_are_not_hidden():
 
     with pytest.raises(ZeroDivisionError):
         refused_one_by_one(broken, pa.array([1]))
+
+
+# Whether a column can hold every value of a type.
+
+
+@pytest.mark.parametrize(
+    ("kind", "type_oid", "declared", "expected"),
+    [
+        ("sqlite", 20, "INTEGER", False),
+        ("sqlite", 25, "TEXT", False),
+        ("duckdb", 20, "BIGINT", False),
+        ("duckdb", 20, "INTEGER", True),
+        ("duckdb", 1700, "DECIMAL(5,2)", True),
+        ("duckdb", 16400, "VARCHAR", False),
+        ("mariadb", 20, "bigint(20)", False),
+        ("mariadb", 701, "double", True),
+        ("mariadb", 25, "varchar(255)", True),
+        ("mariadb", 25, "longtext", False),
+        ("mariadb", 17, "varbinary(255)", True),
+        ("mariadb", 1082, "date", True),
+    ],
+)
+def test_a_column_that_holds_the_extreme_values_of_a_type_holds_all(tmp_path, kind, type_oid, declared, expected):
+    url = "mariadb://me@127.0.0.1:1/d" if kind == "mariadb" else f"{kind}:///{tmp_path / 't'}"
+    with open_target(url) as target:
+        column = TargetColumn("c", declared, target.ddl.storage(declared))
+        assert may_refuse(target, type_oid, column) is expected
+
+
+def test_values_that_are_named_are_judged_alone(tmp_path):
+    with open_target("mariadb://me@127.0.0.1:1/d") as target:
+        column = TargetColumn("c", "date", "date")
+        assert not refuses_texts(target, 1082, column, ["2000-02-29"])
+        assert refuses_texts(target, 1082, column, ["2000-02-29", "infinity"])

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from subscriber.schema.published_table import PublishedTable
-from subscriber.verify.compare_tables import KEYS_SHOWN, TableComparison
+from subscriber.postgres.schema.published_table import PublishedTable
+from subscriber.verify.compare_tables import TableComparison
+from subscriber.verify.report import KEYS_SHOWN
 from subscriber.verify.row_differences import RowDifferences
 
 T = PublishedTable("public", "t")

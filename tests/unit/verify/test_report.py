@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import json
 
-from subscriber.lsn import LSN
+from subscriber.base.lsn import LSN
 from subscriber.verify.report import DifferingKey, TableVerification, VerifyReport
 
 EQUAL = TableVerification("public.a", "public.a", LSN(0x100), 3, 3)

@@ -1,19 +1,29 @@
-"""The differences of two sets of rows, in any order and with little memory."""
+"""The rows in which two sets of rows differ, in any order and with little memory."""
 
 from __future__ import annotations
 
 import random
 from collections import Counter
+from contextlib import closing
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from subscriber.verify.row_differences import RowDifferences, compare_rows
+from subscriber.verify import row_differences
+from subscriber.verify.row_differences import DifferenceKind, DifferingRows, RowDifferences
 
 COLUMNS = ("k", "v")
 
 
-def compare(here, there, *, key=("k",), most_keys=10, buffered=50_000) -> RowDifferences:
-    return compare_rows(here, there, COLUMNS, key, most_keys=most_keys, buffered=buffered)
+def twice(rows):
+    """Rows whose texts were canonical before."""
+    return ((row, row) for row in rows)
+
+
+def compare(here, there, *, key=(0,), most_keys=10, buffered=50_000) -> RowDifferences:
+    with closing(DifferingRows(COLUMNS, key, buffered=buffered)) as rows:
+        return rows.differences(*rows.add(twice(here), twice(there)), most_keys=most_keys)
 
 
 def test_equal_rows_leave_nothing_in_any_order():
@@ -69,3 +79,60 @@ def test_the_result_does_not_depend_on_order_or_on_memory(seed):
         for one in rows:
             source.shuffle(one)
         assert compare(*rows, buffered=buffered) == expected
+
+
+KEYED = st.dictionaries(st.sampled_from("abcd"), st.none() | st.sampled_from(["", "x", "y"]))
+BAG = st.lists(st.tuples(st.sampled_from("ab"), st.none() | st.just("")), max_size=8)
+
+
+KINDS: tuple[DifferenceKind, ...] = ("unexpected", "changed", "missing")
+
+
+def left(ours, theirs, key, *, buffered=3):
+    with closing(DifferingRows(COLUMNS, key, values=True, buffered=buffered)) as rows:
+        rows.add(ours, theirs)
+        return {kind: [row for some in rows.rows(kind) for row in some] for kind in KINDS}
+
+
+@given(KEYED, KEYED)
+def test_rows_are_told_apart_by_their_key(ours, theirs):
+    found = left(twice(ours.items()), twice(theirs.items()), [0])
+    assert {key for key, _ in found["unexpected"]} == theirs.keys() - ours.keys()
+    assert dict(found["missing"]) == {key: ours[key] for key in ours.keys() - theirs.keys()}
+    both = ours.keys() & theirs.keys()
+    assert dict(found["changed"]) == {key: ours[key] for key in both if ours[key] != theirs[key]}
+
+
+@given(BAG, BAG)
+def test_without_a_key_each_row_is_written_or_deleted_as_often_as_it_is_missing_or_surplus(ours, theirs):
+    found = left(twice(ours), twice(theirs), [])
+    assert Counter(found["missing"]) == Counter(ours) - Counter(theirs)
+    assert Counter(found["unexpected"]) == Counter(theirs) - Counter(ours)
+    assert found["changed"] == []
+
+
+@pytest.mark.parametrize("buffered", [0, 10])
+def test_the_publishers_form_of_a_value_is_written(buffered):
+    ours, theirs = [(("1", "1.5"), ("1", "1.50"))], [(("1", "2"), ("1", "2.0"))]
+    assert left(ours, theirs, [0], buffered=buffered)["changed"] == [("1", "1.50")]
+    again = [(("1",), ("1.0",)), (("1",), ("1.00",))]
+    assert left([(("1",), ("1",)), *again], again[:1], [], buffered=buffered)["missing"] == [("1.00",)] * 2
+
+
+@pytest.mark.parametrize("buffered", [0, 10])
+def test_equal_rows_in_another_form_cancel(buffered):
+    found = left(
+        [(("2",), ("2",)), (("1.5",), ("1.50",))], [(("1.5",), ("1.5",)), (("2",), ("2",))], [], buffered=buffered
+    )
+    assert found == {kind: [] for kind in KINDS}
+
+
+def test_more_rows_than_one_part():
+    rows = [(str(number),) for number in range(2500)]
+    assert len(left(twice(rows), [], [0], buffered=100)["missing"]) == 2500
+
+
+def test_large_values_are_not_held_in_memory(monkeypatch):
+    monkeypatch.setattr(row_differences, "_BUFFERED_CHARACTERS", 10)
+    rows = [(str(number), "x" * 300) for number in range(20)]
+    assert sorted(left(twice(rows), [], [0], buffered=1000)["missing"]) == sorted(rows)

@@ -11,13 +11,14 @@ from subscriber.apply.apply_batch import apply_batch
 from subscriber.apply.conflicts.collisions import new_row, search_key, sent_texts
 from subscriber.apply.conflicts.conflict import SearchKey
 from subscriber.apply.exact import ExactApplier
-from subscriber.apply.relations.local_relations import RelationMap
+from subscriber.apply.relations.target_relations import RelationMap
 from subscriber.apply.statements.identity import row_identity
-from subscriber.catalog import CATALOG, OriginProgress
-from subscriber.errors import ConflictError
-from subscriber.lsn import LSN
-from subscriber.protocol import messages as m
-from subscriber.targets.generic.target import generic_target
+from subscriber.base.errors import ConflictError
+from subscriber.base.lsn import LSN
+from subscriber.catalog.own_tables import CATALOG
+from subscriber.catalog.progress import OriginProgress
+from subscriber.postgres.protocol import messages as m
+from subscriber.targets.base.target import generic_target
 from tests.changes import delete, insert, update
 from tests.conflicts import T
 from tests.failures import conflict_kind, conflict_of

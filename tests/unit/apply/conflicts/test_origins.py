@@ -10,11 +10,11 @@ import pytest
 import sqlalchemy as sa
 
 from subscriber.apply.conflicts.conflict import Conflict, SearchKey
-from subscriber.apply.conflicts.origins import OriginProbe, find_rows_of_others, without_values
-from subscriber.apply.relations.local_relations import RelationMap
+from subscriber.apply.conflicts.row_conflicts import OriginProbe, find_rows_of_others, without_values
+from subscriber.apply.relations.target_relations import RelationMap
 from subscriber.apply.statements.identity import row_identity
-from subscriber.catalog import ConflictKind
-from subscriber.protocol import messages as m
+from subscriber.catalog.own_tables import ConflictKind
+from subscriber.postgres.protocol import messages as m
 from subscriber.targets import Target
 from tests.changes import delete, update
 from tests.conflicts import AT
@@ -57,6 +57,7 @@ def test_a_row_of_another_origin_is_reported_before_it_is_updated(target, execut
             search=SearchKey(("a",), ("1",)),
             remote_row=("1", "new", None),
             local_row=("1", "there", "other"),
+            columns=("a", "b", "writer"),
         )
     ]
     assert execute("SELECT b FROM t WHERE a = 1") == [("there",)], "the row is changed later"
@@ -97,7 +98,7 @@ def test_of_several_equal_rows_one_is_reported_for_each_change(target, execute):
     execute("INSERT INTO f VALUES (1, 'x'), (1, 'x'), (2, 'x')")
     changes = [m.Delete(2, "O", values("1", "x"))] * 2
     conflicts = found(target, FULL, *changes, differs=sa.true())
-    assert [one.search for one in conflicts] == [SearchKey((), ("1", "x"))] * 2
+    assert [one.search for one in conflicts] == [SearchKey((), ("1", "x"), ("a", "b"))] * 2
 
 
 def test_only_names_are_left_without_values():

@@ -5,11 +5,10 @@ from __future__ import annotations
 import pytest
 import sqlalchemy as sa
 
-from subscriber.apply.conflicts.conflict import Conflict, SearchKey
-from subscriber.apply.conflicts.conflict_policy import Resolution
+from subscriber.apply.conflicts.conflict import Conflict, Resolution, SearchKey
 from subscriber.apply.writing.change_writer import ChangeWriter
-from subscriber.catalog.conflict_kinds import ConflictKind
-from subscriber.errors import ConflictError
+from subscriber.base.errors import ConflictError
+from subscriber.catalog.own_tables import ConflictKind
 from tests.changes import T, delete, update
 from tests.conflicts import AT
 from tests.frames import frame
@@ -68,6 +67,8 @@ def test_a_row_of_another_origin_is_reported_and_changed(target, execute, rows, 
 
 def test_a_policy_may_stop_the_transaction_at_a_missing_row(target):
     class Stopping:
+        version = 18
+
         def resolve(self, conflict: Conflict) -> Resolution:
             return Resolution.ERROR
 

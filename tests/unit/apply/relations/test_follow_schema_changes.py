@@ -12,14 +12,13 @@ import pytest
 import sqlalchemy as sa
 
 from subscriber.apply.relations.follow_schema_changes import Answer, Following
-from subscriber.apply.relations.local_relations import RelationMap
-from subscriber.catalog.relation_shapes import forget_oids, read_shape
-from subscriber.catalog.schema_changes import SchemaChanges, schema_changes_of
-from subscriber.errors import ColumnsToAdd, TargetRelationError
-from subscriber.lsn import LSN
-from subscriber.protocol import messages as m
-from subscriber.schema.attributes import Attribute, TableAttributes
-from subscriber.schema.kept_shape import Baseline, columns_of
+from subscriber.apply.relations.target_relations import RelationMap
+from subscriber.base.errors import ColumnsToAdd, TargetRelationError
+from subscriber.base.lsn import LSN
+from subscriber.catalog.schema_changes import SchemaChanges, forget_oids, read_shape, schema_changes_of
+from subscriber.postgres.protocol import messages as m
+from subscriber.postgres.schema.publisher_tables import PublisherColumn, TableAttributes
+from subscriber.postgres.schema.stored_shape import Baseline, columns_of
 from tests.frames import relation
 
 AB = {"a": "int4", "b": "text"}
@@ -33,7 +32,7 @@ def connection(target, execute):
     execute("CREATE TABLE t (a INTEGER PRIMARY KEY)")
     execute("INSERT INTO t VALUES (1)")
     with target.begin() as opened:
-        SchemaChanges(1, "sub").keep(opened, BEFORE, None)
+        SchemaChanges(1, "sub").store(opened, BEFORE, None)
         yield opened
 
 
@@ -102,7 +101,7 @@ def test_columns_in_another_order_are_recorded(follow, execute, target, connecti
     """Their names were exchanged, or they were dropped and added again."""
     connection.exec_driver_sql("CREATE TABLE o (a INTEGER PRIMARY KEY, b TEXT, c TEXT)")
     remote = relation("public.o", {"a": "int4", "b": "text", "c": "text"}, ["a"])
-    SchemaChanges(1, "sub").keep(connection, remote, None)
+    SchemaChanges(1, "sub").store(connection, remote, None)
     a, b, c = remote.columns
     relations = follow()
     relations.open(replace(remote, columns=(a, c, b)))
@@ -128,14 +127,14 @@ def test_a_table_that_was_created_again_is_recorded_once(follow, connection):
 def test_a_table_that_was_created_again_with_another_column_has_no_known_older_rows(follow, connection):
     again = replace(NOW, relation_id=BEFORE.relation_id + 7)
     attributes = TableAttributes(
-        (Attribute(1, "a", 23, -1), Attribute(2, "b", 25, -1, frozenset({"x"}))), last=2, files={}
+        (PublisherColumn("a", 1, 23), PublisherColumn("b", 2, 25)), last=2, files={}, missing={"b": frozenset({"x"})}
     )
-    SchemaChanges(1, "sub").keep(connection, BEFORE, Baseline(1, {}))
+    SchemaChanges(1, "sub").store(connection, BEFORE, Baseline(1, {}))
     exact = follow(answers={NOW: Answer(LSN(200), attributes)})
     exact.open(NOW)
     assert [one.difference for one in exact.alterations] == [None]
     connection.exec_driver_sql("ALTER TABLE t DROP COLUMN b")
-    SchemaChanges(1, "sub").keep(connection, BEFORE, Baseline(1, {}))
+    SchemaChanges(1, "sub").store(connection, BEFORE, Baseline(1, {}))
     relations = follow(answers={again: Answer(LSN(300), attributes)})
     relations.open(again)
     added, other = relations.alterations

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from subscriber.apply.relations.local_relations import LocalRelation, RelationMap
-from subscriber.apply.statements.bind import bind_column, bind_rows, bulk_columns
+from subscriber.apply.relations.target_relations import RelationMap, TargetRelation
+from subscriber.apply.statements.execute import bind_column, bind_rows, bulk_columns
 from subscriber.apply.statements.identity import row_identity
-from subscriber.apply.statements.row_statements import Parameter, Statement, build_statement
-from subscriber.errors import ConflictError
-from subscriber.protocol import messages as m
-from subscriber.protocol.changes import ChangeGroup
+from subscriber.apply.statements.row_statements import CompiledStatement, Parameter, build_statement
+from subscriber.base.errors import ConflictError
+from subscriber.postgres.protocol import messages as m
+from subscriber.postgres.protocol.changes import ChangeGroup
 from tests.changes import T, delete, insert, update
 from tests.frames import frame
 
 
 @pytest.fixture
-def local(target, tables) -> LocalRelation:
+def local(target, tables) -> TargetRelation:
     with target.begin() as connection:
         return RelationMap(target, connection).open(T)
 
@@ -26,7 +26,7 @@ def group_of(*changes: m.Message) -> ChangeGroup:
     return group
 
 
-def statement_of(target, local: LocalRelation, group: ChangeGroup) -> Statement:
+def statement_of(target, local: TargetRelation, group: ChangeGroup) -> CompiledStatement:
     return build_statement(target, local, group, None if group.action == "I" else row_identity(local))
 
 
@@ -38,13 +38,13 @@ def test_each_change_has_a_row_of_parameters(target, local):
 
 def test_a_statement_without_parameters_is_executed_for_each_change_too(target):
     group = group_of(insert("1", "x", None), insert("2", None, "y"))
-    assert bind_rows(target, Statement("DELETE FROM t", (), None), group) == [(), ()]
+    assert bind_rows(target, CompiledStatement("DELETE FROM t", (), None), group) == [(), ()]
 
 
 def test_parameters_may_have_names(target, local):
     group = group_of(delete("7", None, None))
     statement = statement_of(target, local, group)
-    named = Statement(statement.sql, statement.parameters, ("p0",))
+    named = CompiledStatement(statement.sql, statement.parameters, ("p0",))
     assert bind_rows(target, named, group) == [{"p0": 7}]
 
 

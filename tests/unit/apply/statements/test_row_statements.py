@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from itertools import count
 from typing import Literal
 
 import pytest
+import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql
 
-from subscriber.apply.relations.local_relations import RelationMap
-from subscriber.apply.statements.identity import row_identity
-from subscriber.apply.statements.row_statements import build_statement, unchanged_key
-from subscriber.lsn import LSN
-from subscriber.protocol import messages as m
+from subscriber.apply.relations.target_relations import RelationMap, TargetRelation
+from subscriber.apply.statements import change_statements
+from subscriber.apply.statements.change_statements import parts
+from subscriber.apply.statements.identity import in_leaf, row_identity
+from subscriber.apply.statements.row_statements import build_statement, unchanged_columns
+from subscriber.base.errors import Stopped, TargetRelationError
+from subscriber.base.lsn import LSN
+from subscriber.postgres.protocol import messages as m
+from subscriber.targets import LeafRouting, Target, TargetColumn, TargetTable
 from tests.frames import frame, relation, transaction, values
 
 COLUMNS = {"a": "int4", "k": "text", "b": "int4"}
@@ -25,7 +33,7 @@ def set_clause(target, change: m.Update, shape: m.Relation = DEFAULT) -> str:
     with target.begin() as connection:
         local = RelationMap(target, connection).open(shape)
         identity = row_identity(local)
-        unchanged = unchanged_key(target, local, group, identity)
+        unchanged = unchanged_columns(target, local, group, identity)
         sql = build_statement(target, local, group, identity, unchanged).sql
     words = sql.partition(" SET ")[2].partition(" WHERE ")[0].replace('"', "")
     return words.replace("main.t.", "").replace("t.", "")
@@ -49,7 +57,7 @@ def update(
     ],
     ids=["no old tuple", "key changed", "full", "full, key changed", "nothing to set", "only the key"],
 )
-def test_set_leaves_out_unchanged_key_columns(target, execute, change, shape, expected):
+def test_set_leaves_out_unchanged_columns_columns(target, execute, change, shape, expected):
     execute(TABLE)
     assert set_clause(target, change, shape) == expected
 
@@ -103,3 +111,92 @@ def test_a_cached_statement_is_not_used_where_the_key_changes(target, execute, a
     for start, change in ((100, same), (1000, other)):
         applier.apply([frame([FULL], transaction(start + 100, change))], start=LSN(start), end=LSN(start + 900))
     assert execute("SELECT a, k, b FROM t") == [(2, "x", 2)]
+
+
+# Parts of many rows, with a check before each.
+
+
+@pytest.mark.parametrize(("rows", "expected"), [(0, []), (1, [(0, 1)]), (2, [(0, 2)]), (5, [(0, 2), (2, 4), (4, 5)])])
+def test_the_parts_are_all_rows_and_each_is_checked(rows, expected):
+    checks: list[int] = []
+    assert [*parts(rows, lambda: checks.append(1), 2)] == expected
+    assert len(checks) == len(expected)
+
+
+def test_the_usual_size_is_that_of_one_executemany(monkeypatch):
+    monkeypatch.setattr(change_statements, "ROWS_AT_A_TIME", 3)
+    assert [*parts(4, lambda: None)] == [(0, 3), (3, 4)]
+
+
+def test_a_batch_that_must_end_gets_no_further_part():
+    checks = count()
+
+    def check() -> None:
+        if next(checks) == 1:
+            raise Stopped("the work was stopped")
+
+    with pytest.raises(Stopped):
+        [*parts(9, check, 3)]
+    assert next(checks) == 2
+
+
+# The search in a partitioned table where only the partitions have keys (C26).
+
+
+REMOTE = relation("public.t", {"id": "int4", "region": "text", "payload": "text"}, ["id", "region"])
+LEAF_COLUMNS = (
+    TargetColumn("id", "integer", "int4"),
+    TargetColumn("region", "character varying(10)", "varchar"),
+    TargetColumn("payload", "text", "text"),
+    TargetColumn("tenant", "integer", "int4"),
+)
+LEAF_TABLE = TargetTable("public", "t", LEAF_COLUMNS, ("id",), "partitioned table", locators=("tableoid", "ctid"))
+LOCAL = TargetRelation(REMOTE, LEAF_TABLE, LEAF_COLUMNS[:3], "public.t")
+
+
+class Routed:
+    """The matching of a target whose partitions alone have keys."""
+
+    def __init__(self, routing: LeafRouting | None) -> None:
+        self._routing = routing
+
+    def routing(self, table: TargetTable) -> LeafRouting | None:
+        return self._routing
+
+
+def conditions(target: Target, columns: tuple[str, ...] | None, sent: tuple[str, ...]) -> list[str]:
+    """The conditions as PostgreSQL's SQL; ``columns`` are those of the partition bounds."""
+    routing = None if columns is None else LeafRouting("tableoid", "CASE WHEN region = 'eu' THEN 16391 END", columns)
+    roles = replace(target.open_table_roles(), matching=Routed(routing))  # type: ignore[arg-type]
+    routed = replace(target, open_table_roles=lambda: roles)
+    found = in_leaf(routed, LOCAL, LEAF_TABLE.clause(), sent, lambda column: sa.literal_column(f":{column.name}"))
+    return [" ".join(str(one.compile(dialect=postgresql.dialect())).split()) for one in found]
+
+
+def test_a_table_that_has_a_key_is_searched_as_a_whole(target):
+    assert conditions(target, None, ("id",)) == []
+
+
+def test_the_row_is_searched_in_the_partition_that_its_values_belong_to(target):
+    (condition,) = conditions(target, ("region",), ("id", "region"))
+    assert condition == (
+        "public.t.tableoid = (SELECT CASE WHEN region = 'eu' THEN 16391 END"
+        " FROM (SELECT CAST(:region AS character varying(10)) AS region) AS subscriber_routed)"
+    )
+
+
+def test_a_column_that_the_publisher_does_not_have_is_null(target):
+    """C15"""
+    (condition,) = conditions(target, ("region", "tenant"), ("id", "region"))
+    assert "CAST(NULL AS integer) AS tenant" in condition
+
+
+def test_a_search_that_does_not_determine_the_partition_is_refused(target):
+    """C12"""
+    with pytest.raises(TargetRelationError) as caught:
+        conditions(target, ("region",), ("id",))
+    assert caught.value.message == (
+        'logical replication target relation "public.t" has neither REPLICA IDENTITY index nor PRIMARY KEY'
+        " and published relation does not have REPLICA IDENTITY FULL"
+    )
+    assert caught.value.sqlstate == "55000"

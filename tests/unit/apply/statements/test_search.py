@@ -10,18 +10,18 @@ import pytest
 import sqlalchemy as sa
 
 from subscriber.apply.exact import ExactApplier
-from subscriber.apply.relations.local_relations import RelationMap
-from subscriber.apply.statements.bind import bind_rows
-from subscriber.apply.statements.execute import DriverCursor
+from subscriber.apply.relations.target_relations import RelationMap
+from subscriber.apply.statements.change_statements import RowSearch
+from subscriber.apply.statements.execute import DriverCursor, bind_rows
 from subscriber.apply.statements.identity import row_identity
 from subscriber.apply.statements.row_statements import build_statement
-from subscriber.apply.statements.search import RowSearch
-from subscriber.catalog import CATALOG, OriginProgress
-from subscriber.errors import ConflictError, TargetRelationError
-from subscriber.lsn import LSN
-from subscriber.protocol import messages as m
+from subscriber.base.errors import ConflictError, TargetRelationError
+from subscriber.base.lsn import LSN
+from subscriber.catalog.own_tables import CATALOG
+from subscriber.catalog.progress import OriginProgress
+from subscriber.postgres.protocol import messages as m
 from subscriber.targets import Target
-from subscriber.targets.generic.target import generic_target
+from subscriber.targets.base.target import generic_target
 from tests.changes import delete, update
 from tests.frames import frame, relation, transaction, values
 

@@ -10,14 +10,13 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from subscriber.apply.regrouping.regroup import OrderMatters
+from subscriber.apply.reorder import OrderMatters
 from subscriber.apply.writing import bulk_writer
 from subscriber.apply.writing.change_writer import ChangeWriter
-from subscriber.errors import ConflictError, Stopped, SubscriberError, TargetUnavailable
-from subscriber.protocol import messages as m
+from subscriber.base.errors import ConflictError, Stopped, SubscriberError, TargetUnavailable
+from subscriber.postgres.protocol import messages as m
 from subscriber.targets import Target, TargetTable
-from subscriber.targets.loader import LoadColumn
-from subscriber.targets.roles.bulk import BulkColumn
+from subscriber.targets.base.loading import Bulk, BulkColumn, LoadColumn
 from tests.changes import T, delete, insert, update
 from tests.frames import frame, relation
 from tests.runs import runs
@@ -25,7 +24,7 @@ from tests.runs import runs
 pytestmark = pytest.mark.usefixtures("tables")
 
 
-class RecordedBulk:
+class RecordedBulk(Bulk):
     """A bulk writer that only records what it is asked to write."""
 
     def __init__(self, least: int | None) -> None:
@@ -115,7 +114,7 @@ def written_in_order(
         made = frame([of], changes)
         using.open_frame(made)
         if attempt:
-            using.attempt()
+            using.write_optimistically()
         for run in runs(made):
             using.write(run)
 

@@ -10,11 +10,12 @@ from subscriber.apply.apply_batch import apply_batch
 from subscriber.apply.conflicts.collisions import Collisions
 from subscriber.apply.conflicts.conflict import Conflict, SearchKey, ViolatedKey
 from subscriber.apply.exact import ExactApplier
-from subscriber.apply.writing.examine import refined
-from subscriber.catalog import CATALOG, ConflictKind, OriginProgress
-from subscriber.errors import ConflictError
-from subscriber.lsn import LSN
-from subscriber.protocol import messages as m
+from subscriber.apply.writing.change_writer import refined
+from subscriber.base.errors import ConflictError
+from subscriber.base.lsn import LSN
+from subscriber.catalog.own_tables import CATALOG, ConflictKind
+from subscriber.catalog.progress import OriginProgress
+from subscriber.postgres.protocol import messages as m
 from subscriber.targets import Target, open_target
 from tests.changes import insert, update
 from tests.conflicts import AT, T

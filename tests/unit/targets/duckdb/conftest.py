@@ -3,8 +3,9 @@ from __future__ import annotations
 import pytest
 
 from subscriber.apply.exact import ExactApplier
-from subscriber.catalog import CATALOG, OriginProgress
-from subscriber.lsn import LSN
+from subscriber.base.lsn import LSN
+from subscriber.catalog.own_tables import CATALOG
+from subscriber.catalog.progress import OriginProgress
 from subscriber.targets import open_target
 from tests.frames import frame
 

@@ -12,7 +12,7 @@ from typing import Any
 import duckdb
 import pytest
 
-from subscriber.errors import TargetUnavailable
+from subscriber.base.errors import TargetUnavailable
 from subscriber.targets.duckdb.connection import open_file
 from subscriber.targets.duckdb.errors import DuckDBErrors
 from tests.unit.targets.tables import execute

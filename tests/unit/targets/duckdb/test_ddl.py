@@ -6,15 +6,15 @@ import math
 
 import pytest
 
-from subscriber.schema.shape import ColumnShape, TableShape
 from subscriber.targets.ddl import create_table
+from tests.table_shapes import column_shape, table_shape
 from tests.unit.targets.tables import execute, rows
 
 
 @pytest.mark.parametrize(("schema", "place"), [("public", (None, "t")), ("sales", ("sales", "t"))])
 def test_public_is_the_default_schema(target, schema, place):
     """C1"""
-    assert target.ddl.place(schema, "t") == place
+    assert target.ddl.qualified(schema, "t") == place
 
 
 @pytest.mark.parametrize(
@@ -57,8 +57,8 @@ def test_an_expression_is_kept_if_it_has_the_same_meaning(target, expression, wr
 
 
 def test_an_identity_column_has_a_sequence_that_begins_again_with_its_table(target):
-    columns = (ColumnShape("a", 23, "integer", nullable=False, identity="d"), ColumnShape("b%", 23, "integer"))
-    shape = TableShape("public", "t'\"%", columns, key=("a",))
+    columns = (column_shape("a", 23, "integer", nullable=False, identity="d"), column_shape("b%", 23, "integer"))
+    shape = table_shape("public", "t'\"%", columns, key=("a",))
     for _ in range(2):
         with target.begin() as connection:
             create_table(target, shape, identity=True).create(connection)

@@ -10,10 +10,10 @@ from contextlib import nullcontext
 import duckdb
 import pytest
 
-from subscriber.errors import ConflictError, TargetError, TargetUnavailable, UnsupportedValue
+from subscriber.base.errors import ConflictError, TargetError, TargetUnavailable, UnsupportedValue
 from subscriber.targets import open_target
+from subscriber.targets.database_files import FileRunLock
 from subscriber.targets.duckdb.errors import DuckDBErrors
-from subscriber.targets.run_lock import FileRunLock
 from tests.frames import relation, transaction
 from tests.unit.targets.tables import execute, insert, rows
 

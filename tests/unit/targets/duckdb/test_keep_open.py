@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from subscriber.targets import Target, open_target
-from subscriber.targets.duckdb import keep_open
-from subscriber.targets.duckdb.keep_open import KeptOpen
+from subscriber.targets.duckdb import transactions as keep_open
+from subscriber.targets.duckdb.transactions import KeptOpen
 from tests.waits import PATIENCE, wait_until
 
 

@@ -8,9 +8,8 @@ import threading
 
 import pytest
 
-from subscriber.errors import ConflictError, SubscriberError, TargetUnavailable
-from subscriber.schema.shape import ForeignKey
-from subscriber.schema.table_objects import IndexKey, IndexShape
+from subscriber.base.errors import ConflictError, SubscriberError, TargetUnavailable
+from subscriber.postgres.schema.shape import ForeignKey, IndexKey, IndexShape
 from subscriber.targets.duckdb import objects
 from subscriber.targets.table_changes import (
     CannotBuild,
@@ -48,7 +47,7 @@ def test_what_is_added_is_found(target, table):
     built(target, table, NewComment("it's"))
     built(target, table, NewComment("of a column", "a b"))
     with target.engine.connect() as connection:
-        found = target.objects.find(connection, reflected(target, "t"))
+        found = target.objects.find(connection, [reflected(target, "t")])[0]
     assert set(found.indexes) == {
         FoundIndex("t_id_pkey", ("id",), unique=True),
         FoundIndex("i", ("n", "a b"), unique=True, definition='(n, "a b")'),
@@ -85,7 +84,7 @@ def test_a_table_without_rows_is_made_again_with_a_check_or_a_generated_column(t
         built(target, table, change)
     made = reflected(target, "t")
     with target.engine.connect() as connection:
-        found = target.objects.find(connection, made)
+        found = target.objects.find(connection, [made])[0]
     assert {text for _, text in found.checks} == {"(n > 0)", "(\"a b\" != ')')"}
     assert list(found.generated) == ["g"]
     assert ("i (", ("a b",)) in {(one.name, one.keys) for one in found.indexes}

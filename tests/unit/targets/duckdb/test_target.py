@@ -5,8 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from subscriber.errors import UsageError
-from subscriber.protocol import messages as m
+from subscriber.base.errors import UsageError
+from subscriber.postgres.protocol import messages as m
 from subscriber.targets import open_target
 from tests.frames import relation, transaction, values
 from tests.unit.targets.tables import execute, insert, load, reflected, rows

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import pyarrow as pa
 import pytest
+import sqlalchemy as sa
 
-from subscriber.errors import TargetRelationError, UnsupportedValue
-from subscriber.protocol import messages as m
-from subscriber.targets import TargetColumn
-from subscriber.targets.duckdb.values import bind_values, check_column, declaration, storage
-from subscriber.types import BUILT_IN_TYPES, family_of, type_name
-from subscriber.verify.canonical_text import text_of
-from subscriber.verify.read_rows import target_rows
+from subscriber.base.errors import TargetRelationError, UnsupportedValue
+from subscriber.postgres.protocol import messages as m
+from subscriber.postgres.types.equality import EXACT
+from subscriber.postgres.types.oids import BUILT_IN_TYPES, type_name
+from subscriber.postgres.types.registry import equality_of, family_of
+from subscriber.targets import TargetColumn, TargetTable, open_target
+from subscriber.targets.duckdb.values import DuckDBValues, declaration, storage
+from subscriber.targets.duckdb.writing import DuckDBMatching
+from subscriber.verify.table_sides import target_texts
 from tests.frames import OIDS, relation, transaction, values
 from tests.unit.targets.tables import execute, insert, load, reflected, rows
+
+_ROLE = DuckDBValues()
+bind_values, check_column = _ROLE.bind_values, _ROLE.check_column
 
 VALUES = {
     "bool": ["t", "f"],
@@ -39,7 +47,7 @@ VALUES = {
 def stored(target, type_oid: int) -> dict[int, str | None]:
     table = reflected(target, "v")
     with target.engine.connect() as connection:
-        return {k: text_of(type_oid, value) for k, value in target_rows(target, connection, table, ["k", "v"], ["k"])}
+        return {int(k or ""): text for k, text in target_texts(target, connection, table, {"k": 23, "v": type_oid})}
 
 
 def expected(name: str) -> dict[int, str | None]:
@@ -161,3 +169,130 @@ def test_a_timestamp_after_duckdbs_last_is_refused(value):
     with pytest.raises(UnsupportedValue) as raised:
         bind_values(1114, TargetColumn("c", "TIMESTAMP", "TIMESTAMP"), pa.array([value]))
     assert raised.value.sqlstate == "22008"
+
+
+# The role values of DuckDB. Its rules are tested in test_values.py.
+
+
+COLUMN_VALUES = DuckDBValues()
+
+
+@pytest.mark.parametrize(
+    ("declared", "stored", "read"),
+    [
+        ("DATE", "'44-03-15 (BC)'", "0044-03-15 BC"),
+        ("DATE", "'infinity'", "infinity"),
+        ("TIMESTAMP", "'44-03-15 (BC) 01:02:03.5'", "0044-03-15 01:02:03.5 BC"),
+        ("TIME", "'24:00:00'", "24:00:00"),
+        ("JSON", "'null'", "null"),
+        ("INTEGER", "7", 7),
+    ],
+)
+def test_a_value_that_python_does_not_have_is_read_as_text(target, declared, stored, read):
+    execute(target, f"CREATE TABLE t (a {declared})", f"INSERT INTO t VALUES ({stored})")
+    table = reflected(target, "t")
+    query = sa.select(COLUMN_VALUES.readable(table.columns[0])).select_from(table.clause())
+    with target.engine.connect() as connection:
+        assert connection.execute(query).scalar_one() == read
+
+
+def test_the_rules_are_duckdbs():
+    column = TargetColumn("a", "BOOLEAN", "BOOLEAN")
+    assert COLUMN_VALUES.bind_values(16, column, pa.array([True, None])) == [True, None]
+    with pytest.raises(TargetRelationError):
+        COLUMN_VALUES.check_column(17, column)
+
+
+def test_a_single_precision_number_is_shown_as_postgresql_shows_it(target):
+    execute(target, "CREATE TABLE t (a FLOAT, b DOUBLE)", "INSERT INTO t VALUES (0.1, 0.1)")
+    with target.engine.connect() as connection:
+        result = target.read_result(connection.exec_driver_sql("SELECT a, b FROM t"))
+    assert result.rows == [("0.1", "0.1")]
+
+
+# Row matching in DuckDB.
+
+
+MATCHING = DuckDBMatching()
+
+
+def test_of_equal_rows_one_is_changed(apply, target):
+    """C16: found by the whole row, NULL-safe"""
+    execute(target, "CREATE TABLE t (a int, b text)", "INSERT INTO t VALUES (1, NULL), (1, NULL), (1, 'x')")
+    whole = relation("public.t", {"a": "int4", "b": "text"}, identity="f")
+    apply([whole], *transaction(200, m.Delete(16384, "O", values("1", None))))
+    assert rows(target, "SELECT a, b FROM t ORDER BY b") == [{"a": 1, "b": "x"}, {"a": 1, "b": None}]
+
+
+@pytest.mark.parametrize("identity", ["d", "f"])
+def test_letters_of_both_cases_find_their_own_row(apply, target, identity):
+    """C8, C14: DuckDB's indexes take no notice of a column's collation, and its = does"""
+    key = " PRIMARY KEY" if identity == "d" else ""
+    execute(target, f"CREATE TABLE t (a text COLLATE nocase{key}, b text COLLATE noaccent)")
+    remote = relation("public.t", {"a": "text", "b": "text"}, ["a"], identity=identity)
+    kind: Literal["K", "O"] = "K" if key else "O"
+    old = values("A", None if key else "é")
+    apply(
+        [remote],
+        *transaction(200, insert("a", "é"), insert("A", "e"), insert("A" if not key else "b", "é")),
+        *transaction(300, m.Update(16384, kind, old, values("A", "x")), m.Delete(16384, kind, values("A", "x"))),
+    )
+    left = {"a": "é", "b": "é"} if key else {"a": "é", "A": "e"}
+    assert {row["a"]: row["b"] for row in rows(target, "SELECT a, b FROM t")} == left
+
+
+def test_a_collation_of_the_database_changes_no_row_but_the_one(tmp_path):
+    """C14: the URL may set one for every text"""
+    with open_target(f"duckdb:///{tmp_path / 'target.duckdb'}?default_collation=nocase") as target:
+        execute(target, "CREATE TABLE t (a text PRIMARY KEY)", "INSERT INTO t VALUES ('a'), ('A')")
+        with target.begin() as connection:
+            table = reflected(target, "t").clause()
+            matched_column = reflected(target, "t").columns[0]
+            connection.execute(
+                sa.delete(table).where(target.matching.finds(matched_column, table.c.a, sa.literal("A")))
+            )
+        assert rows(target, "SELECT a FROM t") == [{"a": "a"}]
+
+
+def matched_column(declared: str) -> TargetColumn:
+    return TargetColumn("a", declared, storage(declared))
+
+
+@pytest.mark.parametrize(
+    ("declared", "compared"), [("VARCHAR", "t.a COLLATE binary"), ("INTEGER", "t.a"), ("BLOB", "t.a")]
+)
+def test_a_text_is_compared_by_its_bytes(declared, compared):
+    """C8, C14: whatever the collation of the column or the database is."""
+    clause = TargetTable("main", "t", (matched_column(declared),), None).clause().c.a
+    found = MATCHING.comparable(matched_column(declared), clause)
+    assert str(found).replace("main.", "").replace('"binary"', "binary") == compared
+
+
+@pytest.mark.parametrize(
+    ("name", "declared", "equality"),
+    [
+        ("numeric", "DECIMAL(6,2)", EXACT),
+        ("numeric", "VARCHAR", equality_of(OIDS["numeric"])),
+        ("json", "JSON", equality_of(OIDS["json"])),
+        ("text", "VARCHAR", EXACT),
+    ],
+)
+def test_the_equality_is_the_publishers_except_in_a_decimal(name, declared, equality):
+    """C14, C17"""
+    assert MATCHING.equality(OIDS[name], matched_column(declared)) == equality
+
+
+@pytest.mark.parametrize(
+    ("name", "declared", "same"),
+    [
+        ("int4", "INTEGER", True),
+        ("text", "VARCHAR", True),
+        ("numeric", "DECIMAL(6,2)", True),
+        ("numeric", "VARCHAR", False),  # 1.0 finds 1.00
+        ("float8", "DOUBLE", False),  # 0 finds -0
+        ("jsonb", "JSON", False),
+    ],
+)
+def test_a_key_column_is_left_out_of_set_if_equal_values_are_stored_alike(name, declared, same):
+    table = TargetTable("main", "t", (matched_column(declared),), ("a",))
+    assert MATCHING.found_as_written(OIDS[name], table, matched_column(declared)) is same

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from subscriber.targets.duckdb.waiting_file import said_to_wait, somebody_waits
+from subscriber.targets.duckdb.connection import said_to_wait, somebody_waits
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def test_each_of_several_waits_until_it_has_ended(database):
 
 def test_a_process_that_was_killed_does_not_wait_any_more(database):
     command = (
-        "import sys, time; from subscriber.targets.duckdb.waiting_file import said_to_wait\n"
+        "import sys, time; from subscriber.targets.duckdb.connection import said_to_wait\n"
         "with said_to_wait(sys.argv[1]):\n    print(1, flush=True)\n    time.sleep(60)"
     )
     with subprocess.Popen([sys.executable, "-c", command, database], stdout=subprocess.PIPE) as other:

@@ -7,11 +7,26 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
+from pymysql.err import OperationalError
 
-from subscriber.errors import ConflictError, TargetUnavailable
+from subscriber.base.errors import ConflictError, TargetUnavailable
+from subscriber.postgres.schema.shape import SequencePosition
 from subscriber.targets import TargetColumn, TargetTable
-from subscriber.targets.mariadb.catalog import check_references, counts, next_auto_increment, read_table
+from subscriber.targets.base.writing import check_references
+from subscriber.targets.mariadb.catalog import (
+    MariaDBSequences,
+    MariaDBShapes,
+    MariaDBTableReader,
+    counts,
+    next_auto_increment,
+    read_tables,
+    references_to,
+)
+from subscriber.targets.mariadb.errors import MariaDBErrors
+from subscriber.targets.mariadb.objects import checks_of, defaults_of, generated_of, without_default
 from subscriber.targets.mariadb.values import INEXACT_KEY
+from subscriber.targets.target_table import TargetSequence
 from tests.unit.targets.recorded_server import RecordedServer
 
 URL = "mariadb+pymysql://user@host/db"
@@ -21,7 +36,7 @@ TABLE = TargetTable(None, "t", (), None)
 def column(name: str, declared: str, **properties: Any) -> dict[str, Any]:
     """A row of information_schema.columns."""
     described = {
-        "name": name, "declared": declared, "storage": declared.partition("(")[0], "nullable": "YES", "extra": "",
+        "place": "t", "name": name, "declared": declared, "storage": declared.partition("(")[0], "nullable": "YES", "extra": "",
         "collation": None, "generated": None, "value": None,
     }  # fmt: skip
     return described | properties
@@ -35,14 +50,14 @@ def server(
         {
             "information_schema.engines": [{"name": "t", "type": kind, "transactions": transactions}],
             "information_schema.columns": columns,
-            "information_schema.statistics": [{"name": name} for name in key],
+            "information_schema.statistics": [{"place": "t", "name": name} for name in key],
         }
     )
 
 
 def read(from_server: RecordedServer, schema: str = "public", name: str = "t") -> TargetTable | None:
     with from_server.engine(URL).connect() as connection:
-        return read_table(connection, schema, name)
+        return read_tables(connection, [(schema, name)]).get((schema, name))
 
 
 def the_column(row: dict[str, Any], key: tuple[str, ...] = ()) -> TargetColumn:
@@ -89,12 +104,15 @@ def test_names_are_compared_exactly():
 @pytest.mark.parametrize(
     ("schema", "places"),
     [
-        ("public", ["COALESCE(NULL, DATABASE()) AND t.table_name = 'T'"]),
+        ("public", ["COALESCE(NULL, DATABASE()) AND t.table_name IN ('T')"]),
         (
             "s",
-            ["COALESCE(NULL, DATABASE()) AND t.table_name = 's.T'", "COALESCE('s', DATABASE()) AND t.table_name = 'T'"],
+            [
+                "COALESCE(NULL, DATABASE()) AND t.table_name IN ('s.T')",
+                "COALESCE('s', DATABASE()) AND t.table_name IN ('T')",
+            ],
         ),
-        ("MySQL", ["COALESCE(NULL, DATABASE()) AND t.table_name = 'MySQL.T'"]),
+        ("MySQL", ["COALESCE(NULL, DATABASE()) AND t.table_name IN ('MySQL.T')"]),
     ],
     ids=["public", "another schema", "a database of the server itself"],
 )
@@ -131,6 +149,14 @@ def test_a_table_that_is_being_altered_is_not_missing(code):
             read(altered)
     else:
         assert read(altered) is not None
+
+
+def test_the_number_of_queries_does_not_depend_on_the_number_of_tables():
+    asked = server(column("a", "int(11)"))
+    with asked.engine(URL).connect() as connection:
+        found = read_tables(connection, [("public", f"t{number}") for number in range(50)] + [("public", "t")])
+    assert [*found] == [("public", "t")]
+    assert len([one for one in asked.statements if one.startswith("SELECT")]) == 3
 
 
 # Columns ------------------------------------------------------------------------------------------
@@ -209,7 +235,7 @@ def reference(name: str, *, place: str = "db", here: bool = True) -> dict[str, A
 def test_a_table_is_truncated_with_those_that_reference_it(references, truncated):
     """C30"""
     with RecordedServer({"key_column_usage": references}).engine(URL).connect() as connection:
-        check_references(connection, TABLE, truncated)
+        assert references_to(connection, TABLE, truncated) == set()
 
 
 @pytest.mark.parametrize(
@@ -220,9 +246,139 @@ def test_a_table_is_truncated_with_those_that_reference_it(references, truncated
 def test_a_table_that_another_references_is_not_truncated(references):
     """C30"""
     other = TargetTable(None, "c", (), None) if len(references) == 1 else TABLE
-    with (
-        RecordedServer({"key_column_usage": references}).engine(URL).connect() as connection,
-        pytest.raises(ConflictError) as raised,
-    ):
-        check_references(connection, TABLE, [TABLE, other])
+    with RecordedServer({"key_column_usage": references}).engine(URL).connect() as connection:
+        found = references_to(connection, TABLE, [TABLE, other])
+    assert found == {row["name"] for row in references}
+    with pytest.raises(ConflictError) as raised:
+        check_references(TABLE, found)
     assert (raised.value.sqlstate, raised.value.detail) == ("0A000", 'Table "c" references "t".')
+
+
+# The role shapes of MariaDB. How a table is read is tested in test_catalog.py.
+
+
+def test_a_table_that_does_not_exist_is_none():
+    with RecordedServer().engine(URL).connect() as connection:
+        assert MariaDBShapes(MariaDBErrors()).reflect(connection, "public", "absent") is None
+
+
+def test_an_error_of_the_driver_is_translated():
+    server = RecordedServer({"information_schema": OperationalError(1205, "Lock wait timeout exceeded")})
+    with server.engine(URL).connect() as connection, pytest.raises(TargetUnavailable, match="LOCK_WAIT_TIMEOUT"):
+        MariaDBShapes(MariaDBErrors()).reflect(connection, "public", "t")
+
+
+# Ranges of a table; those of a server are in tests/targets/test_reading.py.
+
+
+@pytest.fixture
+def connection():
+    """A database that answers the same query."""
+    with sa.create_engine("sqlite://").connect() as connection:
+        connection.exec_driver_sql("CREATE TABLE t (a INTEGER, b INTEGER)")
+        connection.exec_driver_sql("INSERT INTO t VALUES (-5, 1), (10, 1), (25, 1)")
+        yield connection
+
+
+def ranges(connection, key, storage="bigint"):
+    columns = TargetColumn("a", storage, storage), TargetColumn("b", "bigint", "bigint")
+    table = TargetTable(None, "t", columns, key)
+    return [(one.column, one.first, one.end) for one in MariaDBTableReader(None).ranges(connection, table, 3)]  # type: ignore[arg-type]
+
+
+def test_a_key_of_one_integer_is_cut_into_ranges(connection):
+    assert ranges(connection, ("a",)) == [("a", None, 5), ("a", 5, 15), ("a", 15, None)]
+
+
+@pytest.mark.parametrize(("key", "storage"), [(None, "bigint"), (("a", "b"), "bigint"), (("a",), "varchar")])
+def test_any_other_table_is_read_by_one_connection(connection, key, storage):
+    assert ranges(connection, key, storage) == []
+
+
+# AUTO_INCREMENT as a sequence. tests/targets/test_writing.py sets one in a real server.
+
+
+COUNTER = TargetColumn("a", "smallint(6)", "smallint", nullable=False, null_is_generated=True)
+SEQUENCE_TABLE = TargetTable(None, "t", (COUNTER, TargetColumn("b", "int(11)", "int")), ("a",))
+SEQUENCES = MariaDBSequences(MariaDBErrors())
+
+
+@pytest.mark.parametrize(
+    ("following", "position"),
+    [
+        (1, SequencePosition(last_value=1, is_called=False)),
+        (42, SequencePosition(last_value=41, is_called=True)),
+    ],
+    ids=["never used", "used"],
+)
+def test_a_counter_stores_the_next_value(following, position):
+    server = RecordedServer({"auto_increment": [{"auto_increment": following}]})
+    with server.engine(URL).connect() as connection:
+        found = SEQUENCES.of_column(connection, SEQUENCE_TABLE, "a")
+    assert found == TargetSequence(".t", position, 1, 32_767, SEQUENCE_TABLE)
+
+
+@pytest.mark.parametrize("name", ["b", "absent"])
+def test_only_an_auto_increment_column_has_a_counter(name):
+    server = RecordedServer()
+    with server.engine(URL).connect() as connection:
+        assert SEQUENCES.of_column(connection, SEQUENCE_TABLE, name) is None
+    assert server.statements[:1] == ["CONNECT"] and "auto_increment" not in " ".join(server.statements)
+
+
+@pytest.mark.parametrize(("is_called", "following"), [(True, 42), (False, 41)])
+def test_a_counter_goes_on_as_the_publishers_sequence(is_called, following):
+    """D14"""
+    server = RecordedServer()
+    table = TargetTable("s", "t", SEQUENCE_TABLE.columns, SEQUENCE_TABLE.key)
+    counter = TargetSequence("s.t", SequencePosition(last_value=1, is_called=False), 1, 32_767, table)
+    with server.engine(URL).connect() as connection:
+        SEQUENCES.set(connection, counter, SequencePosition(last_value=41, is_called=is_called))
+    assert f"ALTER TABLE s.t AUTO_INCREMENT = {following}" in server.statements
+
+
+# What a statement of SHOW CREATE TABLE says. With a server:
+# tests/conformance/test_schema_step.py.
+
+
+TEXT = r"""CREATE TABLE `t` (
+  `a` int(11) NOT NULL DEFAULT 5,
+  `b ``c` varchar(20) DEFAULT 'it''s, \'DEFAULT 3\'' COMMENT 'DEFAULT 4 CHECK (1)',
+  `d` longtext DEFAULT concat(trim(TRAILING '.' FROM utc_timestamp(6)),'+00'),
+  `e` int(11) DEFAULT (1 + 2) CHECK (`e` > 0),
+  `f` datetime(6) DEFAULT NULL,
+  `g` bigint(20) GENERATED ALWAYS AS (`a` * (2)) STORED,
+  `h` int(11) DEFAULT NULL,
+  KEY `DEFAULT 1` (`a`),
+  CONSTRAINT `c (x` CHECK (`a` > (0) and `b ``c` <> ')')
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4"""
+
+
+def test_defaults_are_found_except_null():
+    assert dict(defaults_of(TEXT)) == {
+        "a": "5",
+        "b `c": r"'it''s, \'DEFAULT 3\''",
+        "d": "concat(trim(TRAILING '.' FROM utc_timestamp(6)),'+00')",
+        "e": "(1 + 2)",
+    }
+
+
+def test_generated_columns_are_found_with_their_expressions():
+    assert dict(generated_of(TEXT)) == {"g": "`a` * (2)"}
+
+
+def test_checks_of_the_table_and_of_columns_are_found():
+    assert dict(checks_of(TEXT)) == {"e": "`e` > 0", "c (x": "`a` > (0) and `b ``c` <> ')'"}
+
+
+@pytest.mark.parametrize(
+    ("line", "rest"),
+    [
+        ("`a` int(11) NOT NULL DEFAULT (1 + 2) COMMENT 'x'", "`a` int(11) NOT NULL COMMENT 'x'"),
+        ("`a` int(11) DEFAULT 'it''s 5' CHECK (`a` > 0)", "`a` int(11) CHECK (`a` > 0)"),
+        ("`DEFAULT` int(11) DEFAULT current_timestamp(6)", "`DEFAULT` int(11)"),
+        ("`a` int(11) COMMENT 'DEFAULT 5'", "`a` int(11) COMMENT 'DEFAULT 5'"),
+    ],
+)
+def test_a_default_is_taken_from_a_column(line, rest):
+    assert without_default(line) == rest

@@ -12,7 +12,7 @@ import pytest
 from pymysql import err
 from pymysql.constants import CLIENT, SERVER_STATUS
 
-from subscriber.targets.mariadb.connection import Connection
+from subscriber.targets.mariadb.target import MariaDBConnection
 
 STATEMENT = "LOAD DATA LOCAL INFILE 'block' INTO TABLE t"
 ASKS_FOR_DATA = b"\xfb/etc/passwd"
@@ -33,7 +33,7 @@ class Server:
         packets: what the client has sent, up to and including the first empty packet.
     """
 
-    connection: Connection
+    connection: MariaDBConnection
     end: socket.socket
     packets: list[bytes] = field(default_factory=list)
 
@@ -71,7 +71,7 @@ class Server:
 
 @pytest.fixture
 def server() -> Iterator[Server]:
-    connection = Connection(defer_connect=True)
+    connection = MariaDBConnection(defer_connect=True)
     ours, theirs = socket.socketpair()
     with ours, theirs, ours.makefile("rb") as file:
         connection._sock, connection._rfile, connection._current_timeout = ours, file, None

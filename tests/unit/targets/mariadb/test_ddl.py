@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from subscriber.schema.shape import ColumnShape, TableShape, UniqueKey
+from subscriber.postgres.schema.publisher_tables import PublisherColumn, PublisherTable
+from subscriber.postgres.schema.shape import UniqueKey
+from tests.table_shapes import column_shape, table_shape
 
 INTEGER = {"a": 23, "b": 23}
 
@@ -12,7 +14,7 @@ INTEGER = {"a": 23, "b": 23}
 @pytest.mark.parametrize(("schema", "name"), [("public", "t"), ("sales", "sales.t")])
 def test_a_schema_is_part_of_the_tables_name(mariadb_ddl, schema, name):
     """C1"""
-    assert mariadb_ddl.place(schema, "t") == (None, name)
+    assert mariadb_ddl.qualified(schema, "t") == (None, name)
 
 
 @pytest.mark.parametrize(
@@ -68,12 +70,12 @@ def test_a_literal_may_be_bytes(mariadb_ddl, value, literal):
     assert mariadb_ddl.literal(value) == literal
 
 
-def shape(*columns: ColumnShape, key: tuple[str, ...] = (), unique: tuple[UniqueKey, ...] = ()) -> TableShape:
-    return TableShape("public", "t", columns, key=key, unique=unique)
+def shape(*columns: PublisherColumn, key: tuple[str, ...] = (), unique: tuple[UniqueKey, ...] = ()) -> PublisherTable:
+    return table_shape("public", "t", columns, key=key, unique=unique)
 
 
-IDENTITY = ColumnShape("a", 23, "integer", identity="d")
-SERIAL = ColumnShape("b", 20, "bigint", serial=True)
+IDENTITY = column_shape("a", 23, "integer", identity="d")
+SERIAL = column_shape("b", 20, "bigint", serial=True)
 
 
 @pytest.mark.parametrize(

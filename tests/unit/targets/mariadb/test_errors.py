@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from sqlalchemy import exc
 
-from subscriber.errors import ConflictError, TargetError, TargetUnavailable, UnsupportedValue
+from subscriber.base.errors import ConflictError, TargetError, TargetUnavailable, UnsupportedValue
 from subscriber.targets.mariadb.errors import PACKET_TOO_LARGE, MariaDBErrors, translate_number
 
 
@@ -141,7 +141,9 @@ def test_any_other_number_is_named_without_the_text():
     assert translate_number(9999, "secret").message == "MariaDB refused a statement (error 9999)"
 
 
-@pytest.mark.parametrize(("number", "hint"), [(1059, "64 letters"), (1118, "LONGTEXT"), (1665, "binlog_format")])
+@pytest.mark.parametrize(
+    ("number", "hint"), [(1059, "64 letters"), (1118, "8,126"), (1005, "same type"), (1665, "binlog_format")]
+)
 def test_what_a_user_can_do_is_in_the_hint(number, hint):
     assert hint in str(translate_number(number, "").hint)
 

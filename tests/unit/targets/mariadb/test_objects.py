@@ -4,10 +4,11 @@ tests/conformance/test_schema_step.py.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from subscriber.schema.shape import ForeignKey
-from subscriber.schema.table_objects import IndexKey, IndexShape
+from subscriber.postgres.schema.shape import ForeignKey, IndexKey, IndexShape
 from subscriber.targets.table_changes import (
     CannotBuild,
     NewCheck,
@@ -17,8 +18,10 @@ from subscriber.targets.table_changes import (
     NewGenerated,
     NewIdentity,
     NewIndex,
+    Statements,
 )
 from subscriber.targets.target_table import TargetColumn, TargetTable
+from tests.unit.targets.recorded_server import RecordedServer
 
 TABLE = TargetTable(
     None,
@@ -33,9 +36,15 @@ TABLE = TargetTable(
 )
 
 
+def built(target, change) -> Statements:
+    """The statements in a database whose catalog has no columns, so that none are compared."""
+    with RecordedServer().engine("mariadb+pymysql://h/shop").connect() as connection:
+        statements: Statements = target.objects.statements(connection, TABLE, change)
+    return statements
+
+
 def ddl(target, change) -> str:
-    statement: str
-    (statement,) = target.objects.statements(None, TABLE, change).sql
+    (statement,) = built(target, change).sql
     return statement
 
 
@@ -97,7 +106,7 @@ def test_what_mariadb_cannot_have_is_refused_with_the_reason(target, change, rea
 
 def test_match_full_of_several_columns_is_noted(target):
     key = ForeignKey(("id", "short"), "p", "t", ("id", "short"), match_full=True)
-    assert "MATCH SIMPLE" in target.objects.statements(None, TABLE, NewForeignKey(key, "f", TABLE)).note
+    assert "MATCH SIMPLE" in built(target, NewForeignKey(key, "f", TABLE)).note
 
 
 def test_the_current_time_is_written_as_the_columns_type_needs_it(target):
@@ -127,3 +136,13 @@ def test_a_text_of_another_collation_is_not_compared(target):
 )
 def test_what_is_different_can_be_removed(target, change, statements):
     assert target.objects.removal(TABLE, change, "old") == statements
+
+
+def test_the_objects_of_many_tables_are_found_with_one_query_a_kind(target):
+    """MariaDB: the statement that shows one table is for MySQL."""
+    server = RecordedServer()
+    others = [replace(TABLE, name=f"t{number}") for number in range(20)]
+    with server.engine("mariadb+pymysql://h/shop").connect() as connection:
+        assert len(target.objects.find(connection, others)) == 20
+    asked = [one.split()[0] for one in server.statements if one.startswith(("SELECT", "SHOW"))]
+    assert asked == ["SELECT"] * 6

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import sqlalchemy as sa
 
-from subscriber.errors import NotSupportedError, UsageError
+from subscriber.base.errors import NotSupportedError, UsageError
 from subscriber.targets import open_target
 
 

@@ -5,14 +5,30 @@ tests/targets/test_transactions.py executes them.
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Sequence
+from typing import Any
+
 import pytest
 from pymysql.err import DataError, OperationalError
 
-from subscriber.errors import TargetUnavailable, UnsupportedValue
+from subscriber.base.errors import (
+    AlreadyRunning,
+    ApplyError,
+    ConflictError,
+    SubscriberError,
+    TargetUnavailable,
+    UnsupportedValue,
+)
 from subscriber.targets import TargetTable
-from subscriber.targets.mariadb.counters import CounterRestarts
 from subscriber.targets.mariadb.errors import MariaDBErrors
-from subscriber.targets.mariadb.transactions import MariaDBTransactions
+from subscriber.targets.mariadb.transactions import (
+    CounterRestarts,
+    MariaDBPrepared,
+    MariaDBRunLock,
+    MariaDBTransactions,
+    blockers,
+)
 from tests.unit.targets.recorded_server import RecordedServer
 
 URL = "mariadb+pymysql://user@host/db"
@@ -121,3 +137,210 @@ def test_the_limit_of_lock_waits_ends_with_its_block():
         "SET SESSION innodb_lock_wait_timeout = DEFAULT, SESSION lock_wait_timeout = DEFAULT",
         "ROLLBACK",
     ]
+
+
+# The statements of MariaDB's run lock. tests/targets/test_run_lock.py locks a real server.
+
+
+NAME = f"subscriber run {hashlib.sha256(b'db').hexdigest()[:32]}"
+GOT, TAKEN = [{"got": 1}], [{"got": 0}]
+
+
+def run_lock(server: RecordedServer, database: str = "db") -> MariaDBRunLock:
+    return MariaDBRunLock(server.engine(URL), MariaDBErrors(), database)
+
+
+def test_the_lock_is_held_in_a_session_that_may_be_idle_for_a_year():
+    server = RecordedServer({"get_lock": GOT})
+    with run_lock(server).hold():
+        connect, wait, lock = server.statements
+        assert (connect, wait) == ("CONNECT", "SET SESSION wait_timeout = 31536000")
+        assert lock.startswith(f"SELECT get_lock('{NAME}', 0)")
+    release, close = server.statements[3:]
+    assert release.startswith(f"SELECT release_lock('{NAME}')")
+    assert close == "CLOSE"
+
+
+def test_the_name_of_the_lock_is_short_enough_for_any_database():
+    """A lock's name has at most 64 characters."""
+    server = RecordedServer({"get_lock": GOT})
+    with run_lock(server, "d" * 64).hold():
+        assert len(server.statements[-1].split("'")[1]) <= 64
+
+
+def test_a_second_runner_is_refused():
+    server = RecordedServer({"get_lock": TAKEN})
+    with pytest.raises(AlreadyRunning) as raised, run_lock(server).hold():
+        pass
+    assert raised.value.message == 'another "subscriber run" is already running for database "db"'
+    assert not any("release_lock" in statement for statement in server.statements)
+
+
+def test_a_lost_session_has_released_the_lock():
+    server = RecordedServer({"get_lock": GOT, "release_lock": OperationalError(2013, "Lost connection")})
+    with run_lock(server).hold():
+        pass
+    assert server.statements[-1] == "CLOSE"
+
+
+@pytest.mark.parametrize(("session", "held"), [(None, False), (7, True)])
+def test_another_connection_can_ask_for_the_lock(session, held):
+    server = RecordedServer({"is_used_lock": [{"session": session}]})
+    lock = run_lock(server)
+    with server.engine(URL).connect() as connection:
+        assert lock.is_held(connection) is held
+
+
+# The statements of XA transactions. tests/targets/test_prepared.py executes them.
+
+
+XID = f"X'{b'g'.hex()}',X'{b'db'.hex()}'"
+UNKNOWN = OperationalError(1397, "XAER_NOTA: Unknown XID")
+
+
+def prepared(server: RecordedServer, database: str = "db") -> MariaDBPrepared:
+    engine, errors = server.engine(URL), MariaDBErrors()
+    return MariaDBPrepared(
+        engine, errors, MariaDBTransactions(engine, errors, CounterRestarts(engine, errors)), database
+    )
+
+
+def recovered(*names: tuple[str, str]) -> Sequence[dict[str, Any]]:
+    """The rows of XA RECOVER, for the two parts of each name."""
+    return [
+        {"formatID": 1, "gtrid_length": len(gid), "bqual_length": len(database), "data": (gid + database).encode()}
+        for gid, database in names
+    ]
+
+
+def test_a_transaction_is_prepared_when_its_block_ends():
+    server = RecordedServer()
+    with prepared(server).begin("g") as connection:
+        connection.exec_driver_sql("INSERT …")
+    assert server.statements == [
+        "CONNECT", "SET TRANSACTION ISOLATION LEVEL READ COMMITTED", f"XA START {XID}", "INSERT …", f"XA END {XID}", f"XA PREPARE {XID}", "CLOSE",
+    ]  # fmt: skip
+
+
+def test_a_transaction_is_rolled_back_when_its_block_raises():
+    server = RecordedServer()
+    with pytest.raises(InterruptedError), prepared(server).begin("g"):
+        raise InterruptedError
+    assert server.statements[-3:] == [f"XA END {XID}", f"XA ROLLBACK {XID}", "CLOSE"]
+
+
+def test_a_rollback_that_fails_does_not_hide_the_error():
+    server = RecordedServer({"XA END": OperationalError(2013, "Lost connection"), "XA ROLLBACK": UNKNOWN})
+    with pytest.raises(InterruptedError), prepared(server).begin("g"):
+        raise InterruptedError
+
+
+@pytest.mark.parametrize(
+    ("answers", "error", "sqlstate", "message"),
+    [
+        ({"XA START": OperationalError(1440, "XAER_DUPID")}, ApplyError, "42710", 'transaction identifier "g" is already in use'),
+        ({"INSERT": OperationalError(1062, "for key 'u'")}, ConflictError, "23505", 'duplicate key value violates unique constraint "u"'),
+        ({"XA PREPARE": OperationalError(1213, "Deadlock")}, TargetUnavailable, "08006", "MariaDB is not available (error 1213, LOCK_DEADLOCK)"),
+    ],
+    ids=["the name is in use", "a change is refused", "a deadlock"],
+)  # fmt: skip
+def test_an_error_has_postgresqls_text_if_postgresql_has_the_error(answers, error, sqlstate, message):
+    """C50"""
+    with pytest.raises(SubscriberError) as raised, prepared(RecordedServer(answers)).begin("g") as connection:
+        connection.exec_driver_sql("INSERT …")
+    assert type(raised.value) is error
+    assert (raised.value.sqlstate, raised.value.message) == (sqlstate, message)
+
+
+@pytest.mark.parametrize(("commit", "command"), [(True, "XA COMMIT"), (False, "XA ROLLBACK")])
+def test_another_session_finishes_the_transaction(commit, command):
+    server = RecordedServer()
+    prepared(server).finish("g", commit=commit, origin="pg_1")
+    assert server.statements[:2] == ["CONNECT", f"{command} {XID}"]
+
+
+def test_a_transaction_that_does_not_exist_cannot_be_finished():
+    """C50"""
+    server = RecordedServer({"XA COMMIT": UNKNOWN, "XA RECOVER": recovered(("other", "db"))})
+    with pytest.raises(ApplyError) as raised:
+        prepared(server).finish("g", commit=True)
+    assert raised.value.message == 'prepared transaction with identifier "g" does not exist'
+    assert raised.value.sqlstate == "42704"
+
+
+def test_a_session_that_still_ends_is_waited_for():
+    """XA RECOVER lists the transaction, but only the session that prepared it can finish it."""
+    attempts = 0
+
+    def commit() -> Sequence[dict[str, Any]]:
+        nonlocal attempts
+        attempts += 1
+        if attempts < 3:
+            raise UNKNOWN
+        return []
+
+    prepared(RecordedServer({"XA COMMIT": commit, "XA RECOVER": recovered(("g", "db"))})).finish("g", commit=True)
+    assert attempts == 3
+
+
+def test_only_transactions_of_this_database_are_listed():
+    server = RecordedServer({"XA RECOVER": recovered(("g", "db"), ("h", "other"), ("gd", "b"), ("é", "db"))})
+    with server.engine(URL).connect() as connection:
+        names = prepared(RecordedServer()).names(connection)
+    assert names == {"g"}
+
+
+def test_a_gid_is_free_in_every_database():
+    with RecordedServer().engine(URL).connect() as connection:
+        assert prepared(RecordedServer()).free_gid(connection, "g") == "g"
+
+
+def test_the_second_part_of_a_name_has_at_most_64_bytes():
+    server = RecordedServer()
+    prepared(server, "é" * 33).finish("g", commit=True)
+    digest = hashlib.sha256(("é" * 33).encode()).hexdigest().encode()
+    assert server.statements[1] == f"XA COMMIT X'{b'g'.hex()}',X'{digest.hex()}'"
+
+
+# The sessions that hold a lock, described. tests/conformance/test_waiting.py asks a server.
+
+
+METADATA = [{"state": "Waiting for table metadata lock"}]
+
+
+def holder(number: int, command: str | None) -> dict[str, Any]:
+    known = number or None
+    return {
+        "id": number, "user": known and "u", "db": known and "d", "command": command, "since": "2026-11-21 01:02:03",
+    }  # fmt: skip
+
+
+def asked(answers: dict[str, Any]) -> list[str]:
+    with RecordedServer(answers).engine(URL).connect() as connection:
+        return blockers(connection, 7)
+
+
+def test_the_holder_of_a_row_lock_is_named():
+    """A session that sleeps in a transaction is idle in transaction, in PostgreSQL's words."""
+    assert asked({"innodb_lock_waits": [holder(9, "Sleep")]}) == [
+        'process 9 (user "u", database "d", idle in transaction, since 2026-11-21 01:02:03)'
+    ]
+
+
+def test_a_row_lock_of_a_prepared_transaction_has_no_session():
+    assert asked({"innodb_lock_waits": [holder(0, None)]}) == [
+        "a prepared transaction (since 2026-11-21 01:02:03; XA RECOVER lists the prepared transactions)"
+    ]
+
+
+@pytest.mark.parametrize("state", ["Waiting for table metadata lock", "Waiting for backup lock"])
+def test_only_those_that_may_hold_a_metadata_lock_are_known(state):
+    texts = asked({"SELECT state": [{"state": state}], "UNION ALL": [holder(9, "Query"), holder(0, None)]})
+    assert [text.startswith("a lock of the table's definition, perhaps held by ") for text in texts] == [True, True]
+    assert "Query" in texts[0]
+    assert "a prepared transaction" in texts[1]
+
+
+@pytest.mark.parametrize("state", [[], [{"state": None}], [{"state": "Sending data"}], [{"state": "Waiting for disk"}]])
+def test_a_session_that_waits_for_no_lock_waits_for_nobody(state):
+    assert asked({"SELECT state": state, "UNION ALL": [holder(9, "Query")]}) == []

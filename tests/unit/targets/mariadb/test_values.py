@@ -7,22 +7,20 @@ import re
 
 import pyarrow as pa
 import pytest
+import sqlalchemy as sa
+from sqlalchemy.dialects import mysql
 
-from subscriber.errors import TargetRelationError, UnsupportedValue
-from subscriber.targets import TargetColumn
+from subscriber.base.errors import TargetRelationError, UnsupportedValue
+from subscriber.postgres.types.equality import EXACT
+from subscriber.postgres.types.oids import BUILT_IN_TYPES, type_name
+from subscriber.postgres.types.registry import decode_column, equality_of
+from subscriber.targets import TargetColumn, TargetTable
 from subscriber.targets.mariadb.ddl import MariaDBDDL
-from subscriber.targets.mariadb.values import (
-    INEXACT_KEY,
-    accepts,
-    bind_values,
-    check_column,
-    conversion_of,
-    declaration,
-    from_text,
-    greatest_integer,
-)
-from subscriber.types import BUILT_IN_TYPES, decode_column, type_name
+from subscriber.targets.mariadb.values import INEXACT_KEY, MariaDBValues, declaration, from_text, greatest_integer
 from tests.frames import OIDS
+
+_ROLE = MariaDBValues()
+accepts, bind_values, check_column = _ROLE.accepts, _ROLE.bind_values, _ROLE.check_column
 
 
 def column(declared: str) -> TargetColumn:
@@ -88,7 +86,9 @@ def test_any_other_type_is_a_text_that_is_compared_exactly(oid, name, kind):
     ("oid", "name", "declared"),
     [
         (25, "text", "VARCHAR(255) CHARACTER SET utf8mb4 COLLATE c"),
-        (1043, "character varying(300)", "VARCHAR(255) CHARACTER SET utf8mb4 COLLATE c"),
+        (1043, "character varying(300)", "VARCHAR(300) CHARACTER SET utf8mb4 COLLATE c"),
+        (1043, "character varying(768)", "VARCHAR(768) CHARACTER SET utf8mb4 COLLATE c"),
+        (1043, "character varying(769)", "VARCHAR(255) CHARACTER SET utf8mb4 COLLATE c"),
         (17, "bytea", "VARBINARY(255)"),
         (23, "integer", "INT"),
     ],
@@ -151,7 +151,7 @@ def test_a_column_that_holds_every_value_or_refuses_it_is_accepted(name, declare
 )  # fmt: skip
 def test_values_of_another_type_are_read_as_the_columns(name, declared, read_as):
     """C2, C5"""
-    assert conversion_of(OIDS[name], column(declared)) == (None if read_as is None else OIDS[read_as])
+    assert _ROLE.read_as(OIDS[name], column(declared)) == (None if read_as is None else OIDS[read_as])
 
 
 # Values -------------------------------------------------------------------------------------------
@@ -234,7 +234,7 @@ def test_a_text_type_without_a_length_refuses_blanks_beyond_its_bytes():
 def test_a_value_that_the_server_may_refuse_is_not_known_to_be_accepted(type_oid, declared, value, known):
     """fast_equals_exact: such a value is written even if a later change overwrites it."""
     values = decode_column(type_oid, pa.array([value.encode(), None], pa.binary()), binary=False, column=1)
-    assert accepts(type_oid, column(declared), values) is known
+    assert accepts(type_oid, -1, column(declared), values) is known
 
 
 # COPY's text --------------------------------------------------------------------------------------
@@ -270,3 +270,183 @@ def test_a_text_that_mariadb_writes_in_another_form_passes_through_a_variable(na
 def test_the_largest_integer_is_that_of_mariadbs_type(declared, greatest):
     """https://mariadb.com/kb/en/numeric-data-type-overview/"""
     assert greatest_integer(column(declared)) == greatest
+
+
+# The role values of MariaDB. Its rules are tested in test_values.py.
+
+
+COLUMN_VALUES = MariaDBValues()
+
+
+@pytest.mark.parametrize(
+    ("storage", "sql"),
+    [
+        ("int", "a"),
+        ("date", "a"),
+        ("datetime", "regexp_replace(CAST(a AS CHAR), %s, %s)"),
+        ("timestamp", "regexp_replace(CAST(a AS CHAR), %s, %s)"),
+        ("time", "regexp_replace(CAST(a AS CHAR), %s, %s)"),
+    ],
+)
+def test_a_time_is_read_without_zeros_at_the_end_of_its_fraction(storage, sql):
+    assert str(COLUMN_VALUES.readable(TargetColumn("a", storage, storage)).compile(dialect=mysql.dialect())) == sql
+
+
+def test_the_rules_are_mariadbs():
+    boolean = TargetColumn("a", "tinyint(1)", "tinyint")
+    assert COLUMN_VALUES.bind_values(16, boolean, pa.array([True, None])) == [1, None]
+    with pytest.raises(TargetRelationError):
+        COLUMN_VALUES.check_column(25, boolean)
+
+
+# The conditions that find a row, as MariaDB's SQL.
+
+
+EXACTLY = "CAST(t.a AS CHAR CHARACTER SET utf8mb4) COLLATE utf8mb4_nopad_bin"
+VALUE = sa.literal("x")
+
+
+@pytest.fixture
+def matching(target):
+    return target.matching
+
+
+def matched_column(storage: str) -> TargetColumn:
+    return TargetColumn("a", storage, storage)
+
+
+def sql(statement: sa.ClauseElement) -> str:
+    return " ".join(str(statement.compile(dialect=mysql.dialect(), compile_kwargs={"literal_binds": True})).split())
+
+
+def clause(of: TargetColumn) -> sa.ColumnElement[str]:
+    return TargetTable(None, "t", (of,), None).clause().c.a
+
+
+@pytest.mark.parametrize(
+    ("storage", "compared"),
+    [
+        ("varchar", EXACTLY),
+        ("longtext", EXACTLY),
+        (f"varchar{INEXACT_KEY}", EXACTLY),
+        ("char", "CAST(t.a AS CHAR CHARACTER SET utf8mb4) COLLATE utf8mb4_bin"),
+        ("int", "t.a"),
+        ("longblob", "t.a"),
+    ],
+)
+def test_a_text_is_compared_exactly_whatever_its_collation_is(matching, storage, compared):
+    """C14: a CHAR has no blanks at the end, so its collation may ignore them."""
+    assert sql(matching.comparable(matched_column(storage), clause(matched_column(storage)))) == compared
+
+
+@pytest.mark.parametrize(
+    ("storage", "condition"),
+    [("varchar", f"t.a = 'x' AND ({EXACTLY}) = 'x'"), ("char", "t.a = 'x'"), ("date", "t.a = 'x'")],
+)
+def test_a_row_is_found_by_the_index_and_then_compared_exactly(matching, storage, condition):
+    """C8"""
+    assert sql(matching.finds(matched_column(storage), clause(matched_column(storage)), VALUE)) == condition
+
+
+def test_in_a_whole_row_null_equals_null(matching):
+    """C14"""
+    assert sql(matching.is_same(matched_column("text"), clause(matched_column("text")), VALUE)) == f"({EXACTLY}) <=> %s"
+
+
+@pytest.mark.parametrize(
+    ("name", "storage", "equality"),
+    [
+        ("numeric", "decimal", EXACT),
+        ("numeric", "varchar", equality_of(OIDS["numeric"])),
+        ("json", "longtext", equality_of(OIDS["json"])),
+        ("text", "varchar", EXACT),
+    ],
+)
+def test_the_equality_is_the_publishers_except_in_a_decimal(matching, name, storage, equality):
+    """C14, C17"""
+    assert matching.equality(OIDS[name], matched_column(storage)) == equality
+
+
+@pytest.mark.parametrize(
+    ("name", "storage", "same"),
+    [
+        ("int4", "int", True),
+        ("text", "varchar", True),
+        ("numeric", "decimal", True),
+        ("numeric", "varchar", False),  # 1.0 finds 1.00
+        ("bpchar", "char", False),
+        ("float8", "double", False),
+        ("timestamptz", "timestamp", False),  # ON UPDATE CURRENT_TIMESTAMP
+        ("text", f"varchar{INEXACT_KEY}", False),
+    ],
+)
+def test_a_key_column_is_left_out_of_set_if_equal_values_are_stored_alike(matching, name, storage, same):
+    table = TargetTable(None, "t", (matched_column(storage),), ("a",))
+    assert matching.found_as_written(OIDS[name], table, matched_column(storage)) is same
+
+
+def test_of_equal_rows_one_is_changed(matching):
+    """C16"""
+    table = TargetTable(None, "t", (matched_column("int"),), None).clause()
+    assert sql(matching.change_first(sa.delete(table))) == "DELETE FROM t LIMIT 1"
+    assert sql(matching.change_first(sa.update(table).values(a=sa.literal(1)))) == "UPDATE t SET a=1 LIMIT 1"
+
+
+# Which values a column of MariaDB cannot hold: agrees with what is bound, and knows of
+# what the server refuses.
+
+
+unrepresentable_values = _ROLE.unrepresentable_values
+
+INF, NAN = float("inf"), float("nan")
+
+
+def column_declared(declared: str) -> TargetColumn:
+    return TargetColumn("c", declared, declared.partition("(")[0].partition(" ")[0])
+
+
+@pytest.mark.parametrize(
+    ("type_oid", "declared", "values", "refused"),
+    [
+        (701, "double", pa.array([1.0, NAN, None, INF, -INF]), [1, 3, 4]),
+        (700, "double", pa.array([0.1, NAN], pa.float32()), [1]),
+        (1700, "decimal(5,2)", pa.array(["999.99", "1000", "NaN", "0.001", "0.100", None, "Infinity"]), [1, 2, 3, 6]),
+        (23, "decimal(3,0)", pa.array([999, 1000, -1000], pa.int32()), [1, 2]),
+        (1082, "date", pa.array(["2026-01-01", "0044-03-15 BC", "infinity", "10000-01-01", None]), [1, 2, 3]),
+        (1114, "datetime(6)", pa.array(["9999-12-31 23:59:59.999999", "-infinity"]), [1]),
+        (1082, "datetime(6)", pa.array(["2026-01-01", "infinity", "infinity"]), [1, 2]),
+        (25, "varchar(3)", pa.array(["äöü", "abcd", "abc ", None]), [1, 2]),
+        (25, "tinytext", pa.array(["x" * 255 + " ", "x" * 255]), [0]),
+        (17, "varbinary(2)", pa.array([b"ab", b"abc"]), [1]),
+        (25, "int", pa.array(["1", "x", None, "x", "2"]), [1, 3]),
+        (1700, "double", pa.array(["0.5", "0.1234567890123456789"]), [1]),
+        (16, "tinyint", pa.array([True, None]), []),
+        (25, "longtext", pa.array(["x" * 70_000]), []),
+        (2950, "uuid", pa.array(["a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11"]), []),
+    ],
+)
+def test_exactly_the_values_that_are_not_bound_are_refused(type_oid, declared, values, refused):
+    mask = unrepresentable_values(type_oid, column_declared(declared), values)
+    assert [number for number, one in enumerate(mask.to_pylist()) if one] == refused
+    for number in range(len(values)):
+        try:
+            bind_values(type_oid, column_declared(declared), values.slice(number, 1))
+        except UnsupportedValue:
+            assert number in refused
+        else:
+            assert number not in refused
+
+
+@pytest.mark.parametrize(
+    ("type_oid", "declared", "values", "refused"),
+    [
+        (20, "int", pa.array([2**31 - 1, 2**31, -(2**31) - 1]), [1, 2]),
+        (20, "int unsigned", pa.array([2**32 - 1, 2**32, -1]), [1, 2]),
+        (17, "blob", pa.array([b"x" * 65_535, b"x" * 65_536]), [1]),
+        (25, "text", pa.array(["x" * 65_536, "ä" * 65_535, "x" * 65_535]), [0]),
+    ],
+)
+def test_what_the_server_refuses_because_of_the_type_is_known(type_oid, declared, values, refused):
+    mask = unrepresentable_values(type_oid, column_declared(declared), values)
+    assert [number for number, one in enumerate(mask.to_pylist()) if one] == refused
+    assert len(bind_values(type_oid, column_declared(declared), values)) == len(values)

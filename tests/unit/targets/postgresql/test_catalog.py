@@ -6,11 +6,28 @@ from __future__ import annotations
 
 from typing import Any
 
+import psycopg
 import pytest
+import sqlalchemy as sa
+from psycopg.conninfo import conninfo_to_dict
 
-from subscriber.errors import TargetRelationError
+from subscriber.base.errors import SubscriberError, TargetRelationError, TargetUnavailable
+from subscriber.postgres.schema.shape import SequenceDefinition, SequencePosition
 from subscriber.targets import LeafRouting, TargetTable, UniqueIndex
-from subscriber.targets.postgresql.catalog import PostgreSQLColumn, PostgreSQLTable, read_table, read_unique_indexes
+from subscriber.targets.postgresql.catalog import (
+    PostgreSQLColumn,
+    PostgreSQLSequences,
+    PostgreSQLShapes,
+    PostgreSQLTable,
+    is_connected,
+    read_tables,
+    read_unique_indexes,
+    refuses_rows,
+    takes_many_rows,
+)
+from subscriber.targets.postgresql.errors import PostgreSQLErrors
+from subscriber.targets.postgresql.transactions import PostgreSQLCluster, PostgreSQLTransactions
+from subscriber.targets.target_table import TargetSequence
 from tests.unit.targets.recorded_server import RecordedServer
 
 URL = "postgresql+psycopg://user@host/db"
@@ -19,7 +36,7 @@ URL = "postgresql+psycopg://user@host/db"
 def column(name: str, declared: str = "integer", **properties: Any) -> dict[str, Any]:
     """A row of the query for columns."""
     described = {
-        "attname": name, "declared": declared, "nullable": True, "generated": False, "identity_always": False,
+        "attrelid": 5, "attname": name, "declared": declared, "nullable": True, "generated": False, "identity_always": False,
         "compared_as": None, "own_operator": None, "binary_form": 23, "required": False,
     }  # fmt: skip
     return described | properties
@@ -27,20 +44,23 @@ def column(name: str, declared: str = "integer", **properties: Any) -> dict[str,
 
 def server(*columns: dict[str, Any], key: tuple[str, ...] = (), **relation: Any) -> RecordedServer:
     """A server that has one table."""
-    row = {"oid": 5, "relkind": "r", "is_secured": False, "role": "u", "rule": None, "may_suppress": False}
+    row = {
+        "schema": "s", "name": "t", "oid": 5, "relkind": "r", "is_secured": False, "role": "u", "rule": None,
+        "may_suppress": False, "root": None,
+    }  # fmt: skip
     return RecordedServer(
         {
             "row_security_active": [row | relation],
             "attidentity = 'a'": columns or [column("a")],
             "pg_get_partition_constraintdef": [],
-            "FROM (SELECT i.indkey": [{"attname": name} for name in key],
+            "SELECT k.indrelid": [{"indrelid": 5, "attname": name} for name in key],
         }
     )
 
 
 def read(from_server: RecordedServer, fires: str = "RA") -> PostgreSQLTable | None:
     with from_server.engine(URL).connect() as connection:
-        return read_table(connection, "s", "t", fires=fires)
+        return read_tables(connection, [("s", "t")], fires=fires).get(("s", "t"))
 
 
 def table(from_server: RecordedServer) -> PostgreSQLTable:
@@ -118,6 +138,14 @@ def test_a_before_trigger_may_suppress_changes():
     assert table(server(may_suppress=True)).may_suppress
 
 
+def test_the_number_of_queries_does_not_depend_on_the_number_of_tables():
+    asked = server(key=("a",))
+    with asked.engine(URL).connect() as connection:
+        found = read_tables(connection, [("s", f"t{number}") for number in range(50)], fires="RA")
+    assert [*found] == [("s", "t")]
+    assert len([one for one in asked.statements if one.startswith("SELECT")]) == 3
+
+
 # Partitions ---------------------------------------------------------------------------------------
 
 
@@ -166,3 +194,145 @@ def test_an_index_may_have_expressions_and_a_predicate():
     with RecordedServer({"indisunique": [row]}).engine(URL).connect() as connection:
         indexes = read_unique_indexes(connection, TargetTable("s", "t", (), None))
     assert indexes == [UniqueIndex("i", ("a", "lower(b)"), frozenset({"lower(b)"}), "a > 0", nulls_distinct=False)]
+
+
+# The role shapes of PostgreSQL. How a table is read is tested in test_catalog.py.
+
+
+def shapes(server: RecordedServer) -> PostgreSQLShapes:
+    errors = PostgreSQLErrors()
+    return PostgreSQLShapes(errors, PostgreSQLTransactions(server.engine(URL), errors))
+
+
+def test_a_table_is_read_as_a_replica_sees_it():
+    """C23: as long as it is not known that the role may not be one."""
+    server = RecordedServer()
+    with server.engine(URL).connect() as connection:
+        assert shapes(server).reflect(connection, "public", "absent") is None
+    assert "CAST('RA'" in server.statements[1]
+
+
+def test_an_error_of_the_driver_is_translated():
+    server = RecordedServer({"pg_class": psycopg.errors.LockNotAvailable()})
+    with server.engine(URL).connect() as connection, pytest.raises(TargetUnavailable, match="lock timeout"):
+        shapes(server).reflect(connection, "public", "t")
+
+
+def test_unique_indexes_are_read_from_the_catalog():
+    row = {"name": "t_pkey", "keys": ["a"], "columns": ["a"], "predicate": None, "nulls_distinct": True}
+    server = RecordedServer({"indisunique": [row]})
+    with server.engine(URL).connect() as connection:
+        found = shapes(server).unique_indexes(connection, TargetTable("public", "t", (), ("a",)))
+    assert found == [UniqueIndex("t_pkey", ("a",))]
+
+
+# PostgreSQL's sequences. tests/targets/test_writing.py sets one in a real server.
+
+
+SEQUENCES = PostgreSQLSequences(PostgreSQLErrors())
+SEQUENCE_TABLE = TargetTable("s", "t", (), None)
+NAME = 's."100%"'
+DEFINITION = SequenceDefinition("smallint", 5, -2, -9, 9, cycles=True)
+POSITION = SequencePosition(last_value=41, is_called=True, increment=-2)
+FOUND = TargetSequence(NAME, POSITION, -9, 9, definition=DEFINITION)
+LIMITS = {"seqstart": 5, "seqincrement": -2, "seqmin": -9, "seqmax": 9, "seqcycle": True}
+ANSWERS = {
+    "pg_sequence q": [{"name": NAME, "type_name": "smallint", **LIMITS}],
+    "SELECT last_value": [{"last_value": 41, "is_called": True}],
+}
+
+
+def test_the_sequence_of_a_column_has_its_position_and_its_limits():
+    server = RecordedServer(dict(ANSWERS))
+    with server.engine(URL).connect() as connection:
+        assert SEQUENCES.of_column(connection, SEQUENCE_TABLE, "a") == FOUND
+    assert server.statements[2] == 'SELECT last_value, is_called FROM s."100%%"'
+
+
+def test_a_sequence_is_found_by_its_name():
+    with RecordedServer(dict(ANSWERS)).engine(URL).connect() as connection:
+        assert SEQUENCES.named(connection, "s", "100%") == FOUND
+
+
+def test_a_column_without_a_sequence_has_none():
+    with RecordedServer().engine(URL).connect() as connection:
+        assert SEQUENCES.of_column(connection, SEQUENCE_TABLE, "a") is None
+        assert SEQUENCES.named(connection, "s", "absent") is None
+
+
+@pytest.mark.parametrize("is_called", [True, False])
+def test_a_sequence_goes_on_as_the_publishers(is_called):
+    """D14"""
+    server = RecordedServer()
+    with server.engine(URL).connect() as connection:
+        SEQUENCES.set(connection, FOUND, SequencePosition(last_value=41, is_called=is_called))
+    (statement,) = (one for one in server.statements if "setval" in one)
+    assert statement.startswith(f"SELECT setval(CAST('{NAME}' AS REGCLASS), 41")
+    assert str(is_called).lower() in statement.lower()
+
+
+def test_an_error_of_the_driver_about_a_sequence_is_translated():
+    server = RecordedServer({"setval": psycopg.errors.InsufficientPrivilege("secret")})
+    with server.engine(URL).connect() as connection, pytest.raises(SubscriberError) as raised:
+        SEQUENCES.set(connection, FOUND, FOUND.position)
+    assert raised.value.sqlstate == "42501"
+
+
+# What is asked about a table's rules. A server's own answers are in
+# tests/conformance/test_bulk_postgresql.py and tests/targets/test_shapes.py.
+
+
+TABLE = TargetTable("s", "t", (), ("a",))
+
+
+@pytest.mark.parametrize(("key", "keys"), [(("a",), 1), (None, 0)])
+def test_a_table_with_more_unique_indexes_than_its_key_is_connected(key, keys):
+    server = RecordedServer({"collisdeterministic": [{"connected": True}]})
+    with server.engine(URL).connect() as connection:
+        assert is_connected(connection, TargetTable("s", "t", (), key), fires="RA")
+    assert f"HAVING count(*) > {keys}" in server.statements[1]
+    assert "CAST('RA' AS text)" in server.statements[1]
+
+
+@pytest.mark.parametrize(
+    ("fires", "requires", "as_rows", "expected"),
+    [
+        (False, False, True, True),
+        (True, False, False, False),
+        (False, True, True, False),
+        (False, True, False, True),
+    ],
+    ids=["no rule", "a trigger fires", "a domain refuses NULL", "a domain, and no values of the row type"],
+)
+def test_many_rows_are_written_at_once_where_each_alone_would_give_the_same(fires, requires, as_rows, expected):
+    server = RecordedServer({"AS fires": [{"fires": fires, "requires": requires}]})
+    with server.engine(URL).connect() as connection:
+        assert takes_many_rows(connection, TABLE, fires="RA", as_rows=as_rows) is expected
+
+
+@pytest.mark.parametrize("answer", [True, False])
+def test_the_server_says_whether_a_table_may_refuse_rows(answer):
+    server = RecordedServer({"has_table_privilege": [{"refuses": answer}]})
+    with server.engine(URL).connect() as connection:
+        assert refuses_rows(connection, TABLE) is answer
+    assert "n.nspname = 's' AND c.relname = 't'" in server.statements[1]
+
+
+HERE = {"pg_control_system": [{"system_identifier": "7", "current_database": "db"}]}
+
+
+@pytest.mark.parametrize(
+    ("identifier", "database", "found"), [("7", "db", True), ("7", "other", False), ("8", "db", False)]
+)
+def test_a_database_is_known_by_the_identifier_of_its_cluster_and_its_name(identifier, database, found):
+    engine = RecordedServer(HERE).engine("postgresql+psycopg://user@host/db")
+    with engine.connect() as connection:
+        assert PostgreSQLCluster(engine, PostgreSQLErrors()).has_database(connection, identifier, database) is found
+
+
+def test_the_connection_string_is_libpqs_with_every_part_of_the_url():
+    engine = sa.create_engine("postgresql+psycopg://me:p%40ss%20word@db:5433/the%20shop?sslmode=require")
+    found = conninfo_to_dict(PostgreSQLCluster(engine, PostgreSQLErrors()).conninfo())
+    assert found == {
+        "host": "db", "port": "5433", "user": "me", "password": "p@ss word", "dbname": "the shop", "sslmode": "require",
+    }  # fmt: skip

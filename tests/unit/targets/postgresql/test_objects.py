@@ -4,10 +4,11 @@ tests/conformance/test_schema_step.py.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from subscriber.schema.shape import ForeignKey
-from subscriber.schema.table_objects import IndexShape, Partition
+from subscriber.postgres.schema.shape import ForeignKey, IndexShape, Partition
 from subscriber.targets.table_changes import (
     CannotBuild,
     NewCheck,
@@ -17,7 +18,10 @@ from subscriber.targets.table_changes import (
     NewGenerated,
     NewIdentity,
     NewIndex,
+    NewParent,
+    NewPartition,
     NewPartitions,
+    NewReplicaIdentity,
     NewType,
 )
 from subscriber.targets.target_table import TargetColumn, TargetTable
@@ -54,6 +58,13 @@ REFERENCE = ForeignKey(
             ],
         ),
         (NewCheck("c", "(id > 0)"), [f"ALTER TABLE {NAME} ADD CONSTRAINT c CHECK ((id > 0))"]),
+        (NewReplicaIdentity("full"), [f"ALTER TABLE {NAME} REPLICA IDENTITY FULL"]),
+        (NewReplicaIdentity("index", "i x"), [f'ALTER TABLE {NAME} REPLICA IDENTITY USING INDEX "i x"']),
+        (NewParent(replace(TABLE, name="up")), [f'ALTER TABLE {NAME} INHERIT "S x".up']),
+        (
+            NewPartition(TABLE, replace(TABLE, name="up"), "FOR VALUES IN (1)", ("id",)),
+            [f'ALTER TABLE "S x".up ATTACH PARTITION {NAME} FOR VALUES IN (1)'],
+        ),
         (NewDefault("v", "'x'::text"), [f"ALTER TABLE {NAME} ALTER COLUMN v SET DEFAULT 'x'::text"]),
         (
             NewGenerated("g", "integer", "(id * 2)"),

@@ -11,9 +11,17 @@ from typing import Any
 import psycopg
 import pytest
 
-from subscriber.errors import TargetUnavailable
+from subscriber.base.errors import AlreadyRunning, ApplyError, ConflictError, SubscriberError, TargetUnavailable
 from subscriber.targets.postgresql.errors import PostgreSQLErrors
-from subscriber.targets.postgresql.transactions import PostgreSQLTransactions, set_up_session
+from subscriber.targets.postgresql.transactions import (
+    RUN_LOCK_KEY,
+    PostgreSQLOrigins,
+    PostgreSQLPrepared,
+    PostgreSQLRunLock,
+    PostgreSQLTransactions,
+    reset_origin,
+    set_up_session,
+)
 from tests.unit.targets.recorded_server import RecordedServer
 
 URL = "postgresql+psycopg://user@host/db"
@@ -185,3 +193,320 @@ def test_the_limit_of_lock_waits_ends_with_the_transaction():
         pass
     (setting,) = opened.asked("lock_timeout")
     assert "set_config('lock_timeout'::VARCHAR, '10s'::VARCHAR, True)" in setting
+
+
+# The statements of PostgreSQL's run lock. tests/targets/test_run_lock.py locks a real server.
+
+
+GOT, TAKEN = [{"got": True}], [{"got": False}]
+
+
+def run_lock(server: RecordedServer) -> PostgreSQLRunLock:
+    return PostgreSQLRunLock(server.engine(URL), PostgreSQLErrors())
+
+
+def test_the_lock_is_an_advisory_lock_of_a_session():
+    server = RecordedServer({"pg_try_advisory_lock": GOT})
+    with run_lock(server).hold():
+        assert server.statements[-1].startswith(f"SELECT pg_try_advisory_lock({RUN_LOCK_KEY}::BIGINT)")
+    assert server.statements[2].startswith(f"SELECT pg_advisory_unlock({RUN_LOCK_KEY}::BIGINT)")
+
+
+def test_the_key_spells_a_word():
+    assert RUN_LOCK_KEY.to_bytes(8) == b"subscrib"
+
+
+def test_a_second_runner_is_refused():
+    server = RecordedServer({"pg_try_advisory_lock": TAKEN})
+    with pytest.raises(AlreadyRunning) as raised, run_lock(server).hold():
+        pass
+    assert raised.value.message == 'another "subscriber run" is already running for database "db"'
+    assert not any("pg_advisory_unlock" in statement for statement in server.statements)
+
+
+def test_a_lost_session_has_released_the_lock():
+    server = RecordedServer({"pg_try_advisory_lock": GOT, "pg_advisory_unlock": psycopg.OperationalError("lost")})
+    with run_lock(server).hold():
+        pass
+    assert server.statements[-1] == "CLOSE"
+
+
+@pytest.mark.parametrize("held", [True, False])
+def test_another_connection_finds_the_lock_by_the_halves_of_its_key(held):
+    """pg_locks shows a 64-bit key as two numbers of 32 bits."""
+    server = RecordedServer({"pg_locks": [{"exists": held}]})
+    lock = run_lock(server)
+    with server.engine(URL).connect() as connection:
+        assert lock.is_held(connection) is held
+    high, low = int.from_bytes(b"subs"), int.from_bytes(b"crib")
+    assert f"classid::int8 = {high}" in server.statements[-2]
+    assert f"objid::int8 = {low}" in server.statements[-2]
+
+
+# The statements of prepared transactions. tests/targets/test_prepared.py executes them.
+
+
+class _Transactions(PostgreSQLTransactions):
+    """Transactions without the settings of a replica."""
+
+    def session_id(self, connection):
+        del connection
+
+    def apply_as_replica(self, connection):
+        del connection
+
+
+def prepared(server: RecordedServer) -> PostgreSQLPrepared:
+    engine, errors = server.engine(URL), PostgreSQLErrors()
+    return PostgreSQLPrepared(engine, errors, _Transactions(engine, errors), PostgreSQLOrigins(engine, errors))
+
+
+def test_a_transaction_is_prepared_when_its_block_ends():
+    """names_are_data"""
+    server = RecordedServer()
+    with prepared(server).begin("g'1") as connection:
+        connection.exec_driver_sql("INSERT …")
+    assert server.statements[1:3] == ["INSERT …", "PREPARE TRANSACTION 'g''1'"]
+
+
+def test_a_transaction_is_rolled_back_when_its_block_raises():
+    server = RecordedServer()
+    with pytest.raises(InterruptedError), prepared(server).begin("g"):
+        raise InterruptedError
+    assert server.statements == ["CONNECT", "ROLLBACK"]
+
+
+@pytest.mark.parametrize(
+    ("answers", "error", "sqlstate", "message"),
+    [
+        (
+            {"PREPARE TRANSACTION": psycopg.errors.ObjectNotInPrerequisiteState()},
+            ApplyError, "55000", "prepared transactions are disabled",
+        ),
+        (
+            {"PREPARE TRANSACTION": psycopg.errors.DuplicateObject()},
+            ApplyError, "42710", 'transaction identifier "g" is already in use',
+        ),
+        (
+            {"INSERT": psycopg.errors.UniqueViolation()},
+            ConflictError, "23505", 'duplicate key value violates unique constraint "None"',
+        ),
+    ],
+    ids=["disabled", "in use", "a change is refused"],
+)  # fmt: skip
+def test_an_error_of_prepare_has_the_apply_workers_text(answers, error, sqlstate, message):
+    """C50, C52"""
+    with pytest.raises(SubscriberError) as raised, prepared(RecordedServer(answers)).begin("g") as connection:
+        connection.exec_driver_sql("INSERT …")
+    assert type(raised.value) is error
+    assert (raised.value.sqlstate, raised.value.message) == (sqlstate, message)
+
+
+@pytest.mark.parametrize(("commit", "command"), [(True, "COMMIT"), (False, "ROLLBACK")])
+def test_another_session_finishes_the_transaction(commit, command):
+    server = RecordedServer()
+    prepared(server).finish("g", commit=commit)
+    assert server.statements[:2] == ["CONNECT", f"{command} PREPARED 'g'"]
+
+
+def test_the_session_that_finishes_it_has_the_origin():
+    """C32"""
+    server = RecordedServer(
+        {
+            "FROM pg_database": [{"oid": "5"}],
+            "session_setup": [{"pg_replication_origin_session_setup": "", "number": 1, "tracked": False}],
+        }
+    )
+    prepared(server).finish("g", commit=True, origin="pg_1")
+    *_, set_up, commit, _ = server.statements
+    assert "session_setup" in set_up and "'subscriber_5_pg_1'" in set_up
+    assert commit == "COMMIT PREPARED 'g'"
+
+
+def test_a_transaction_that_does_not_exist_cannot_be_finished():
+    """C50"""
+    server = RecordedServer({"COMMIT PREPARED": psycopg.errors.UndefinedObject()})
+    with pytest.raises(ApplyError) as raised:
+        prepared(server).finish("g", commit=True)
+    assert (raised.value.sqlstate, raised.value.message) == (
+        "42704",
+        'prepared transaction with identifier "g" does not exist',
+    )
+
+
+@pytest.mark.parametrize(("database", "gid"), [(None, "g"), ("db", "g_db")], ids=["free", "taken elsewhere"])
+def test_a_gid_that_another_database_has_taken_is_extended(database, gid):
+    """GIDs belong to the cluster."""
+    server = RecordedServer({"pg_prepared_xacts": [{"max": database}]})
+    with server.engine(URL).connect() as connection:
+        assert prepared(server).free_gid(connection, "g") == gid
+
+
+def test_the_names_are_those_of_this_database():
+    server = RecordedServer({"pg_prepared_xacts": [{"gid": "g"}, {"gid": "h"}]})
+    with server.engine(URL).connect() as connection:
+        assert prepared(server).names(connection) == {"g", "h"}
+    assert server.statements[1].endswith("WHERE database = current_database()")
+
+
+# The statements of replication origins. tests/targets/test_origins.py executes them.
+
+
+DATABASE = {"FROM pg_database": [{"oid": "5"}]}
+SET_UP = "pg_replication_origin_session_setup"
+
+
+def found(*, tracked: bool) -> list[dict[str, Any]]:
+    return [{SET_UP: "", "number": 7, "tracked": tracked}]
+
+
+class OpenedOrigin:
+    """The origins of a recorded server, and a connection to it."""
+
+    def __init__(self, **answers: Any) -> None:
+        self.server = RecordedServer(DATABASE | answers)
+        engine = self.server.engine(URL)
+        self.origins = PostgreSQLOrigins(engine, PostgreSQLErrors())
+        self.connection = engine.connect()
+
+    def asked(self, part: str) -> list[str]:
+        return [statement for statement in self.server.statements if part in statement]
+
+
+@pytest.fixture
+def tracked():
+    opened = OpenedOrigin(**{SET_UP: found(tracked=True)})
+    with opened.connection:
+        yield opened
+
+
+def test_an_origin_has_the_name_of_its_database(tracked):
+    """C32: origins belong to the cluster."""
+    tracked.origins.set(tracked.connection, "pg_16394")
+    assert all("'subscriber_5_pg_16394'" in statement for statement in tracked.asked("WHERE roname"))
+    assert len(tracked.asked("pg_replication_origin_create")) == 1
+
+
+def test_an_origin_is_created_once(tracked):
+    tracked.origins.set(tracked.connection, "pg_1")
+    tracked.origins.set(tracked.connection, "pg_1")
+    assert len(tracked.asked("pg_replication_origin_create")) == 1
+
+
+def test_an_origin_that_another_process_dropped_is_created_again():
+    answers = iter([found(tracked=True), [], found(tracked=True), found(tracked=True)])
+    opened = OpenedOrigin(**{SET_UP: lambda: next(answers)})
+    with opened.connection as connection:
+        opened.origins.set(connection, "pg_1")
+    assert len(opened.asked("pg_replication_origin_create")) == 2
+
+
+@pytest.mark.parametrize("error", [psycopg.errors.InsufficientPrivilege(), psycopg.errors.ConfigurationLimitExceeded()])
+def test_a_role_that_may_not_use_origins_is_warned_once_and_marks_nothing(error, caplog):
+    caplog.set_level(logging.WARNING)
+    opened = OpenedOrigin(pg_replication_origin_create=error)
+    with opened.connection as connection:
+        opened.origins.set(connection, "pg_1")
+        opened.origins.set(connection, "pg_1")
+        opened.origins.set_position(connection, 100, 0)
+        assert opened.origins.others(connection) is None
+        opened.origins.drop(connection, "pg_1")
+    assert len(caplog.messages) == 1
+    assert "applied changes are not marked as replicated" in caplog.messages[0]
+    assert opened.asked("xact_setup") == opened.asked("origin_drop") == []
+
+
+@pytest.mark.parametrize("error", [psycopg.errors.ObjectInUse(), psycopg.errors.OutOfMemory()])
+def test_an_origin_that_another_process_uses_is_tried_again(error):
+    opened = OpenedOrigin(**{SET_UP: error})
+    with opened.connection as connection, pytest.raises(TargetUnavailable) as raised:
+        opened.origins.set(connection, "pg_1")
+    assert raised.value.transient
+
+
+def test_any_other_error_is_translated():
+    opened = OpenedOrigin(pg_replication_origin_create=psycopg.errors.SyntaxError())
+    with opened.connection as connection, pytest.raises(SubscriberError) as raised:
+        opened.origins.set(connection, "pg_1")
+    assert raised.value.sqlstate == "42601"
+
+
+def test_the_position_has_the_lsn_and_the_time_of_the_last_commit(tracked):
+    """C32"""
+    tracked.origins.set(tracked.connection, "pg_1")
+    tracked.origins.set_position(tracked.connection, 0x1_0000_0010, 1_500_000)
+    (statement,) = tracked.asked("xact_setup")
+    assert "CAST('1/10' AS pg_lsn)" in statement
+    assert "1500000" in statement
+
+
+def test_a_batch_without_a_commit_has_no_position(tracked):
+    tracked.origins.set(tracked.connection, "pg_1")
+    tracked.origins.set_position(tracked.connection, 100, None)
+    assert tracked.asked("xact_setup") == []
+
+
+@pytest.mark.parametrize("is_tracked", [True, False])
+def test_rows_of_others_are_known_with_commit_times(is_tracked):
+    """C34: the server records an origin only with track_commit_timestamp."""
+    opened = OpenedOrigin(**{SET_UP: found(tracked=is_tracked)})
+    with opened.connection as connection:
+        assert opened.origins.others(connection) is None
+        opened.origins.set(connection, "pg_1")
+        condition = opened.origins.others(connection)
+    assert (condition is not None) is is_tracked
+    assert condition is None or str(condition).endswith(" != 7")
+
+
+def test_an_origin_is_dropped_if_it_exists(tracked):
+    """C38"""
+    tracked.origins.drop(tracked.connection, "pg_1")
+    (statement,) = tracked.asked("origin_drop")
+    assert "pg_replication_origin_drop('subscriber_5_pg_1'" in statement
+
+
+def test_an_origin_that_cannot_be_dropped_is_left(caplog):
+    opened = OpenedOrigin(origin_drop=psycopg.errors.ObjectInUse())
+    with opened.connection as connection:
+        opened.origins.drop(connection, "pg_1")
+    (message,) = caplog.messages
+    assert message.startswith("a replication origin is left in the target: ")
+
+
+# A connection that returns to its pool ------------------------------------------------------------
+
+
+class Record(SimpleNamespace):
+    """SQLAlchemy's record of a pooled connection."""
+
+    def __init__(self, **info: object) -> None:
+        super().__init__(info=info, is_invalid=False)
+
+    def invalidate(self) -> None:
+        self.is_invalid = True
+
+
+def driver(server: RecordedServer) -> Any:
+    with server.engine(URL).connect() as connection:
+        return connection.connection.driver_connection
+
+
+def test_a_connection_releases_its_origin():
+    server, record = RecordedServer(), Record(subscriber_origin=7)
+    reset_origin(driver(server), record)
+    assert server.statements[-2:] == ["SELECT pg_replication_origin_session_reset()", "COMMIT"]
+    assert (record.info, record.is_invalid) == ({}, False)
+
+
+def test_a_connection_without_an_origin_is_left_alone():
+    server = RecordedServer()
+    reset_origin(driver(server), Record())
+    reset_origin(None, Record(subscriber_origin=7))
+    assert not any("session_reset" in statement for statement in server.statements)
+
+
+def test_a_connection_that_cannot_release_its_origin_is_closed():
+    server = RecordedServer({"session_reset": psycopg.OperationalError("lost")}, info={"Error": psycopg.Error})
+    record = Record(subscriber_origin=7)
+    reset_origin(driver(server), record)
+    assert record.is_invalid

@@ -8,14 +8,15 @@ from __future__ import annotations
 import pytest
 import sqlalchemy as sa
 
-from subscriber.schema.shape import ColumnShape, TableShape, UniqueKey
+from subscriber.postgres.schema.shape import UniqueKey
+from tests.table_shapes import column_shape, table_shape
 from tests.unit.targets.tables import rows
 
 
 @pytest.mark.parametrize(("schema", "name"), [("public", "t"), ("sales", "sales.t")])
 def test_a_schema_is_part_of_the_tables_name(target, schema, name):
     """C1"""
-    assert target.ddl.place(schema, "t") == (None, name)
+    assert target.ddl.qualified(schema, "t") == (None, name)
 
 
 @pytest.mark.parametrize("key", [False, True], ids=["column", "key"])
@@ -58,7 +59,7 @@ def test_an_index_of_nulls_that_are_not_distinct_quotes_its_names(target):
     )
 
 
-IDENTITY = ColumnShape("a", 23, "integer", identity="d")
+IDENTITY = column_shape("a", 23, "integer", identity="d")
 
 
 @pytest.mark.parametrize(
@@ -67,7 +68,7 @@ IDENTITY = ColumnShape("a", 23, "integer", identity="d")
     ids=["whole key", "part of a key", "no key", "no integer"],
 )
 def test_the_column_that_is_the_whole_key_can_be_autoincrement(target, key, declared, generates):
-    shape = TableShape("public", "t", (IDENTITY, ColumnShape("b", 23, "integer")), key=key)
+    shape = table_shape("public", "t", (IDENTITY, column_shape("b", 23, "integer")), key=key)
     found = target.ddl.auto_increment(shape, IDENTITY, declared)
     if generates:
         assert (found.declared, found.is_key, found.before) == ("INTEGER PRIMARY KEY AUTOINCREMENT", True, ())

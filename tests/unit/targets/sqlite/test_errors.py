@@ -7,7 +7,7 @@ import traceback
 
 import pytest
 
-from subscriber.errors import ConflictError, TargetError, TargetUnavailable, UnsupportedValue
+from subscriber.base.errors import ConflictError, TargetError, TargetUnavailable, UnsupportedValue
 from subscriber.targets import open_target
 from subscriber.targets.sqlite.errors import SQLiteErrors
 from tests.unit.targets.tables import execute

@@ -6,9 +6,8 @@ from __future__ import annotations
 
 import pytest
 
-from subscriber.errors import ConflictError
-from subscriber.schema.shape import ForeignKey
-from subscriber.schema.table_objects import IndexKey, IndexShape
+from subscriber.base.errors import ConflictError
+from subscriber.postgres.schema.shape import ForeignKey, IndexKey, IndexShape
 from subscriber.targets.table_changes import (
     CannotBuild,
     FoundForeignKey,
@@ -50,8 +49,8 @@ def built(target, table, change):
 
 def test_what_a_table_has_is_read(target, parent):
     with target.engine.connect() as connection:
-        found = target.objects.find(connection, reflected(target, "t"))
-        other = target.objects.find(connection, parent)
+        found = target.objects.find(connection, [reflected(target, "t")])[0]
+        other = target.objects.find(connection, [parent])[0]
     assert found.indexes == (FoundIndex("t_b", ("b",), partial=True, definition="(b) WHERE a > 1"),)
     assert found.foreign_keys == (FoundForeignKey(("p",), "parent", (), "CASCADE", "NO ACTION"),)
     assert found.checks == (("positive", "a > 0"),)
@@ -71,7 +70,7 @@ def test_a_definition_is_shown_as_it_is_found_when_it_is_made(target, parent):
     for change in changes:
         built(target, reflected(target, "t"), change)
     with target.engine.connect() as connection:
-        found = target.objects.find(connection, reflected(target, "t"))
+        found = target.objects.find(connection, [reflected(target, "t")])[0]
     index = next(one for one in found.indexes if one.name == "i")
     assert shown == [index.definition, dict(found.checks)["c"], found.defaults["a"], found.generated["g"]]
 
@@ -141,7 +140,7 @@ def test_statements_of_a_script_stand_on_the_changes_before_them(target, parent)
         last = target.objects.statements(connection, table, NewCheck("two", "a <> 2"), earlier)
     execute(target, *(sql for one in (*statements, last) for sql in one.sql))
     with target.engine.connect() as connection:
-        found = target.objects.find(connection, reflected(target, "t"))
+        found = target.objects.find(connection, [reflected(target, "t")])[0]
     assert [name for name, _ in found.checks] == ["positive", "one", "two"]
     assert {one.name for one in found.indexes} == {"t_b", "i"}
     assert [column.name for column in reflected(target, "t").columns] == ["a", "b", "p", "g"]
@@ -186,3 +185,57 @@ def test_the_current_time_is_written_as_postgresql_writes_it(target, parent, tex
 
 def test_a_time_of_the_sessions_zone_has_no_equal(target, parent):
     assert target.objects.default("now()", 1114, parent.columns[0]) is None
+
+
+def _changes(target, *names):
+    key = ForeignKey(("p",), "public", "parent", ("id",), on_delete="CASCADE")
+    return [
+        (reflected(target, name), change)
+        for name in names
+        for change in (
+            NewDefault("a", "1 + 8"),
+            NewGenerated("g", "INT", "a * 2"),
+            NewCheck("small", "a < 100"),
+            NewForeignKey(key, "fk", reflected(target, "parent")),
+        )
+    ]
+
+
+def test_changes_of_many_tables_are_made_in_one_transaction_and_the_rows_stay(target, parent):
+    execute(
+        target, "CREATE TABLE u (a INT, p INT) STRICT", "INSERT INTO u VALUES (7, NULL)", "INSERT INTO t (a) VALUES (1)"
+    )
+    before = rows(target, "SELECT rootpage FROM sqlite_master WHERE name IN ('t', 'u')")
+    assert sorted(target.objects.build_together(_changes(target, "t", "u"))) == [*range(8)]
+    assert rows(target, "SELECT rootpage FROM sqlite_master WHERE name IN ('t', 'u')") == before
+    assert rows(target, "SELECT a, g FROM t UNION ALL SELECT a, g FROM u") == [{"a": 1, "g": 2}, {"a": 7, "g": 14}]
+    with target.engine.connect() as connection:
+        found = target.objects.find(connection, [reflected(target, "t"), reflected(target, "u")])
+    assert [[name for name, _ in one.checks] for one in found] == [["positive", "small"], ["small"]]
+    assert [len(one.foreign_keys) for one in found] == [2, 1]
+    execute(target, "INSERT INTO u DEFAULT VALUES")
+    assert rows(target, "SELECT max(a) AS a, max(g) AS g FROM u") == [{"a": 9, "g": 18}]
+    for refused in ("INSERT INTO u (a) VALUES (100)", "INSERT INTO t (a) VALUES (100)"):
+        with pytest.raises(ConflictError, match="check constraint"):
+            execute(target, refused)
+    assert rows(target, "SELECT integrity_check AS said FROM pragma_integrity_check") == [{"said": "ok"}]
+
+
+@pytest.mark.parametrize("row", ["100, NULL", "1, 5"])
+def test_a_table_whose_rows_refuse_a_change_stays_as_it_is_and_the_others_are_changed(target, parent, row):
+    execute(target, "CREATE TABLE u (a INT, p INT)", f"INSERT INTO u VALUES ({row})")
+    before = rows(target, "SELECT sql FROM sqlite_master WHERE name = 'u'")
+    assert sorted(target.objects.build_together(_changes(target, "u", "t"))) == [4, 5, 6, 7]
+    assert rows(target, "SELECT sql FROM sqlite_master WHERE name = 'u'") == before
+    with target.engine.connect() as connection:
+        (found,) = target.objects.find(connection, [reflected(target, "t")])
+    assert "small" in dict(found.checks)
+
+
+def test_what_the_text_cannot_have_is_left_to_be_built_alone(target, parent):
+    table = reflected(target, "t")
+    changes = [(table, NewDefault("a", "random(")), (table, NewIndex(INDEX, "i", ("a",)))]
+    assert list(target.objects.build_together(changes)) == []
+    changes = [(table, NewDefault("missing", "1")), (table, NewCheck("small", "a < 100"))]
+    assert list(target.objects.build_together(changes)) == [1]
+    assert rows(target, "SELECT * FROM t") == []

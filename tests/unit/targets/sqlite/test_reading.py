@@ -18,11 +18,11 @@ def ranges_of(target, columns, rows):
             connection.exec_driver_sql("INSERT INTO t VALUES (?, ?)", row)
     with target.engine.connect() as connection:
         table = target.shapes.reflect(connection, "public", "t")
-        ranges = target.reading.ranges(connection, table, 3)
+        ranges = target.reader.ranges(connection, table, 3)
         parts = [
             [
                 row
-                for some in target.reading.rows(connection, table, table.columns, part)
+                for some in target.reader.rows(connection, table, table.columns, part)
                 for row in zip(*some.columns, strict=True)
             ]
             for part in ranges

@@ -9,7 +9,7 @@ import sys
 import pytest
 import sqlalchemy as sa
 
-from subscriber.errors import TargetUnavailable
+from subscriber.base.errors import TargetUnavailable
 from tests.unit.targets.tables import execute
 
 ENDLESS = "SELECT * FROM (WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n)"

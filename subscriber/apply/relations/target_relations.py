@@ -1,0 +1,253 @@
+"""Find the target's table for a change, and the table's columns (rules C1-C5).
+
+A relation is looked up when the first change for it arrives, and is cached for one batch only,
+because the target's tables may change between batches. A relation message with another shape is
+another key of the cache, so a change is always applied with the shape that was announced before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import pyarrow as pa
+import sqlalchemy as sa
+
+from subscriber.apply.relations.follow_schema_changes import Following, SchemaFollower
+from subscriber.apply.relations.missing_columns import (
+    MissingColumns,
+    find_table,
+    joined,
+    missing_columns,
+    named,
+    side_by_side,
+)
+from subscriber.base.errors import SubscriberError, TargetRelationError, UnsupportedValue
+from subscriber.catalog.catalog_names import is_catalog_table
+from subscriber.catalog.schema_changes import Alteration
+from subscriber.postgres.protocol.changes import ChangeGroup
+from subscriber.postgres.protocol.messages import Relation, RelationColumn
+from subscriber.postgres.schema.relation_names import SAME_NAMES, RelationNames
+from subscriber.postgres.types.oids import declared_type
+from subscriber.targets import Target, TargetColumn, TargetTable
+
+
+@dataclass(frozen=True, slots=True)
+class TargetRelation:
+    """A publisher's relation and the target's table, with the column of each remote column (rule
+    C2). ``qualified_name`` is ``schema.table`` as the subscription maps it, for messages.
+    """
+
+    remote: Relation
+    table: TargetTable
+    columns: tuple[TargetColumn, ...]
+    qualified_name: str
+
+    def __hash__(self) -> int:
+        """The hash of the publisher's relation: that of the table would take long."""
+        return hash(self.remote)
+
+
+class RelationMap:
+    """The relations of one batch, looked up at their first change (rule C1). For ``alone``,
+    ``prepared`` and ``following`` see :class:`SchemaFollower`.
+    """
+
+    def __init__(
+        self,
+        target: Target,
+        connection: sa.Connection,
+        names: RelationNames = SAME_NAMES,
+        *,
+        add_columns: bool = False,
+        alone: bool = False,
+        prepared: bool = False,
+        following: Following | None = None,
+    ) -> None:
+        self._target = target
+        self._connection = connection
+        self._names = names
+        self._adds_columns = add_columns
+        self._open: dict[Relation, TargetRelation] = {}
+        self._missing = missing = MissingColumns(target, names, adds_columns=add_columns)
+        self._follower = SchemaFollower(
+            target,
+            connection,
+            names,
+            missing,
+            self._open,
+            adds_columns=add_columns,
+            alone=alone,
+            prepared=prepared,
+            following=following,
+        )
+        self._looked_up: set[Relation] = set()
+
+    @property
+    def alterations(self) -> Sequence[Alteration]:
+        return self._follower.alterations
+
+    def opened(self, remote: Relation) -> TargetRelation | None:
+        """The result of the last :meth:`open`; None if the relation was not opened."""
+        return self._open.get(remote)
+
+    def open(self, remote: Relation) -> TargetRelation:
+        """The target's relation for ``remote``.
+
+        Raises:
+            TargetRelationError: the table does not exist or is not a table, columns are missing or
+                generated (with PostgreSQL's text, rule C3), or a column would change values.
+            ColumnsToAdd: columns must be added, and the publisher was not asked about them, or they
+                cannot be added in this transaction.
+        """
+        local = self._open.get(remote)
+        if local is None:
+            try:
+                local = self._open[remote] = self._resolve(remote)
+            except SubscriberError as error:
+                raise error.replace(relation=error.relation or self._name(remote)) from None
+        return local
+
+    def open_unchanged(self, remote: Relation) -> TargetRelation | None:
+        """The result of :meth:`open` if nothing has to be altered or examined, else None: changes
+        before the message of ``remote`` may still have to be written.
+        """
+        local = self._open.get(remote)
+        if local is not None:
+            return local
+        try:
+            table = find_table(self._target, self._connection, self._names, remote)
+            if missing_columns(remote, table) or not self._follower.has_kept_shape(remote):
+                return None
+            local = self._open[remote] = self._fit(remote, table)
+        except TargetRelationError:
+            return None
+        return local
+
+    def has_other_shape(self, local: TargetRelation) -> bool:
+        """Whether another relation message in this transaction describes the same table."""
+        place = (local.table.schema, local.table.name)
+        return any(
+            (other.table.schema, other.table.name) == place for other in self._open.values() if other is not local
+        )
+
+    def look_up(self, remote: Relation) -> None:
+        """Find the table of a relation whose changes are ignored (rule C4)."""
+        if (
+            remote in self._open
+            or remote in self._looked_up
+            or is_catalog_table(self._names, remote.namespace, remote.name, [column.name for column in remote.columns])
+        ):
+            return
+        table = find_table(self._target, self._connection, self._names, remote)
+        if not self._adds_columns:
+            self._match_columns(remote, table)
+        self._looked_up.add(remote)
+
+    def compare(self, remote: Relation, known: TargetTable | None = None) -> TargetRelation:
+        """The result of :meth:`open` without altering the table, which may be ``known``."""
+        table = find_table(self._target, self._connection, self._names, remote, known)
+        if self._adds_columns:
+            there = {column.name for column in table.columns}
+            remote = replace(remote, columns=tuple(column for column in remote.columns if column.name in there))
+        return self._fit(remote, table)
+
+    def _name(self, remote: Relation) -> str:
+        return self._names.qualified(remote.namespace, remote.name)
+
+    def _resolve(self, remote: Relation) -> TargetRelation:
+        return self._fit(
+            remote, self._follower.follow(remote, find_table(self._target, self._connection, self._names, remote))
+        )
+
+    def _fit(self, remote: Relation, table: TargetTable) -> TargetRelation:
+        """The relation with columns that can store the values of their remote columns."""
+        columns = self._match_columns(remote, table)
+        for column, announced in zip(columns, remote.columns, strict=True):
+            try:
+                self._target.values.check_column(announced.type_oid, column)
+            except TargetRelationError as error:
+                raise error.replace(detail=joined(error.detail, side_by_side(remote, table))) from None
+        return TargetRelation(remote, table, columns, self._name(remote))
+
+    def _match_columns(self, remote: Relation, table: TargetTable) -> tuple[TargetColumn, ...]:
+        """Match by exact name; missing columns are reported before generated ones (rule C3)."""
+        missing = missing_columns(remote, table)
+        if missing:
+            raise self._missing.error(remote, table, missing)
+        by_name = {column.name: column for column in table.columns}
+        columns = tuple(by_name[column.name] for column in remote.columns)
+        generated = [column for column in columns if column.generated]
+        if generated:
+            raise TargetRelationError(
+                f'logical replication target relation "{self._name(remote)}" has incompatible generated {named(generated)}',
+                detail=side_by_side(remote, table),
+                hint="Make them ordinary columns of the target, or publish the table without them.",
+            )
+        return columns
+
+
+# Checks of a table --------------------------------------------------------------------------------
+
+_NOT_NULL_VIOLATION: Final = "23502"
+
+
+def check_required(local: TargetRelation) -> None:
+    """Refuse (23502) a table with a column that needs a value but is not sent: for callers that
+    check before there is a row, which the database itself would refuse.
+    """
+    sent = {column.name for column in local.columns}
+    left = [column for column in local.table.columns if column.required and column.name not in sent]
+    if left:
+        raise TargetRelationError(
+            f'relation "{local.qualified_name}" of the target requires a value for {named(left)}',
+            sqlstate=_NOT_NULL_VIOLATION,
+            detail="The publisher sends none, and in the target the column is NOT NULL without a default. "
+            + side_by_side(local.remote, local.table),
+            hint="Give the column a default in the target, allow NULL in it, or drop it.",
+        )
+
+
+def check_binary(target: Target, local: TargetRelation, changes: ChangeGroup) -> None:
+    """Refuse values in binary format, also in old rows, for PostgreSQL columns whose type cannot
+    read them (rule C5), with PostgreSQL's text and SQLSTATE. NULL is accepted for every type.
+    """
+    for number, (announced, column) in enumerate(zip(local.remote.columns, local.columns, strict=True), 1):
+        if announced.name not in changes.binary:
+            continue
+        error = target.values.refused_binary(announced.type_oid, column, number)
+        if error is not None and any(_has_value(batch, announced.name) for batch in (changes.old, changes.new)):
+            raise error
+
+
+def _has_value(batch: pa.RecordBatch | None, name: str) -> bool:
+    if batch is None or name not in batch.schema.names:
+        return False
+    values = batch.column(name)
+    return bool(values.null_count < len(values))
+
+
+def with_shapes(error: SubscriberError, local: TargetRelation) -> SubscriberError:
+    """An error of a row, with the definitions of both tables for a NULL in a NOT NULL column, or
+    with the two types of a column that cannot store a value.
+    """
+    if error.sqlstate == _NOT_NULL_VIOLATION:
+        return error.replace(detail=joined(error.detail, side_by_side(local.remote, local.table)))
+    if isinstance(error, UnsupportedValue):
+        for announced, column in zip(local.remote.columns, local.columns, strict=True):
+            if column.name == error.column:
+                types = _two_types(announced, column, local.qualified_name)
+                return error.replace(detail=joined(error.detail, types), hint=error.hint or _UNSUPPORTED_HINT)
+    return error
+
+
+_UNSUPPORTED_HINT: Final = (
+    "Change the row at the publisher, or the type of the target's column. `subscriber check --scan` looks for other such"
+    " values, and the option unrepresentable_values can replace them by NULL."
+)
+
+
+def _two_types(announced: RelationColumn, column: TargetColumn, table: str) -> str:
+    at_publisher = declared_type(announced.type_oid, announced.type_modifier)
+    return f'Column "{column.name}" of table "{table}" has type {at_publisher} at the publisher and {column.declared_type} in the target.'

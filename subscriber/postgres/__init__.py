@@ -1,0 +1,1 @@
+"""PostgreSQL as pure functions: no connection, no file, no clock."""

@@ -1,0 +1,21 @@
+"""What runs on Spark: the loop that applies the journal, and the initial copy.
+
+::
+
+    apply_loop.py              journal_frames.py, decode_frames.py                 apply_loop.py
+    next range ──partitions──▶ segments ──decode──▶ frames (jobs of Spark) ──in order──▶ apply: one target transaction
+       └────────── a small range: the driver decodes it itself ──────────────────────▶ apply
+
+    copy.py                     blocks.py                                          target
+    plan ──ranges of ctid──▶ COPY … TO STDOUT, decode (jobs of Spark) ──▶ Loading.loader: one target transaction
+
+- ``jobs`` runs the jobs of both, and those of a comparison (:mod:`subscriber.verify`), and notices
+  that a cluster gives no executors.
+- ``session`` creates the Spark session, and ``pending_session`` stands for it while it starts.
+  ``python_workers`` configures Spark's Python processes, which ``fork_server`` forks for
+  ``fork_client``.
+- ``source`` is the public ``format("pgoutput")``, whose rows are the messages of the journal.
+- ``spark_functions`` bundles loops and copies for :mod:`subscriber.worker`.
+
+Only this package imports pyspark. What tasks do (:mod:`subscriber.stream.decode`) runs without it.
+"""

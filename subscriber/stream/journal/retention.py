@@ -1,0 +1,176 @@
+"""Which entries may be removed: those that every consumer has passed.
+
+A consumer writes its position to a small separate file, after its target has committed. A prepared
+transaction is kept until its COMMIT PREPARED or ROLLBACK PREPARED may be removed, too.
+
+::
+
+    consumer-8c1f…d2-1.lsn         {"lsn": "0/1A2B3C4", "subscription": "s", "place": "sqlite:////srv/app.db"}
+             │       └ subscription's number
+             └ target's identifier
+
+The name is made of identifiers that never change, because a subscription may be renamed and a
+target may be moved. A file of an earlier version, which has only the position, counts like any
+other until the worker of its subscription has replaced it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Any, Final, Literal
+
+from subscriber.base.errors import UsageError
+from subscriber.base.lsn import INVALID_LSN, LSN, format_lsn, parse_lsn
+from subscriber.stream.journal.segment import Entry, EntryKind
+from subscriber.stream.journal.storage import Storage
+
+Purpose = Literal["apply", "sync", "released"]
+
+_PURPOSES: Final[dict[str | None, Purpose]] = {None: "apply", "sync": "sync", "released": "released"}
+_PREFIX: Final = "consumer-"
+_SUFFIX: Final = ".lsn"
+_EARLIER_SYNC: Final = " (table sync)"
+_FILE: Final = re.compile(r"consumer-([0-9a-f]{32})-(\d+)(?:-(sync|released))?\.lsn", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Consumer:
+    """A reader of the journal for which entries are kept.
+
+    Attributes:
+        target: the target's identifier, 32 hexadecimal digits.
+        subid: the subscription's number in the target's catalog.
+        purpose: ``"apply"`` for the apply worker; ``"sync"`` for the changes that tables in
+            synchronization still have to apply; ``"released"`` for a subscription that was detached
+            from the slot, whose entries are kept for the subscription that takes over the slot.
+    """
+
+    target: str
+    subid: int
+    purpose: Purpose = "apply"
+
+    @property
+    def file(self) -> str:
+        return f"{_PREFIX}{self.target}-{self.subid}{'' if self.purpose == 'apply' else f'-{self.purpose}'}{_SUFFIX}"
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerPosition:
+    """The content of a consumer's file. ``consumer`` is None in a file of an earlier version.
+    ``place`` is the target's URL without its password.
+
+    ``lsn`` is 0/0 when the file cannot be read, and then nothing may be removed.
+    """
+
+    file: str
+    consumer: Consumer | None
+    lsn: LSN
+    subscription: str | None
+    place: str | None
+
+    @property
+    def purpose(self) -> Purpose:
+        """The purpose of the consumer, also for a file of an earlier version."""
+        if self.consumer is not None:
+            return self.consumer.purpose
+        return "sync" if self.file.endswith(f"{_EARLIER_SYNC}{_SUFFIX}") else "apply"
+
+
+def write_consumer(
+    storage: Storage, consumer: Consumer, lsn: LSN, *, subscription: str, place: str, durable: bool = False
+) -> None:
+    """Record that a consumer has applied everything up to ``lsn``; name and ``place`` are for
+    display. A position that only moves forward need not be ``durable``: an older one only delays
+    trimming.
+    """
+    content = {"lsn": format_lsn(lsn), "subscription": subscription, "place": place}
+    storage.replace(consumer.file, json.dumps(content).encode(), durable=durable)
+
+
+def remove_consumer(storage: Storage, consumer: Consumer) -> None:
+    """Remove a consumer's file; an unknown consumer is no error."""
+    storage.delete([consumer.file])
+
+
+def read_consumer(storage: Storage, consumer: Consumer) -> LSN:
+    """The position of a consumer; 0/0 when it has not recorded any."""
+    return _position(storage, consumer.file)
+
+
+def list_consumers(storage: Storage) -> list[ConsumerPosition]:
+    """All consumers of a journal, in the order of their files' names."""
+    found = (read_consumer_file(storage, file) for file in sorted(consumer_files(storage, storage.names())))
+    return [position for position in found if position is not None]
+
+
+def read_consumer_file(storage: Storage, file: str) -> ConsumerPosition | None:
+    content = storage.read(file)
+    if content is None:
+        return None
+    named = _FILE.fullmatch(file)
+    consumer = named and Consumer(named[1], int(named[2]), _PURPOSES[named[3]])
+    try:
+        text = content.decode()
+        fields: dict[str, Any] = json.loads(text) if text.startswith("{") else {"lsn": text}
+        if "place" in fields:
+            return ConsumerPosition(file, consumer, parse_lsn(fields["lsn"]), fields["subscription"], fields["place"])
+        return ConsumerPosition(file, None, parse_lsn(fields["lsn"]), _earlier_name(file), None)
+    except (ValueError, KeyError, TypeError, AttributeError, UsageError):
+        return ConsumerPosition(file, consumer, INVALID_LSN, None, None)
+
+
+def _earlier_name(file: str) -> str:
+    return file.removeprefix(_PREFIX).removesuffix(_SUFFIX).removesuffix(_EARLIER_SYNC)
+
+
+def earlier_files(subscription: str) -> tuple[str, str]:
+    """A subscription's files in earlier versions: apply's, and table synchronization's."""
+    return f"{_PREFIX}{subscription}{_SUFFIX}", f"{_PREFIX}{subscription}{_EARLIER_SYNC}{_SUFFIX}"
+
+
+def consumer_files(storage: Storage, names: Iterable[tuple[str, int]], known: Iterable[str] = ()) -> frozenset[str]:
+    """The consumers' files in a listing. A file that is replaced meanwhile may be missing there, so
+    a ``known`` file is gone only if it cannot be read either.
+    """
+    listed = frozenset(name for name, _ in names if name.startswith(_PREFIX) and name.endswith(_SUFFIX))
+    return listed | {file for file in known if file not in listed and storage.read(file) is not None}
+
+
+def slowest_and_fastest(storage: Storage, files: Iterable[str]) -> tuple[LSN, LSN]:
+    """The lowest and highest position; 0/0 without files, and as the lowest when one is gone."""
+    positions = [_position(storage, file) for file in files]
+    return LSN(min(positions, default=INVALID_LSN)), LSN(max(positions, default=INVALID_LSN))
+
+
+def trimmable(entries: Sequence[Entry], passed: LSN) -> list[Entry]:
+    """The entries that may be removed when every consumer has passed ``passed``."""
+    behind = [entry for entry in entries if entry.end <= passed]
+    judged = {entry.xid for entry in behind if entry.kind in (EntryKind.COMMIT_PREPARED, EntryKind.ROLLBACK_PREPARED)}
+    return [entry for entry in behind if entry.kind is not EntryKind.PREPARED or entry.xid in judged]
+
+
+def without_kept(entries: Sequence[Entry], keep_size: int) -> list[Entry]:
+    """The entries without the newest ones, of which ``keep_size`` bytes are kept."""
+    newest_first = sorted(entries, key=lambda entry: entry.end, reverse=True)
+    sizes = accumulate(entry.size for entry in newest_first)
+    return [entry for entry, size in zip(newest_first, sizes, strict=True) if size > keep_size][::-1]
+
+
+def undecided(entries: Iterable[Entry]) -> list[Entry]:
+    """The prepared transactions without COMMIT PREPARED or ROLLBACK PREPARED in ``entries``."""
+    prepared: dict[int, Entry] = {}
+    for entry in entries:
+        if entry.kind is EntryKind.PREPARED:
+            prepared[entry.xid] = entry
+        elif entry.kind in (EntryKind.COMMIT_PREPARED, EntryKind.ROLLBACK_PREPARED):
+            prepared.pop(entry.xid, None)
+    return list(prepared.values())
+
+
+def _position(storage: Storage, file: str) -> LSN:
+    found = read_consumer_file(storage, file)
+    return INVALID_LSN if found is None else found.lsn

@@ -1,0 +1,177 @@
+"""The dashboard in a browser: Playwright drives Debian's Chromium, the server is a process."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from playwright.sync_api import expect, sync_playwright
+
+from subscriber.base.errors import UsageError
+from tests.conftest import server_or_skip
+from tests.dashboard_server import MARKUP, SCENES
+
+ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
+
+
+def chromium() -> str:
+    found = shutil.which("chromium")
+    if found is None:
+        raise UsageError("no Chromium was found on this machine", hint="Install chromium.")
+    return found
+
+
+class Dashboard:
+    """A served dashboard, whose scene can be changed, and a browser."""
+
+    def __init__(self, browser: Any, server: subprocess.Popen[str]) -> None:
+        assert server.stdout is not None
+        self._browser = browser
+        self._server = server
+        self.address = f"http://127.0.0.1:{int(server.stdout.readline())}"
+        self.said: list[str] = []
+
+    def show(self, scene: str) -> None:
+        assert scene in SCENES
+        assert self._server.stdin is not None
+        assert self._server.stdout is not None
+        self._server.stdin.write(f"{scene}\n")
+        self._server.stdin.flush()
+        assert self._server.stdout.readline() == "shown\n"
+
+    def open(self, path: str = "/", **context: Any) -> Any:
+        """A page in a window of its own; what the console says is in :attr:`said`."""
+        self.said.clear()
+        page = self._browser.new_context(**context).new_page()
+        page.on("console", lambda message: self.said.append(message.text))
+        page.on("pageerror", lambda error: self.said.append(str(error)))
+        page.goto(f"{self.address}{path}")
+        expect(page.locator("#connection")).to_have_text("live")
+        return page
+
+
+@pytest.fixture(scope="module")
+def dashboard() -> Iterator[Dashboard]:
+    program = server_or_skip(chromium)
+    command = [sys.executable, "-m", "tests.dashboard_server"]
+    with (
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server,
+        sync_playwright() as playwright,
+    ):
+        browser = playwright.chromium.launch(executable_path=program, args=ARGUMENTS)
+        yield Dashboard(browser, server)
+        browser.close()
+        assert server.stdin is not None
+        server.stdin.close()
+
+
+@pytest.fixture
+def at(dashboard) -> Iterator[Callable[..., Any]]:
+    """A function that opens a page of a scene; nothing may be said on the console meanwhile."""
+    pages = []
+
+    def open_page(scene: str, path: str = "/", **context: Any) -> Any:
+        dashboard.show(scene)
+        pages.append(dashboard.open(path, **context))
+        return pages[-1]
+
+    yield open_page
+    assert dashboard.said == []
+    for page in pages:
+        page.context.close()
+
+
+def test_the_overview_has_the_worst_first_and_totals(at):
+    page = at("trouble")
+    names = page.locator("tbody th a").all_inner_texts()
+    assert names[:4] == ["lost", "stopped", "away", MARKUP]
+    assert names[-1] == "off"
+    assert page.locator(".totals dd").all_inner_texts()[:2] == ["20", "4"]
+    assert page.locator("tr.bad").count() == 4
+
+
+def test_a_name_that_looks_like_markup_is_text(at):
+    page = at("trouble")
+    assert page.locator("img").count() == 0
+    page.get_by_role("link", name=MARKUP).click()
+    expect(page.get_by_role("heading", level=1)).to_contain_text(MARKUP)
+    assert page.locator("img").count() == 0
+
+
+def test_a_subscription_that_fails_shows_where_and_the_statement_that_skips(at):
+    page = at("trouble", "/subscriptions/2")
+    expect(page.locator(".held .title")).to_have_text("Applied")
+    expect(page.locator("#skip")).to_have_text(f"ALTER SUBSCRIPTION \"{MARKUP}\" SKIP (lsn = '0/1A2B');")
+    expect(page.locator("pre.error")).to_contain_text("duplicate key value")
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.get_by_role("button", name="Copy").click()
+    expect(page.get_by_role("button", name="Copied")).to_be_visible()
+    assert page.evaluate("navigator.clipboard.readText()").endswith("SKIP (lsn = '0/1A2B');")
+
+
+def test_a_copy_has_a_bar_and_a_batch_its_stages(at):
+    page = at("trouble", "/subscriptions/4")
+    bar = page.get_by_role("progressbar")
+    assert (bar.get_attribute("value"), bar.get_attribute("max")) == ("300", "1000")
+    page = at("trouble", "/subscriptions/1")
+    cells = page.locator("#batches ~ div tbody td").all_inner_texts()
+    assert cells[:3] == ["0/384", "12", "340"]
+    assert cells[4:9] == ["1.0", "0.0", "0.0", "20.0", "4.0"]
+    expect(page.get_by_role("row", name=re.compile("update_missing"))).to_contain_text("2")
+
+
+def test_a_commit_is_shown_without_a_reload_and_the_focus_stays(at, dashboard):
+    page = at("one", "/subscriptions/1")
+    applied = page.locator(".way g:last-of-type .value")
+    expect(applied).to_have_text("0/385")
+    link = page.get_by_role("link", name="Metrics")
+    link.focus()
+    page.evaluate("window.wasNotLoadedAgain = true")
+    dashboard.show("commit")
+    expect(applied).to_have_text("0/3D1")
+    assert page.evaluate("window.wasNotLoadedAgain")
+    expect(link).to_be_focused()
+
+
+def test_an_empty_run_says_what_to_do(at):
+    page = at("empty")
+    expect(page.locator(".nothing")).to_contain_text("CREATE SUBSCRIPTION")
+    assert page.locator("table").count() == 0
+
+
+def test_five_hundred_tables_are_listed(at):
+    page = at("many tables", "/subscriptions/1")
+    assert page.locator("#tables ~ div tbody tr").count() == 500
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("path", ["/", "/subscriptions/2"])
+def test_a_phone_needs_no_sideways_scrolling_in_both_schemes(at, dark, path):
+    scheme = "dark" if dark else "light"
+    page = at("trouble", path, viewport={"width": 390, "height": 800}, color_scheme=scheme)
+    assert page.evaluate("document.documentElement.scrollWidth") == 390
+    ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert (max(map(int, re.findall(r"\d+", ground)[:3])) < 64) is dark
+
+
+def test_everything_is_reached_by_the_keyboard_and_has_a_name(at):
+    page = at("trouble")
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.locator("main")).to_be_focused()
+    for role in ("table", "img", "region", "navigation"):
+        for element in page.get_by_role(role).all():
+            assert element.get_attribute("aria-label") or element.locator("caption").count(), role
+
+
+def test_an_unknown_subscription_is_not_found(dashboard):
+    dashboard.show("one")
+    page = dashboard._browser.new_page()
+    assert page.goto(f"{dashboard.address}/subscriptions/99").status == 404
+    page.close()

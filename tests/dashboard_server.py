@@ -1,0 +1,88 @@
+"""Serves a dashboard of played subscriptions in a process of its own, for tests in a browser:
+``python -m tests.dashboard_server``. It prints its port. Each line on its standard input is the
+name of a scene that it shows from then on.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Final
+
+from subscriber.base.errors import ConflictError, PublisherUnavailable
+from subscriber.base.lsn import LSN
+from subscriber.base.retry import FailedAttempts
+from subscriber.catalog.table_states import RelationState
+from subscriber.operate.dashboard import dashboard_routes
+from subscriber.operate.http_server import serving
+from subscriber.operate.lag_history import History
+from subscriber.operate.observation import Observation, RunObservation
+from subscriber.operate.sampler import PublisherSample
+from subscriber.operate.web_app import Served, web_app
+from subscriber.worker.copy_progress import CopyStatus
+from subscriber.worker.worker_snapshot import AppliedBatch
+from tests.observations import NOW, observation, relations, run_of, slot, subscription
+
+MARKUP: Final = "<img src=x onerror=alert(1)>"
+"""A name that must stay text."""
+
+
+def _failing(error: str = "duplicate key value") -> FailedAttempts:
+    found = ConflictError(error, detail=f"Key of {MARKUP} exists.", lsn=LSN(0x1A2B))
+    return FailedAttempts(found, 3, 3, since=NOW - 90, not_before=NOW + 5)
+
+
+def _busy(transactions: int = 1) -> Observation:
+    batch = AppliedBatch(NOW - 1, LSN(900), 12, 340, 0.2, None, {"read": 0.001, "apply": 0.02, "commit": 0.004})
+    counts = Counter({("rows", "public", "a", "insert"): 340, ("conflicts", "update_missing"): 2})
+    return observation("orders", 1, worker={
+        "batches": deque([batch]), "counts": counts, "transactions": transactions, "applied": LSN(900 + transactions),
+        "received": LSN(900 + transactions), "last_entry": LSN(900 + transactions),
+    })  # fmt: skip
+
+
+def _trouble() -> list[Observation]:
+    """A subscription with each kind of trouble."""
+    copy = CopyStatus(300, 4096, 1000, 16384, 50.0, "", schema="public", name="a")
+    one = observation()
+    lost = PublisherSample(one.publisher.moments, {"lost": slot("lost", wal_status="lost")}, 180000)
+    return [
+        _busy(),
+        observation(MARKUP, 2, worker={"applying": _failing()}),
+        observation("stopped", 3, worker={"stopped": True, "receiving": FailedAttempts(ConflictError("gap"), 1, 1)}),
+        observation("copies", 4, worker={"copies": (copy,), "relations": relations("a", "b", state=RelationState.DATASYNC)}),
+        observation("off", 5, subscription=subscription("off", 5, enabled=False), worker=None),
+        observation("starts", 6, worker=None),
+        observation("away", 7, publisher=PublisherSample((), {}, 0, "could not connect"),
+                    worker={"receiving": FailedAttempts(PublisherUnavailable("could not connect"), 9, 9, since=NOW)}),
+        observation("lost", 8, publisher=replace(lost, slots={"lost": replace(slot("lost"), lost="wal_removed")})),
+        *(observation(f"fine {number:02}", number) for number in range(9, 21)),
+    ]  # fmt: skip
+
+
+SCENES: Final[Mapping[str, Callable[[], RunObservation]]] = {
+    "empty": run_of,
+    "one": lambda: run_of(_busy()),
+    "commit": lambda: run_of(_busy(77)),
+    "trouble": lambda: run_of(*_trouble()),
+    "many tables": lambda: run_of(observation(worker={"relations": relations(*(f"t{n:03}" for n in range(500)))})),
+}
+
+
+def main() -> None:
+    shown, history = [SCENES["one"]()], History()
+    served = Served(lambda: replace(shown[-1], looped_at=time.monotonic()), lambda: None)
+    for second in range(60):
+        history.note(run_of(*(replace(one, now=NOW - 600 + 10 * second) for one in _trouble())))
+    with serving(web_app(served, dashboard_routes(served, history)), "127.0.0.1", 0) as port:
+        print(port, flush=True)  # noqa: T201 - the test reads it
+        for line in sys.stdin:
+            shown.append(SCENES[line.strip()]())
+            print("shown", flush=True)  # noqa: T201
+
+
+if __name__ == "__main__":
+    main()

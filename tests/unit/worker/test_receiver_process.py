@@ -1,0 +1,35 @@
+"""A walreceiver's process whose supervisor was killed ends, and prints nothing."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from tests.assignments import assignment_to_nowhere
+
+
+def process() -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "subscriber.worker.receiver_process"]
+    pipe = subprocess.PIPE
+    return subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
+
+
+def test_a_receiver_ends_if_its_supervisor_was_killed_before_it_sent_the_assignment():
+    answer = process().communicate(timeout=60)
+    assert answer == ("", "")
+
+
+def test_a_receiver_whose_supervisor_was_killed_ends_without_a_traceback(tmp_path):
+    """The chaos test found it: a receiver that reported its state just then left a traceback in
+    the log.
+    """
+    receiver = process()
+    assert receiver.stdout is not None
+    assert receiver.stdin is not None
+    assert receiver.stderr is not None
+    receiver.stdout.close()
+    receiver.stdin.write(assignment_to_nowhere(tmp_path).to_json() + "\n")
+    receiver.stdin.close()
+    with receiver.stderr as said:
+        assert said.read() == ""
+    assert receiver.wait(60) == 1
