@@ -7,7 +7,8 @@ string (PostgreSQL 19).
                                     └───▶ subscriber_user_mapping    user, password, …      ┴─▶ connection string
 
 A PostgreSQL target has foreign servers of its own, and a subscription may name one of them. Its
-number is the server's oid, which is at least :data:`FIRST_OID`; the catalog's numbers are smaller.
+number is the server's oid, which is at least
+:data:`FIRST_NORMAL_OID`; the catalog's numbers are smaller.
 It is read each time, so what is altered there takes effect as it does here.
 """
 
@@ -23,12 +24,11 @@ from subscriber.base.errors import NotSupportedError, UsageError
 from subscriber.catalog.catalog_version import change_version
 from subscriber.catalog.own_tables import FOREIGN_DATA_WRAPPER, FOREIGN_SERVER, SUBSCRIPTION, USER_MAPPING
 from subscriber.catalog.rows import RowMapper
+from subscriber.postgres.types.oids import FIRST_NORMAL_OID
 
 POSTGRES_FDW: Final = "postgres_fdw"
 PUBLIC: Final = ""
 """The user of the mapping for PUBLIC."""
-FIRST_OID: Final = 16384
-"""FirstNormalObjectId: no object of a user has a smaller oid."""
 
 Options = Mapping[str, str]
 
@@ -84,7 +84,7 @@ def server_name(connection: sa.Connection, oid: int) -> str | None:
 
 def connects(connection: sa.Connection, server: ForeignServer) -> bool:
     """Whether the server's wrapper supports the connections of subscriptions."""
-    if server.oid >= FIRST_OID:
+    if server.oid >= FIRST_NORMAL_OID:
         return server.wrapper == POSTGRES_FDW
     wrapper = FOREIGN_DATA_WRAPPER.c
     query = sa.select(wrapper.fdwconnects).where(wrapper.fdwname == server.wrapper)
@@ -134,14 +134,14 @@ def dependent_subscriptions(connection: sa.Connection, oid: int) -> list[str]:
 
 
 def _server(connection: sa.Connection, oid: int) -> ForeignServer | None:
-    if oid < FIRST_OID:
+    if oid < FIRST_NORMAL_OID:
         return SERVERS.find(connection, oid=oid)
     return _servers_of_target(connection, "s.oid = :sought", oid)
 
 
 def _mapping(connection: sa.Connection, oid: int) -> Options | None:
     """The options of the current user's mapping, else of that of PUBLIC; None if there is none."""
-    if oid >= FIRST_OID:
+    if oid >= FIRST_NORMAL_OID:
         query = sa.text(
             "SELECT umoptions FROM pg_catalog.pg_user_mappings"
             " WHERE srvid = :oid AND (usename = current_user OR umuser = 0) ORDER BY umuser = 0 LIMIT 1"

@@ -34,11 +34,8 @@ from subscriber.postgres.schema.publisher_tables import (
 )
 from subscriber.postgres.schema.server_features import ServerFeatures
 from subscriber.postgres.schema.shape import IndexKey, IndexShape, after_using
-from subscriber.postgres.types.oids import BUILT_IN_TYPES
+from subscriber.postgres.types.oids import BUILT_IN_TYPES, FIRST_NORMAL_OID
 from subscriber.publisher.connection import Connection, features_of
-
-FIRST_NORMAL_OID: Final = 16384
-"""The OIDs of user-defined objects begin here."""
 
 SETTINGS: Final[Mapping[str, str]] = {
     "search_path": "",

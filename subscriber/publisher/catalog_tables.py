@@ -10,7 +10,8 @@ from typing import Any, Final
 from subscriber.postgres.expressions.builtin_catalog import own_objects
 from subscriber.postgres.expressions.functions.hashes import PROBE as HASH_PROBE
 from subscriber.postgres.schema import publisher_tables
-from subscriber.publisher.catalog import FIRST_NORMAL_OID, FIRST_UNPINNED_OID, read_tables
+from subscriber.postgres.types.oids import FIRST_NORMAL_OID
+from subscriber.publisher.catalog import FIRST_UNPINNED_OID, read_tables
 from subscriber.publisher.connection import Connection, features_of
 
 _DEFAULT_COLLATION: Final = 100

@@ -11,9 +11,8 @@ from typing import Final, LiteralString
 
 from subscriber.postgres.schema.published_table import PublishedTable
 from subscriber.postgres.schema.shape import RelatedDifference, SchemaDifference
+from subscriber.postgres.types.oids import FIRST_NORMAL_OID
 from subscriber.publisher.connection import Connection, features_of
-
-_FIRST_NORMAL_OID: Final = 16384
 
 
 def schema_objects(connection: Connection, tables: Sequence[PublishedTable]) -> list[RelatedDifference]:
@@ -184,7 +183,7 @@ def _columns(connection: Connection, tables: Mapping[int, PublishedTable]) -> It
         if collation is not None:
             reason = "the column has the target's collation"
             yield RelatedDifference(relation, SchemaDifference("collation", name, f"COLLATE {collation}", reason))
-        if own_type[0] >= _FIRST_NORMAL_OID:
+        if own_type[0] >= FIRST_NORMAL_OID:
             reason = "the column has type text, and its values are not checked"
             yield RelatedDifference(relation, SchemaDifference("type", name, _definition(*own_type[1:]), reason))
 

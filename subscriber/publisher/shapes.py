@@ -14,7 +14,8 @@ from subscriber.postgres.schema.published_table import PublishedTable
 from subscriber.postgres.schema.publisher_tables import PublisherTable
 from subscriber.postgres.schema.server_features import ServerFeatures
 from subscriber.postgres.schema.shape import Action, ForeignKey, IndexShape, UniqueKey
-from subscriber.publisher.catalog import FIRST_NORMAL_OID, fix_settings, read_indexes, read_tables
+from subscriber.postgres.types.oids import FIRST_NORMAL_OID
+from subscriber.publisher.catalog import fix_settings, read_indexes, read_tables
 from subscriber.publisher.connection import Connection, features_of
 
 

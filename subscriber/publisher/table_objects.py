@@ -14,7 +14,8 @@ from typing import Any, Final
 from subscriber.postgres.schema.published_table import PublishedTable
 from subscriber.postgres.schema.publisher_tables import PublisherTable
 from subscriber.postgres.schema.shape import LoneSequence, Partition, UserFunction, UserType
-from subscriber.publisher.catalog import FIRST_NORMAL_OID, read_indexes
+from subscriber.postgres.types.oids import FIRST_NORMAL_OID
+from subscriber.publisher.catalog import read_indexes
 from subscriber.publisher.connection import Connection
 from subscriber.publisher.shapes import read_shapes
 

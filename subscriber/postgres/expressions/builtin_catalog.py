@@ -25,6 +25,8 @@ from functools import cached_property, lru_cache
 from importlib.resources import files
 from typing import Final, Literal, TypeVar
 
+from subscriber.postgres.types.oids import FIRST_NORMAL_OID
+
 OBJECTS: Final = r"""
 WITH visible AS (SELECT n.oid, n.nspname FROM pg_namespace n WHERE n.nspname !~ '^pg_toast|^pg_temp')
 SELECT 'type' || E'\t' || concat_ws(E'\t', t.oid, v.nspname, t.typname, t.typtype, t.typcategory, t.typispreferred::int,
@@ -61,8 +63,6 @@ SELECT 'collation' || E'\t' || concat_ws(E'\t', c.oid, v.nspname, c.collname)
   WHERE {collations} AND c.collencoding IN (-1, (SELECT encoding FROM pg_database WHERE datname = current_database()))
 """
 
-FIRST_NORMAL_OID: Final = 16384
-"""The first OID of objects that users create (``FirstNormalObjectId``, rule B25)."""
 _NOT_A_ROW: Final = """NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = t.typrelid AND c.relkind <> 'c')
     AND NOT EXISTS (SELECT FROM pg_type e JOIN pg_class c ON c.oid = e.typrelid WHERE e.oid = t.typelem AND c.relkind <> 'c')"""
 
@@ -93,9 +93,6 @@ def _objects(server_version: int, *, own: bool) -> str:
         if server_version >= 110000
         else "CASE WHEN p.proisagg THEN 'a' WHEN p.proiswindow THEN 'w' ELSE 'f' END",
     )
-
-
-_FIRST_NORMAL_OID = 16384
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +159,7 @@ class Function:
     @property
     def is_built_in(self) -> bool:
         """Whether no user created it (rule B25)."""
-        return self.oid < _FIRST_NORMAL_OID
+        return self.oid < FIRST_NORMAL_OID
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,11 +12,12 @@ from subscriber.postgres.expressions.analyze import tree
 from subscriber.postgres.expressions.analyze.analyzer import Analysis
 from subscriber.postgres.expressions.analyze.column_references import ONLY_SIMPLE, invalid
 from subscriber.postgres.expressions.analyze.deparse import deparse
-from subscriber.postgres.expressions.analyze.typeinfo import FIRST_NORMAL_OID, Types
+from subscriber.postgres.expressions.analyze.typeinfo import Types
 from subscriber.postgres.expressions.builtin_catalog import Catalog, catalog_of
 from subscriber.postgres.expressions.parse.parser import parse
 from subscriber.postgres.expressions.supported import check_supported
 from subscriber.postgres.schema.publisher_tables import PublisherColumn, PublisherTable, PublisherTables
+from subscriber.postgres.types.oids import FIRST_NORMAL_OID
 
 
 def validate(node: tree.Expression, catalog: Catalog) -> None:

@@ -17,9 +17,9 @@ from subscriber.postgres.logical_decoding.heap_tuples import ColumnDatum, HeapTu
 from subscriber.postgres.logical_decoding.historic_catalog import CatalogChange, HistoricCatalog
 from subscriber.postgres.logical_decoding.memory_tables import Compute
 from subscriber.postgres.schema.publisher_tables import PublisherTables
+from subscriber.postgres.types.oids import FIRST_NORMAL_OID
 
 _FIRST_XID: Final = 731
-_FIRST_OID: Final = 16384
 _FIRST_LSN: Final = 0x16B3748
 _FIRST_TIME: Final = 820_454_400_000_000
 """2025-12-31 00:00 UTC"""
@@ -64,7 +64,7 @@ class MemoryState:
         self._lsn = _FIRST_LSN
         self._time = _FIRST_TIME
         self._next_xid = _FIRST_XID
-        self._next_oid = _FIRST_OID
+        self._next_oid = FIRST_NORMAL_OID
 
     def did_abort(self, xid: int) -> bool:
         """Whether a transaction was rolled back, for :class:`ReorderSettings` (rule E14)."""

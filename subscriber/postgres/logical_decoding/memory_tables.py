@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, Final
 
 from subscriber.base.errors import NotSupportedError, UsageError
-from subscriber.postgres.expressions.analyze.typeinfo import FIRST_NORMAL_OID, type_modifier
+from subscriber.postgres.expressions.analyze.typeinfo import type_modifier
 from subscriber.postgres.expressions.parse import syntax
 from subscriber.postgres.expressions.parse.parser import parse
 from subscriber.postgres.logical_decoding.heap_tuples import ColumnDatum, Datum
@@ -25,6 +25,7 @@ from subscriber.postgres.types.byte_strings import byteaout
 from subscriber.postgres.types.family import Send
 from subscriber.postgres.types.float_text import double_text, real_text
 from subscriber.postgres.types.integers import boolout
+from subscriber.postgres.types.oids import FIRST_NORMAL_OID
 from subscriber.postgres.types.registry import send_of
 from subscriber.postgres.types.text import text_send
 

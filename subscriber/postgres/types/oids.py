@@ -11,6 +11,9 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Final
 
+FIRST_NORMAL_OID: Final = 16384
+"""The first OID of objects that users create (``FirstNormalObjectId``, rule B25)."""
+
 # (OID, name, OID of its array type or 0)
 _BASE_TYPES: Final = (
     (16, "boolean", 1000), (17, "bytea", 1001), (18, '"char"', 1002), (19, "name", 1003), (20, "bigint", 1016),

@@ -9,10 +9,11 @@ from typing import Final
 
 from subscriber.base.errors import NotSupportedError, UsageError
 from subscriber.postgres.expressions.analyze import tree
-from subscriber.postgres.expressions.analyze.typeinfo import FIRST_NORMAL_OID, RECORD, Types
+from subscriber.postgres.expressions.analyze.typeinfo import RECORD, Types
 from subscriber.postgres.expressions.builtin_catalog import Catalog
 from subscriber.postgres.expressions.parse import syntax
 from subscriber.postgres.schema.publisher_tables import PublisherColumn, PublisherTable
+from subscriber.postgres.types.oids import FIRST_NORMAL_OID
 
 ONLY_SIMPLE: Final = (
     "Only columns, constants, built-in operators, built-in data types, built-in collations, "

@@ -47,7 +47,7 @@ class Operation:
 
 
 @dataclass(frozen=True, slots=True)
-class _Around:
+class _Scope:
     """What surrounds a node; ``operand`` is the key of the enclosing CASE's operand in the rows."""
 
     server_version: int
@@ -64,10 +64,10 @@ class _Around:
 
 def operation(node: tree.Expression, server_version: int, collations: PublisherCollations = ()) -> Operation:
     """The operation of a simplified node, in which constants are :class:`~tree.Known`."""
-    return _operation(node, _Around(server_version, collations))
+    return _operation(node, _Scope(server_version, collations))
 
 
-def _operation(node: tree.Expression, around: _Around) -> Operation:
+def _operation(node: tree.Expression, scope: _Scope) -> Operation:
     match node:
         case tree.Known():
             same = row_values.Same(node.value)
@@ -75,45 +75,45 @@ def _operation(node: tree.Expression, around: _Around) -> Operation:
         case tree.Var():
             return _column(node)
         case tree.CaseTestExpr():
-            slot = around.operand
+            slot = scope.operand
             return Operation(lambda rows: rows.kept(slot), False)
         case tree.DistinctExpr():
-            return _distinct(node, around)
+            return _distinct(node, scope)
         case tree.NullIfExpr():
-            return _null_if(node, around)
+            return _null_if(node, scope)
         case tree.ScalarArrayOpExpr():
-            return _array_comparison(node, around)
+            return _array_comparison(node, scope)
         case tree.Call():
-            return _call(node, around)
+            return _call(node, scope)
         case tree.BoolExpr(kind="not"):
-            return _not(node, around)
+            return _not(node, scope)
         case tree.BoolExpr():
-            return _and_or(node, around)
+            return _and_or(node, scope)
         case tree.RelabelType():
-            return _relabel(node, around)
+            return _relabel(node, scope)
         case tree.CollateExpr():
-            return _operation(node.argument, around)
+            return _operation(node.argument, scope)
         case tree.CaseExpr():
-            return _case(node, around)
+            return _case(node, scope)
         case tree.CoalesceExpr():
-            return _coalesce(node, around)
+            return _coalesce(node, scope)
         case tree.MinMaxExpr():
-            return _min_max(node, around)
+            return _min_max(node, scope)
         case tree.NullTest():
-            return _null_test(node, around)
+            return _null_test(node, scope)
         case tree.BooleanTest():
-            return _boolean_test(node, around)
+            return _boolean_test(node, scope)
         case tree.RowCompareExpr():
-            return _row_comparison(node, around)
+            return _row_comparison(node, scope)
         case tree.RowExpr():
-            return _row(node, around)
+            return _row(node, scope)
         case tree.ArrayExpr():
-            return _array(node, around)
+            return _array(node, scope)
     raise NotSupportedError(f"a row filter with {type(node).__name__} cannot be evaluated by the subscriber")
 
 
-def _operations(nodes: Sequence[tree.Expression], around: _Around) -> tuple[Operation, ...]:
-    return tuple(_operation(node, around) for node in nodes)
+def _operations(nodes: Sequence[tree.Expression], scope: _Scope) -> tuple[Operation, ...]:
+    return tuple(_operation(node, scope) for node in nodes)
 
 
 def _any_raises(operations: Sequence[Operation]) -> bool:
@@ -128,23 +128,23 @@ def _column(node: tree.Var) -> Operation:
 # Functions ----------------------------------------------------------------------------------------
 
 
-def _call(node: tree.Call, around: _Around) -> Operation:
-    arguments = _operations(node.arguments, around)
-    function, raises = around.function(node.function, node.arguments, node.type_oid, node.input_collation)
+def _call(node: tree.Call, scope: _Scope) -> Operation:
+    arguments = _operations(node.arguments, scope)
+    function, raises = scope.function(node.function, node.arguments, node.type_oid, node.input_collation)
     return Operation(
         lambda rows: function([one.evaluate(rows) for one in arguments], rows.count), raises or _any_raises(arguments)
     )
 
 
-def _comparison(node: tree.Call, around: _Around) -> tuple[tuple[Operation, ...], Apply, bool]:
+def _comparison(node: tree.Call, scope: _Scope) -> tuple[tuple[Operation, ...], Apply, bool]:
     """Arguments and boolean equality of DISTINCT or NULLIF, and whether they may raise."""
-    arguments = _operations(node.arguments, around)
-    function, raises = around.function(node.function, node.arguments, tree.BOOL, node.input_collation)
+    arguments = _operations(node.arguments, scope)
+    function, raises = scope.function(node.function, node.arguments, tree.BOOL, node.input_collation)
     return arguments, function, raises or _any_raises(arguments)
 
 
-def _distinct(node: tree.DistinctExpr, around: _Around) -> Operation:
-    (left, right), equals, raises = _comparison(node, around)
+def _distinct(node: tree.DistinctExpr, scope: _Scope) -> Operation:
+    (left, right), equals, raises = _comparison(node, scope)
 
     def evaluate(rows: row_values.FrameRows) -> row_values.Value:
         values = [left.evaluate(rows), right.evaluate(rows)]
@@ -155,8 +155,8 @@ def _distinct(node: tree.DistinctExpr, around: _Around) -> Operation:
     return Operation(evaluate, raises)
 
 
-def _null_if(node: tree.NullIfExpr, around: _Around) -> Operation:
-    (left, right), equals, raises = _comparison(node, around)
+def _null_if(node: tree.NullIfExpr, scope: _Scope) -> Operation:
+    (left, right), equals, raises = _comparison(node, scope)
     arrow_type = row_values.arrow_of(node.type_oid)
 
     def evaluate(rows: row_values.FrameRows) -> row_values.Value:
@@ -190,8 +190,8 @@ def _chosen(
 # Logic --------------------------------------------------------------------------------------------
 
 
-def _not(node: tree.BoolExpr, around: _Around) -> Operation:
-    (argument,) = _operations(node.arguments, around)
+def _not(node: tree.BoolExpr, scope: _Scope) -> Operation:
+    (argument,) = _operations(node.arguments, scope)
 
     def evaluate(rows: row_values.FrameRows) -> row_values.Value:
         value = argument.evaluate(rows)
@@ -202,8 +202,8 @@ def _not(node: tree.BoolExpr, around: _Around) -> Operation:
     return Operation(evaluate, argument.raises)
 
 
-def _and_or(node: tree.BoolExpr, around: _Around) -> Operation:
-    arguments = _operations(node.arguments, around)
+def _and_or(node: tree.BoolExpr, scope: _Scope) -> Operation:
+    arguments = _operations(node.arguments, scope)
     is_or = node.kind == "or"
 
     def evaluate(rows: row_values.FrameRows) -> row_values.Value:
@@ -212,8 +212,8 @@ def _and_or(node: tree.BoolExpr, around: _Around) -> Operation:
     return Operation(evaluate, _any_raises(arguments))
 
 
-def _boolean_test(node: tree.BooleanTest, around: _Around) -> Operation:
-    argument = _operation(node.argument, around)
+def _boolean_test(node: tree.BooleanTest, scope: _Scope) -> Operation:
+    argument = _operation(node.argument, scope)
 
     def evaluate(rows: row_values.FrameRows) -> row_values.Value:
         value = row_values.array_from(argument.evaluate(rows), rows.count, _BOOLEAN)
@@ -226,8 +226,8 @@ def _boolean_test(node: tree.BooleanTest, around: _Around) -> Operation:
     return Operation(evaluate, argument.raises)
 
 
-def _null_test(node: tree.NullTest, around: _Around) -> Operation:
-    argument = _operation(node.argument, around)
+def _null_test(node: tree.NullTest, scope: _Scope) -> Operation:
+    argument = _operation(node.argument, scope)
     is_row = node.argument.type_oid == RECORD and not isinstance(node, FieldTest)
 
     def evaluate(rows: row_values.FrameRows) -> row_values.Value:
@@ -251,12 +251,12 @@ def _row_is(row: tuple[Any, ...] | None, *, is_null: bool) -> bool:
 # Choices ------------------------------------------------------------------------------------------
 
 
-def _case(node: tree.CaseExpr, around: _Around) -> Operation:
-    first = None if node.operand is None else _operation(node.operand, around)
-    slot = around.operand if first is None else object()
-    within = replace(around, operand=slot)
-    whens = [(_operation(condition, within), _operation(result, around)) for condition, result in node.whens]
-    default = _operation(node.default, around)
+def _case(node: tree.CaseExpr, scope: _Scope) -> Operation:
+    first = None if node.operand is None else _operation(node.operand, scope)
+    slot = scope.operand if first is None else object()
+    within = replace(scope, operand=slot)
+    whens = [(_operation(condition, within), _operation(result, scope)) for condition, result in node.whens]
+    default = _operation(node.default, scope)
     arrow_type = row_values.arrow_of(node.type_oid)
 
     def evaluate(rows: row_values.FrameRows) -> row_values.Value:
@@ -279,8 +279,8 @@ def _case(node: tree.CaseExpr, around: _Around) -> Operation:
     return Operation(evaluate, _any_raises(parts))
 
 
-def _coalesce(node: tree.CoalesceExpr, around: _Around) -> Operation:
-    arguments = _operations(node.arguments, around)
+def _coalesce(node: tree.CoalesceExpr, scope: _Scope) -> Operation:
+    arguments = _operations(node.arguments, scope)
     arrow_type = row_values.arrow_of(node.type_oid)
 
     def evaluate(rows: row_values.FrameRows) -> row_values.Value:
@@ -296,9 +296,9 @@ def _coalesce(node: tree.CoalesceExpr, around: _Around) -> Operation:
     return Operation(evaluate, _any_raises(arguments))
 
 
-def _min_max(node: tree.MinMaxExpr, around: _Around) -> Operation:
-    arguments = _operations(node.arguments, around)
-    less, raises = around.function(node.less, [of_type(node.type_oid)] * 2, tree.BOOL, node.input_collation)
+def _min_max(node: tree.MinMaxExpr, scope: _Scope) -> Operation:
+    arguments = _operations(node.arguments, scope)
+    less, raises = scope.function(node.less, [of_type(node.type_oid)] * 2, tree.BOOL, node.input_collation)
     arrow_type = row_values.arrow_of(node.type_oid)
 
     def evaluate(rows: row_values.FrameRows) -> row_values.Value:
@@ -316,8 +316,8 @@ def _min_max(node: tree.MinMaxExpr, around: _Around) -> Operation:
 # Rows and arrays ----------------------------------------------------------------------------------
 
 
-def _row(node: tree.RowExpr, around: _Around) -> Operation:
-    fields = _operations(node.fields, around)
+def _row(node: tree.RowExpr, scope: _Scope) -> Operation:
+    fields = _operations(node.fields, scope)
 
     def evaluate(rows: row_values.FrameRows) -> row_values.Value:
         if not fields:
@@ -327,15 +327,15 @@ def _row(node: tree.RowExpr, around: _Around) -> Operation:
     return Operation(evaluate, _any_raises(fields))
 
 
-def _row_comparison(node: tree.RowCompareExpr, around: _Around) -> Operation:
+def _row_comparison(node: tree.RowCompareExpr, scope: _Scope) -> Operation:
     sides = list(zip(node.left, node.right, strict=True))
-    pairs = [_operations(pair, around) for pair in sides]
+    pairs = [_operations(pair, scope) for pair in sides]
     kinds = [
-        around.function(name, pair, tree.BOOL, collation)
+        scope.function(name, pair, tree.BOOL, collation)
         for name, pair, collation in zip(node.functions, sides, node.input_collations, strict=True)
     ]
     equals = [
-        around.function(name, pair, tree.BOOL, collation)
+        scope.function(name, pair, tree.BOOL, collation)
         for name, pair, collation in zip(node.equals, sides, node.input_collations, strict=True)
     ]
 
@@ -357,8 +357,8 @@ def _row_comparison(node: tree.RowCompareExpr, around: _Around) -> Operation:
     return Operation(evaluate, raises)
 
 
-def _array(node: tree.ArrayExpr, around: _Around) -> Operation:
-    elements = _operations(node.elements, around)
+def _array(node: tree.ArrayExpr, scope: _Scope) -> Operation:
+    elements = _operations(node.elements, scope)
     build = row_values.array_of_arrays if node.nested else row_values.array_of_elements
 
     def evaluate(rows: row_values.FrameRows) -> row_values.Value:
@@ -372,23 +372,23 @@ def _array(node: tree.ArrayExpr, around: _Around) -> Operation:
     return Operation(evaluate, node.nested or _any_raises(elements))
 
 
-def _array_comparison(node: tree.ScalarArrayOpExpr, around: _Around) -> Operation:
+def _array_comparison(node: tree.ScalarArrayOpExpr, scope: _Scope) -> Operation:
     left, right = node.arguments
-    value = _operation(left, around)
+    value = _operation(left, scope)
     comparison = Comparison(node.function, row_values.arrow_of(left.type_oid), node.use_or)
     nodes = elements_of(right)
     if nodes is not None:
-        elements = _operations(nodes, around)
-        functions = [around.function(node.function, [left, one], tree.BOOL, node.input_collation) for one in nodes]
+        elements = _operations(nodes, scope)
+        functions = [scope.function(node.function, [left, one], tree.BOOL, node.input_collation) for one in nodes]
         return Operation(
             lambda rows: comparison.with_each(
                 rows, value.evaluate(rows), [one.evaluate(rows) for one in elements], functions
             ),
             value.raises or _any_raises(elements) or any(raises for _, raises in functions),
         )
-    array = _operation(right, around)
+    array = _operation(right, scope)
     element = of_type(ELEMENT_TYPES[right.type_oid])
-    apply, raises = around.function(node.function, [left, element], tree.BOOL, node.input_collation)
+    apply, raises = scope.function(node.function, [left, element], tree.BOOL, node.input_collation)
 
     def evaluate(rows: row_values.FrameRows) -> row_values.Value:
         one, other = value.evaluate(rows), array.evaluate(rows)
@@ -409,8 +409,8 @@ def elements_of(array: tree.Expression) -> Sequence[tree.Expression] | None:
     return None
 
 
-def _relabel(node: tree.RelabelType, around: _Around) -> Operation:
-    argument = _operation(node.argument, around)
+def _relabel(node: tree.RelabelType, scope: _Scope) -> Operation:
+    argument = _operation(node.argument, scope)
     source, target = row_values.arrow_of(node.argument.type_oid), row_values.arrow_of(node.type_oid)
     if source is None or target is None or source == target:
         return argument
