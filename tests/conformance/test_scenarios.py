@@ -44,10 +44,6 @@ STEPS = {Setup(NATIVE, 18): 8, Setup("sqlite", 18, "emulated"): 2}
 """Of PostgreSQL's own subscriber, which is the oracle, `make test` runs every eighth file, and of
 evaluated publications every second; `make long` runs the others.
 """
-NOT_UNDERSTOOD = ("332",)
-"""Fails beside other sessions and passes alone, so a row is lost or comes late. `make long` runs it
-until that is understood.
-"""
 PUBLICATIONS_OF_19 = ("941", "943", "944", "946", "947", "953")
 SUBSCRIPTIONS_OF_19 = ("949", "950", "951", "954", "955", "957", "958")
 """Recorded on PostgreSQL 19 at both ends. Until there is a server, they run with a publisher of 18,
@@ -71,7 +67,7 @@ EMULATED = {"server": (), "emulated": ("emulated",)}
 
 def _marks(setup: Setup, place: int, scenario: Scenario) -> list[str]:
     is_long = place % STEPS.get(setup, 1) > 0 or (setup == Setup("sqlite", 18) and scenario.name.startswith(LONG))
-    is_long = (is_long and not scenario.name.startswith(ABOUT_TARGETS)) or scenario.name.startswith(NOT_UNDERSTOOD)
+    is_long = is_long and not scenario.name.startswith(ABOUT_TARGETS)
     return [*sorted(scenario.requires.features), *(["long"] if is_long else [])]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
 from functools import partial
@@ -54,6 +55,9 @@ high, since positions only move forward.
 class CachedAnswer(Generic[T]):
     """An answer for callers that ask at every gulp of the stream: at most ``seconds`` old, where
     ``remote``, at most :data:`REMOTE_SECONDS`, since a request may cost money.
+
+    Any thread may ask. Only one asks at a time, because what ``ask`` remembers, such as a
+    :class:`~subscriber.stream.journal.listing.Listing`, is for one thread.
     """
 
     def __init__(
@@ -67,15 +71,17 @@ class CachedAnswer(Generic[T]):
         self._seconds = REMOTE_SECONDS if remote else seconds
         self._clock = clock
         self._answer: tuple[float, T] | None = None
+        self._asking = threading.Lock()
 
     def get(self) -> T:
         """The answer. An exception of ``ask`` is raised and not cached."""
-        now = self._clock()
-        if self._answer is not None and now - self._answer[0] < self._seconds:
-            return self._answer[1]
-        answer = self._ask()
-        self._answer = now, answer
-        return answer
+        with self._asking:
+            now = self._clock()
+            if self._answer is not None and now - self._answer[0] < self._seconds:
+                return self._answer[1]
+            answer = self._ask()
+            self._answer = now, answer
+            return answer
 
     def forget(self) -> None:
         self._answer = None

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 from subscriber.stream.journal.positions import REMOTE_SECONDS, CachedAnswer, watched_positions
@@ -101,3 +104,24 @@ def test_the_supervisor_lists_a_remote_journal_once_a_second(requests):
     clock.now += REMOTE_SECONDS
     watched.get()
     assert requests.count("read") == 2
+
+
+def test_only_one_thread_asks_at_a_time():
+    """A worker and whoever waits for it ask for the positions of one journal. When two threads
+    updated the same listing, the last entry could be missing, and then everything that was received
+    counted as applied.
+    """
+    inside, most = 0, 0
+
+    def ask() -> None:
+        nonlocal inside, most
+        inside += 1
+        most = max(most, inside)
+        time.sleep(0.005)
+        inside -= 1
+
+    answer = CachedAnswer(ask, remote=False)
+    with ThreadPoolExecutor(max_workers=4) as threads:
+        for asked in [threads.submit(answer.get) for _ in range(8)]:
+            asked.result()
+    assert most == 1
