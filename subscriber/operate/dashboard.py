@@ -70,6 +70,7 @@ def overview(run: RunObservation, history: History) -> dict[str, Any]:
     rows = [_overview_row(one, history.of(one.subscription.subid)) for one in listed]
     return {
         "rows": rows,
+        "failed_reads": run.failed_polls,
         "bad": sum(row.is_bad for row in rows),
         "rate": sum(row.rate for row in rows),
         "retained": sum(row.retained or 0 for row in rows),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from dataclasses import replace
 from html.parser import HTMLParser
 from types import SimpleNamespace
@@ -136,3 +138,43 @@ def test_a_fragment_is_the_content_of_its_page(subid):
 def test_a_subscription_that_is_gone_has_no_page():
     assert pages(observation()).page(2) is None
     assert pages(observation()).fragment(2) is None
+
+
+def test_the_catalog_that_cannot_be_read_is_said():
+    served = SimpleNamespace(observe=lambda: run_of(observation(), failed_polls=1))
+    page = Pages(served, History()).page(None)  # type: ignore[arg-type]
+    assert page is not None
+    assert "The target's catalog cannot be read (1 attempt)" in page
+    assert "cannot be read" not in (pages(observation()).page(None) or "")
+
+
+@pytest.mark.parametrize("later", [0.0, 0.01, 0.5, 0.89, 0.95, 0.999])
+@pytest.mark.parametrize("committed", [104.0, 104.02, 104.5, 104.9, 104.96, 104.9999])
+def test_a_commit_is_sent_to_every_open_page_within_two_seconds(later, committed, monkeypatch):
+    """By a simulated clock. The second page was opened ``later``, and shares fragments with the
+    first.
+    """
+    now = [0.0]
+    run = SimpleNamespace(
+        observe=lambda: run_of(observation(worker={"applied": LSN(0xABC if now[0] >= committed else 0x900)}))
+    )
+    shown = Pages(run, History())  # type: ignore[arg-type]
+    waited: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        waited.append(seconds)
+
+    async def sent_at() -> list[float]:
+        streams = [(100.0, shown.events(1)), (100.0 + later, shown.events(1))]
+        sent = [0.0, 0.0]
+        for second in range(10):
+            for number, (opened, stream) in enumerate(streams):
+                now[0] = opened + second
+                if b"0/ABC" in await anext(stream):
+                    sent[number] = sent[number] or now[0]
+        return sent
+
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(asyncio, "sleep", sleep)
+    assert [committed <= moment < committed + 2 for moment in asyncio.run(sent_at())] == [True, True]
+    assert set(waited) == {1.0}
