@@ -25,6 +25,7 @@ from subscriber.operate.sampler import PublisherSample
 from subscriber.operate.web_app import Served, web_app
 from subscriber.worker.copy_progress import CopyStatus
 from subscriber.worker.worker_snapshot import AppliedBatch
+from tests.dashboard_shop import shop_hour, shop_run
 from tests.observations import NOW, observation, relations, run_of, slot, subscription
 
 MARKUP: Final = "<img src=x onerror=alert(1)>"
@@ -86,6 +87,7 @@ SCENES: Final[Mapping[str, Callable[[], RunObservation]]] = {
     "empty": run_of,
     "one": lambda: run_of(_busy()),
     "commit": lambda: run_of(_busy(77)),
+    "shop": lambda: run_of(*shop_run()),
     "trouble": lambda: run_of(*_trouble()),
     "broken target": _broken_target,
     "many tables": lambda: run_of(observation(worker={"relations": relations(*(f"t{n:03}" for n in range(500)))})),
@@ -95,8 +97,8 @@ SCENES: Final[Mapping[str, Callable[[], RunObservation]]] = {
 def main() -> None:
     shown, history = [SCENES["one"]()], History()
     served = Served(lambda: replace(shown[-1], looped_at=time.monotonic()), lambda: None)
-    for second in range(60):
-        history.note(run_of(*(replace(one, now=NOW - 600 + 10 * second) for one in _trouble())))
+    for shop in shop_hour():
+        history.note(run_of(*shop, *(replace(one, now=shop[0].now) for one in _trouble())))
     with serving(web_app(served, dashboard_routes(served, history)), "127.0.0.1", 0) as port:
         print(port, flush=True)  # noqa: T201 - the test reads it
         for line in sys.stdin:

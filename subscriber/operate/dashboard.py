@@ -102,8 +102,10 @@ def _overview_row(one: Observation, history: SubscriptionHistory) -> OverviewRow
 
 
 def sparkline(points: Sequence[HistoryPoint], now: float) -> str:
-    """The points of an SVG path: the last hour from left to right; gaps where nothing is known."""
-    highest = max((point.lag for point in points if point.lag is not None), default=0.0) or 1.0
+    """The points of an SVG path: the last hour from left to right; gaps where nothing is known. Its
+    height is the greatest lag, or a second if that is more.
+    """
+    highest = max([1.0, *(point.lag for point in points if point.lag is not None)])
     drawn, pen = [], "M"
     for point in points:
         if point.lag is None:

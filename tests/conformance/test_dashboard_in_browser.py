@@ -13,6 +13,7 @@ from playwright.sync_api import expect
 from tests.conftest import server_or_skip
 from tests.dashboard_browser import Dashboard, chromium, open_dashboard
 from tests.dashboard_server import MARKUP
+from tools.screenshots import FOLDER, MOST_BYTES, PICTURES, take
 
 
 @pytest.fixture(scope="module")
@@ -176,3 +177,13 @@ def test_axe_finds_no_fault_on_any_page(at, scene, scheme):
         page.close()
     assert {path: report for path, report in found.items() if not report.startswith("Found 0 ")} == {}
     assert len(paths) > 1 or scene == "empty"
+
+
+def test_the_pictures_of_the_documents_are_taken_and_are_small(dashboard, tmp_path):
+    take(dashboard, tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {path.name for path in FOLDER.iterdir()} == PICTURES.keys()
+    for name in PICTURES:
+        taken, shown = (tmp_path / name).read_bytes(), (FOLDER / name).read_bytes()
+        assert max(len(taken), len(shown)) < MOST_BYTES, name
+        # Width and height; fonts differ between machines, so bytes may, too.
+        assert taken[:24] == shown[:24], name

@@ -115,6 +115,10 @@ def test_a_sparkline_has_gaps_where_nothing_is_known():
     assert sparkline(points, NOW) == "M119.3 12.0 M120.0 2.0"
 
 
+def test_a_lag_of_tenths_of_a_second_is_no_peak():
+    assert sparkline([HistoryPoint(NOW, 0.1, 0)], NOW) == "M120.0 20.0"
+
+
 def test_a_history_has_rates_and_forgets_what_was_dropped():
     history = History()
     for second, rows in ((0, 100), (10, 300)):
