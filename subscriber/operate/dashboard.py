@@ -181,7 +181,7 @@ def _places(one: Observation) -> Iterator[Place]:
     heard, receiving = worker.received_counts.heard_at, worker.receiving.error
     yield Place(
         "Received",
-        format_lsn(worker.received),
+        format_lsn(one.reach.received),
         "nothing heard yet" if heard is None else f"heard {seconds(one.now - heard)} ago",
         None if receiving is None else receiving.message,
     )
@@ -287,14 +287,17 @@ class Pages:
         self._history = history
         filters = {"size": lambda number: "?" if number is None else decimal(number), "number": "{:,.0f}".format}
         self._templates = html_templates("subscriber.operate", filters)
-        self._kept: dict[int | None, tuple[float, str | None]] = {}
+        self._kept: dict[int | None, tuple[float, str]] = {}
 
     def fragment(self, subid: int | None) -> str | None:
         """The content of the overview or of a subscription's page; None if there is none."""
         kept = self._kept.get(subid)
         now = time.monotonic()
         if kept is None or now - kept[0] >= _EVENT_SECONDS * 0.9:
-            kept = self._kept[subid] = now, self._render(subid)
+            content = self._render(subid)
+            if content is None:
+                return None  # nothing is kept: anybody may ask for any number
+            kept = self._kept[subid] = now, content
         return kept[1]
 
     def page(self, subid: int | None) -> str | None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import time
 from dataclasses import replace
 from html.parser import HTMLParser
 from types import SimpleNamespace
@@ -150,35 +148,3 @@ def test_the_catalog_that_cannot_be_read_is_said():
     assert page is not None
     assert "The target's catalog cannot be read (1 attempt)" in page
     assert "cannot be read" not in (pages(observation()).page(None) or "")
-
-
-@pytest.mark.parametrize("later", [0.0, 0.01, 0.5, 0.89, 0.95, 0.999])
-@pytest.mark.parametrize("committed", [104.0, 104.02, 104.5, 104.9, 104.96, 104.9999])
-def test_a_commit_is_sent_to_every_open_page_within_two_seconds(later, committed, monkeypatch):
-    """By a simulated clock. The second page was opened ``later``, and shares fragments with the
-    first.
-    """
-    now = [0.0]
-    run = SimpleNamespace(
-        observe=lambda: run_of(observation(worker={"applied": LSN(0xABC if now[0] >= committed else 0x900)}))
-    )
-    shown = Pages(run, History())  # type: ignore[arg-type]
-    waited: list[float] = []
-
-    async def sleep(seconds: float) -> None:
-        waited.append(seconds)
-
-    async def sent_at() -> list[float]:
-        streams = [(100.0, shown.events(1)), (100.0 + later, shown.events(1))]
-        sent = [0.0, 0.0]
-        for second in range(10):
-            for number, (opened, stream) in enumerate(streams):
-                now[0] = opened + second
-                if b"0/ABC" in await anext(stream):
-                    sent[number] = sent[number] or now[0]
-        return sent
-
-    monkeypatch.setattr(time, "monotonic", lambda: now[0])
-    monkeypatch.setattr(asyncio, "sleep", sleep)
-    assert [committed <= moment < committed + 2 for moment in asyncio.run(sent_at())] == [True, True]
-    assert set(waited) == {1.0}
