@@ -170,6 +170,20 @@ def test_an_event_brings_a_commit_to_an_open_page(run):
 
 
 @pytest.mark.spark
+def test_the_lag_is_0_and_nothing_is_logged_while_the_publisher_writes_for_others(run):
+    said = run.runner.said()
+    run.publisher.execute("CREATE TABLE unpublished AS SELECT generate_series(1, 1000)")
+    ((end,),) = run.publisher.execute("SELECT pg_current_wal_insert_lsn() - '0/0'")
+
+    def is_proven() -> bool:
+        return bool((run.value("publisher_lsn") or 0) >= end and run.value("lag_seconds") == 0.0)
+
+    wait_until(is_proven, "the proof that nothing is behind")
+    wait_until(lambda: (run.value("received_lsn") or 0) >= end, "the received position")
+    assert run.runner.said() == said
+
+
+@pytest.mark.spark
 def test_a_disabled_subscription_is_shown_as_such_and_is_no_fault(run):
     run.runner.sql(f"ALTER SUBSCRIPTION {run.name} DISABLE")
     holds(run, "the state", "subscription_state", 1.0, state="disabled")
