@@ -17,7 +17,9 @@ from tests.conftest import IN_CI
 ROOT = Path(__file__).resolve().parents[2]
 OPS = ROOT / "ops"
 RULES = yaml.safe_load((OPS / "prometheus-rules.yml").read_text())["groups"][0]["rules"]
+PROMETHEUS = yaml.safe_load((OPS / "prometheus.yml").read_text())
 ALERTS = (ROOT / "docs" / "alerts.md").read_text()
+OPERATING = (ROOT / "docs" / "operating.md").read_text()
 
 
 def tool(name: str) -> str:
@@ -65,6 +67,24 @@ def test_every_alert_has_a_severity_and_a_section_that_says_what_to_do():
 
 def test_prometheus_accepts_the_configuration_of_the_composition():
     checked(tool("promtool"), "check", "config", "--syntax-only", "prometheus.yml")
+
+
+def test_the_collector_of_the_page_scrapes_what_prometheus_would_and_sends_it_on(tmp_path):
+    """Its receiver takes the configuration of Prometheus."""
+    (text,) = re.findall(r"^```yaml\n(receivers:.*?)^```", OPERATING, re.MULTILINE | re.DOTALL)
+    collector = yaml.safe_load(text)
+    assert collector.keys() == {"receivers", "exporters", "service"}
+    for pipeline in collector["service"]["pipelines"].values():
+        assert pipeline.keys() == {"receivers", "exporters"}
+        for kind in pipeline:
+            assert set(pipeline[kind]) == collector[kind].keys()
+    scraped = collector["receivers"]["prometheus"]["config"]
+    (tmp_path / "scraped.yml").write_text(yaml.safe_dump(scraped))
+    checked(tool("promtool"), "check", "config", "--syntax-only", "scraped.yml", folder=tmp_path)
+    (job,), (ours,) = scraped["scrape_configs"], PROMETHEUS["scrape_configs"]
+    assert (job["job_name"], job["authorization"]) == (ours["job_name"], ours["authorization"])
+    ports = {target.rpartition(":")[2] for one in (job, ours) for target in one["static_configs"][0]["targets"]}
+    assert ports == {"9187"}
 
 
 # The board ----------------------------------------------------------------------------------------
