@@ -1,7 +1,7 @@
 # `make` lists the targets. Each of them sets up what it needs, once (.venv is the only trace in the tree; bench-peers also leaves build/peers).
 
 .DEFAULT_GOAL := help
-.PHONY: help venv check test chaos long scenarios demo bench bench-smoke bench-peers docs secrets clean
+.PHONY: help venv check test chaos long scenarios demo bench bench-smoke bench-peers docs screenshots secrets clean
 
 BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest
@@ -75,6 +75,9 @@ docs: .venv/.docs ## the pages that are made from the code, and the site of all 
 	$(BIN)/python -m tools.types_page > docs/types.md
 	$(BIN)/python -m tools.metrics_page > docs/metrics.md
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+screenshots: .venv/.installed .venv/.servers ## the pictures of the dashboard in docs/images
+	$(BIN)/python -m tools.screenshots
 
 # Whoever runs it all in Docker needs no virtual environment for this.
 secrets: ## the passwords of docker-compose.yml

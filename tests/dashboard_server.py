@@ -10,11 +10,12 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
-from subscriber.base.errors import ConflictError, PublisherUnavailable
+from subscriber.base.errors import ConflictError, PublisherUnavailable, SubscriberError, TargetError, TargetUnavailable
 from subscriber.base.lsn import LSN
 from subscriber.base.retry import FailedAttempts
+from subscriber.catalog.leases import Lease, LeaseKind
 from subscriber.catalog.table_states import RelationState
 from subscriber.operate.dashboard import dashboard_routes
 from subscriber.operate.http_server import serving
@@ -24,6 +25,7 @@ from subscriber.operate.sampler import PublisherSample
 from subscriber.operate.web_app import Served, web_app
 from subscriber.worker.copy_progress import CopyStatus
 from subscriber.worker.worker_snapshot import AppliedBatch
+from tests.dashboard_shop import shop_hour, shop_run
 from tests.observations import NOW, observation, relations, run_of, slot, subscription
 
 MARKUP: Final = "<img src=x onerror=alert(1)>"
@@ -44,11 +46,17 @@ def _busy(transactions: int = 1) -> Observation:
     })  # fmt: skip
 
 
+def _on_slot(name: str, subid: int, **fields: Any) -> Observation:
+    """A subscription about whose slot the publisher says more."""
+    one = observation(name, subid)
+    return replace(one, publisher=replace(one.publisher, slots={name: replace(slot(name), **fields)}))
+
+
 def _trouble() -> list[Observation]:
-    """A subscription with each kind of trouble."""
+    """Twenty subscriptions; those with a name that says so have each kind of trouble."""
     copy = CopyStatus(300, 4096, 1000, 16384, 50.0, "", schema="public", name="a")
-    one = observation()
-    lost = PublisherSample(one.publisher.moments, {"lost": slot("lost", wal_status="lost")}, 180000)
+    refused = TargetError("permission denied for table a", relation="public.a", sqlstate="42501")
+    pause = Lease(LeaseKind.PAUSE, 10, "", "db1", 4711, "", "", "", state="held")
     return [
         _busy(),
         observation(MARKUP, 2, worker={"applying": _failing()}),
@@ -58,16 +66,30 @@ def _trouble() -> list[Observation]:
         observation("starts", 6, worker=None),
         observation("away", 7, publisher=PublisherSample((), {}, 0, "could not connect"),
                     worker={"receiving": FailedAttempts(PublisherUnavailable("could not connect"), 9, 9, since=NOW)}),
-        observation("lost", 8, publisher=replace(lost, slots={"lost": replace(slot("lost"), lost="wal_removed")})),
-        *(observation(f"fine {number:02}", number) for number in range(9, 21)),
+        _on_slot("lost", 8, wal_status="lost", lost="wal_removed"),
+        _on_slot("nearly lost", 9, wal_status="unreserved", safe_wal_size=-3),
+        observation("paused", 10, pause=pause),
+        observation("no copy", 11, worker={"relations": relations("a", state=RelationState.INIT), "copy_error": refused,
+                                           "failed_tables": {("public", "a"): FailedAttempts(refused, 2, 2)}}),
+        observation("fault", 12, worker={"faults": FailedAttempts(SubscriberError("a fault"), 1, 1, since=NOW - 5)}),
+        *(observation(f"fine {number:02}", number) for number in range(13, 21)),
     ]  # fmt: skip
+
+
+def _broken_target() -> RunObservation:
+    """A target that has been away for seven reads of its catalog."""
+    refused = FailedAttempts(TargetUnavailable("could not connect to the target"), 7, 7, since=NOW - 30)
+    away = (observation(name, subid, worker={"applying": refused}) for subid, name in enumerate(("a", "b"), 1))
+    return run_of(*away, failed_polls=7)
 
 
 SCENES: Final[Mapping[str, Callable[[], RunObservation]]] = {
     "empty": run_of,
     "one": lambda: run_of(_busy()),
     "commit": lambda: run_of(_busy(77)),
+    "shop": lambda: run_of(*shop_run()),
     "trouble": lambda: run_of(*_trouble()),
+    "broken target": _broken_target,
     "many tables": lambda: run_of(observation(worker={"relations": relations(*(f"t{n:03}" for n in range(500)))})),
 }
 
@@ -75,8 +97,8 @@ SCENES: Final[Mapping[str, Callable[[], RunObservation]]] = {
 def main() -> None:
     shown, history = [SCENES["one"]()], History()
     served = Served(lambda: replace(shown[-1], looped_at=time.monotonic()), lambda: None)
-    for second in range(60):
-        history.note(run_of(*(replace(one, now=NOW - 600 + 10 * second) for one in _trouble())))
+    for shop in shop_hour():
+        history.note(run_of(*shop, *(replace(one, now=shop[0].now) for one in _trouble())))
     with serving(web_app(served, dashboard_routes(served, history)), "127.0.0.1", 0) as port:
         print(port, flush=True)  # noqa: T201 - the test reads it
         for line in sys.stdin:

@@ -70,6 +70,7 @@ def overview(run: RunObservation, history: History) -> dict[str, Any]:
     rows = [_overview_row(one, history.of(one.subscription.subid)) for one in listed]
     return {
         "rows": rows,
+        "failed_reads": run.failed_polls,
         "bad": sum(row.is_bad for row in rows),
         "rate": sum(row.rate for row in rows),
         "retained": sum(row.retained or 0 for row in rows),
@@ -101,8 +102,10 @@ def _overview_row(one: Observation, history: SubscriptionHistory) -> OverviewRow
 
 
 def sparkline(points: Sequence[HistoryPoint], now: float) -> str:
-    """The points of an SVG path: the last hour from left to right; gaps where nothing is known."""
-    highest = max((point.lag for point in points if point.lag is not None), default=0.0) or 1.0
+    """The points of an SVG path: the last hour from left to right; gaps where nothing is known. Its
+    height is the greatest lag, or a second if that is more.
+    """
+    highest = max([1.0, *(point.lag for point in points if point.lag is not None)])
     drawn, pen = [], "M"
     for point in points:
         if point.lag is None:
@@ -178,7 +181,7 @@ def _places(one: Observation) -> Iterator[Place]:
     heard, receiving = worker.received_counts.heard_at, worker.receiving.error
     yield Place(
         "Received",
-        format_lsn(worker.received),
+        format_lsn(one.reach.received),
         "nothing heard yet" if heard is None else f"heard {seconds(one.now - heard)} ago",
         None if receiving is None else receiving.message,
     )
@@ -284,14 +287,17 @@ class Pages:
         self._history = history
         filters = {"size": lambda number: "?" if number is None else decimal(number), "number": "{:,.0f}".format}
         self._templates = html_templates("subscriber.operate", filters)
-        self._kept: dict[int | None, tuple[float, str | None]] = {}
+        self._kept: dict[int | None, tuple[float, str]] = {}
 
     def fragment(self, subid: int | None) -> str | None:
         """The content of the overview or of a subscription's page; None if there is none."""
         kept = self._kept.get(subid)
         now = time.monotonic()
         if kept is None or now - kept[0] >= _EVENT_SECONDS * 0.9:
-            kept = self._kept[subid] = now, self._render(subid)
+            content = self._render(subid)
+            if content is None:
+                return None  # nothing is kept: anybody may ask for any number
+            kept = self._kept[subid] = now, content
         return kept[1]
 
     def page(self, subid: int | None) -> str | None:

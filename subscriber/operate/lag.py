@@ -4,7 +4,7 @@
 
     publisher   ── asked at most every 10 s ──▶ WalEnd: its clock, the end of its WAL
     journal     ── in memory ─────────────────▶ Reach: received, last entry, applied
-    receiver    ── once a second ─────────────▶ marks: when the commits were made that were received
+    receiver    ── once a second ─────────────▶ Reach, and marks: when the commits were made that were received
 
     something is received and not applied  ──▶ the age of the oldest of these commits; it grows by itself
     everything received is applied         ──▶ 0, if that reaches the end of the WAL at a recent moment

@@ -170,7 +170,7 @@ METRICS: Final = (
     # received
     Metric("subscriber_received_bytes_total", "counter", "Bytes of the replication stream.", counted("received_bytes")),
     Metric("subscriber_received_transactions_total", "counter", "Transactions whose commit was received.", counted("received_transactions")),
-    Metric("subscriber_received_lsn", "gauge", "The LSN up to which the journal has received, as a number of bytes.", of_worker(lambda one: _known(one.received))),
+    Metric("subscriber_received_lsn", "gauge", "The LSN up to which the journal has received, as a number of bytes.", lambda one: _known(one.reach.received)),
     Metric("subscriber_last_message_timestamp_seconds", "gauge", "When the last message of the publisher arrived.", of_worker(lambda one: one.received_counts.heard_at)),
     Metric("subscriber_last_confirmed_timestamp_seconds", "gauge", "When the slot was last confirmed further.", of_worker(lambda one: one.received_counts.confirmed_at)),
     # journal

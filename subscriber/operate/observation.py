@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal, get_args
 
+from subscriber.base.lsn import LSN
 from subscriber.base.reach import Reach
 from subscriber.catalog.leases import Lease
 from subscriber.catalog.subscriptions import Subscription
@@ -57,7 +58,21 @@ class Observation:
 
     @property
     def reach(self) -> Reach:
-        return Reach() if self.worker is None else self.worker.reach
+        """How far it has come, by the journal as it was last read or by the last beat of the
+        receiver: nobody reads the journal again while nothing fails.
+
+        A commit counts before its position is confirmed, so what is confirmed of a beat and not
+        after its last commit has no commit that waits.
+        """
+        worker = self.worker
+        if worker is None:
+            return Reach()
+        told = worker.received_counts
+        return Reach(
+            LSN(max(worker.received, told.confirmed_lsn)),
+            LSN(max(worker.last_entry, told.commit_lsn)),
+            worker.applied,
+        )
 
     @property
     def lag_seconds(self) -> float | None:

@@ -106,14 +106,21 @@ def web_app(served: Served, more: Sequence[Route] = ()) -> ASGIApp:
 
 
 def standby_app(token: str | None) -> ASGIApp:
-    """The application of a run that waits for the run lock."""
+    """The application of a run that waits for the run lock. It has the metrics of its process, so
+    Prometheus finds it up.
+    """
+    metrics = registry(RunObservation, 0)
 
     def answer(request: Request) -> Response:
         alive = request.url.path == "/livez"
         return PlainTextResponse("ok\n" if alive else "not ready: waiting for the run lock\n", 200 if alive else 503)
 
+    def scrape(_: Request) -> Response:
+        return Response(exposition(metrics), media_type=CONTENT_TYPE)
+
     paths = ("/livez", "/readyz", "/health")
-    return Guard(Starlette(routes=[Route(path, answer) for path in paths]), token)
+    routes = [Route("/metrics", scrape), *(Route(path, answer) for path in paths)]
+    return Guard(Starlette(routes=routes), token)
 
 
 def judge_run(run: RunObservation, limits: HealthLimits) -> Health:

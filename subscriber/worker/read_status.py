@@ -55,6 +55,7 @@ def subscription_statuses(
         pauses = leases.read_leases(connection, leases.LeaseKind.PAUSE)
         workers = read_worker_statuses(connection)
         stored = [_Stored.read(connection, subscription) for subscription in list_subscriptions(connection)]
+        version = target.read_facts(connection).version
     failovers = _failovers([one.subscription for one in stored if one.subscription.options.failover])
     statuses = [
         replace(
@@ -63,6 +64,7 @@ def subscription_statuses(
             failover=failovers.get(one.subscription.subid),
             worker=workers.get(one.subscription.subid),
             state=_state(one.subscription, runner, workers.get(one.subscription.subid)),
+            target_version=None if version is None else f"{target.capabilities.database} {version}",
         )
         for one in stored
     ]

@@ -28,6 +28,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+from subscriber import __version__
 from subscriber.base import clock
 from subscriber.base.background import in_background
 from subscriber.base.errors import SubscriberError
@@ -180,6 +181,8 @@ class SubscriptionStatus:
         waits_for: the standbys that the walsender waits for (``synchronized_standby_slots``).
         as_of: when it was read (ISO 8601), if it is from the status file of a run that holds the
             target.
+        publisher_version: such as "18.4"; ``target_version`` also names the database, such as
+            "MariaDB 11.8.3"; ``version`` is that of this program, which need not be that of the run.
         unknown: why values are None, a sentence for each cause.
     """
 
@@ -222,6 +225,8 @@ class SubscriptionStatus:
     sequences: tuple[RelationStatus, ...] = ()
     journal_bytes: int | None = None
     publisher_version: str | None = None
+    target_version: str | None = None
+    version: str = __version__
     unknown: tuple[str, ...] = ()
 
 

@@ -1,73 +1,25 @@
-"""The dashboard in a browser: Playwright drives Debian's Chromium, the server is a process."""
+"""The dashboard in a browser."""
 
 from __future__ import annotations
 
 import re
-import shutil
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from playwright.sync_api import expect, sync_playwright
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import expect
 
-from subscriber.base.errors import UsageError
 from tests.conftest import server_or_skip
-from tests.dashboard_server import MARKUP, SCENES
-
-ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
-
-
-def chromium() -> str:
-    found = shutil.which("chromium")
-    if found is None:
-        raise UsageError("no Chromium was found on this machine", hint="Install chromium.")
-    return found
-
-
-class Dashboard:
-    """A served dashboard, whose scene can be changed, and a browser."""
-
-    def __init__(self, browser: Any, server: subprocess.Popen[str]) -> None:
-        assert server.stdout is not None
-        self._browser = browser
-        self._server = server
-        self.address = f"http://127.0.0.1:{int(server.stdout.readline())}"
-        self.said: list[str] = []
-
-    def show(self, scene: str) -> None:
-        assert scene in SCENES
-        assert self._server.stdin is not None
-        assert self._server.stdout is not None
-        self._server.stdin.write(f"{scene}\n")
-        self._server.stdin.flush()
-        assert self._server.stdout.readline() == "shown\n"
-
-    def open(self, path: str = "/", **context: Any) -> Any:
-        """A page in a window of its own; what the console says is in :attr:`said`."""
-        self.said.clear()
-        page = self._browser.new_context(**context).new_page()
-        page.on("console", lambda message: self.said.append(message.text))
-        page.on("pageerror", lambda error: self.said.append(str(error)))
-        page.goto(f"{self.address}{path}")
-        expect(page.locator("#connection")).to_have_text("live")
-        return page
+from tests.dashboard_browser import Dashboard, chromium, open_dashboard
+from tests.dashboard_server import MARKUP
+from tools.screenshots import FOLDER, MOST_BYTES, PICTURES, take
 
 
 @pytest.fixture(scope="module")
 def dashboard() -> Iterator[Dashboard]:
-    program = server_or_skip(chromium)
-    command = [sys.executable, "-m", "tests.dashboard_server"]
-    with (
-        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server,
-        sync_playwright() as playwright,
-    ):
-        browser = playwright.chromium.launch(executable_path=program, args=ARGUMENTS)
-        yield Dashboard(browser, server)
-        browser.close()
-        assert server.stdin is not None
-        server.stdin.close()
+    with open_dashboard(server_or_skip(chromium)) as opened:
+        yield opened
 
 
 @pytest.fixture
@@ -89,10 +41,43 @@ def at(dashboard) -> Iterator[Callable[..., Any]]:
 def test_the_overview_has_the_worst_first_and_totals(at):
     page = at("trouble")
     names = page.locator("tbody th a").all_inner_texts()
-    assert names[:4] == ["lost", "stopped", "away", MARKUP]
+    assert names[:7] == ["lost", "nearly lost", "stopped", "away", MARKUP, "fault", "no copy"]
+    assert names[7:10] == ["starts", "copies", "paused"]
     assert names[-1] == "off"
-    assert page.locator(".totals dd").all_inner_texts()[:2] == ["20", "4"]
-    assert page.locator("tr.bad").count() == 4
+    assert page.locator(".totals dd").all_inner_texts()[:2] == ["20", "7"]
+    assert page.locator("tr.bad").count() == 7
+
+
+def test_each_kind_of_trouble_is_said_in_words(at):
+    page = at("trouble")
+    errors = {
+        row.locator("th").inner_text(): row.locator("td.error").inner_text() for row in page.locator("tr.bad").all()
+    }
+    assert errors == {
+        "lost": "the slot is lost: wal_removed",
+        "nearly lost": "the slot is about to be lost",
+        "stopped": "ERROR: gap",
+        "away": "ERROR: could not connect",
+        MARKUP: "ERROR: duplicate key value",
+        "fault": "ERROR: a fault",
+        "no copy": "ERROR: permission denied for table a",
+    }
+
+
+def test_a_table_that_cannot_be_copied_is_marked_with_its_error(at):
+    page = at("trouble", "/subscriptions/11")
+    expect(page.locator("#tables ~ div tr.bad")).to_contain_text("permission denied for table a")
+
+
+def test_a_target_that_is_away_is_said_and_so_is_that_its_catalog_is_an_old_one(at, dashboard):
+    page = at("broken target")
+    expect(page.get_by_role("alert")).to_contain_text("The target's catalog cannot be read (7 attempts)")
+    expect(page.locator("tr.bad")).to_have_count(2)
+    page.get_by_role("link", name="a", exact=True).click()
+    expect(page.locator(".held .title")).to_have_text("Applied")
+    page.go_back()
+    dashboard.show("one")
+    expect(page.get_by_role("alert")).to_have_count(0)
 
 
 def test_a_name_that_looks_like_markup_is_text(at):
@@ -165,13 +150,40 @@ def test_everything_is_reached_by_the_keyboard_and_has_a_name(at):
     expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
     page.keyboard.press("Enter")
     expect(page.locator("main")).to_be_focused()
-    for role in ("table", "img", "region", "navigation"):
+    for role in ("table", "img", "group", "region", "navigation"):
         for element in page.get_by_role(role).all():
             assert element.get_attribute("aria-label") or element.locator("caption").count(), role
 
 
 def test_an_unknown_subscription_is_not_found(dashboard):
     dashboard.show("one")
-    page = dashboard._browser.new_page()
-    assert page.goto(f"{dashboard.address}/subscriptions/99").status == 404
-    page.close()
+    assert dashboard.status("/subscriptions/99") == 404
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scene", ["empty", "one", "trouble", "broken target", "many tables"])
+def test_axe_finds_no_fault_on_any_page(at, scene, scheme):
+    """Every page that links lead to, from the overview on. axe-core checks what WCAG asks for, and
+    more: contrast, names, headings, landmarks, lists, tables.
+    """
+    found, paths = {}, ["/"]
+    for path in paths:
+        page = at(scene, path, color_scheme=scheme)
+        found[path] = Axe().run(page).generate_report()
+        # Subscriptions in which nothing fails are alike; the scene "one" has such a one.
+        links = page.locator("a[href^='/']").filter(has_not_text="fine ")
+        leads_to = links.evaluate_all("all => all.map(one => one.getAttribute('href'))")
+        paths += [link for link in dict.fromkeys(leads_to) if link not in {*paths, "/metrics"}]
+        page.close()
+    assert {path: report for path, report in found.items() if not report.startswith("Found 0 ")} == {}
+    assert len(paths) > 1 or scene == "empty"
+
+
+def test_the_pictures_of_the_documents_are_taken_and_are_small(dashboard, tmp_path):
+    take(dashboard, tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {path.name for path in FOLDER.iterdir()} == PICTURES.keys()
+    for name in PICTURES:
+        taken, shown = (tmp_path / name).read_bytes(), (FOLDER / name).read_bytes()
+        assert max(len(taken), len(shown)) < MOST_BYTES, name
+        # Width and height; fonts differ between machines, so bytes may, too.
+        assert taken[:24] == shown[:24], name

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from subscriber.base.lsn import parse_lsn
 from tests.conftest import Database, fresh_database
 from tests.crash.harness import Runner, wait_until
 
@@ -152,13 +153,34 @@ def test_an_event_brings_a_commit_to_an_open_page(run):
         connection.request("GET", "/events?subscription=1")
         events = connection.getresponse()
         assert events.headers["content-type"].startswith("text/event-stream")
+        before = run.publisher.execute("SELECT pg_current_wal_insert_lsn() - '0/0'::pg_lsn")
         run.publisher.execute("INSERT INTO t VALUES (1000)")
+        committed = int(before[0][0])
 
         def is_shown() -> bool:
+            """Whether the next event has the batch of the commit, which is the newest."""
             line = events.readline().decode()
-            return line.startswith("data: ") and "Recent batches" in json.loads(line.removeprefix("data: "))
+            if not line.startswith("data: "):
+                return False
+            batches = json.loads(line.removeprefix("data: ")).partition('id="batches"')[2]
+            ends = re.findall(r"<td>([0-9A-F]+/[0-9A-F]+)</td>", batches)
+            return bool(ends) and parse_lsn(ends[0]) > committed
 
         wait_until(is_shown, "an event")
+
+
+@pytest.mark.spark
+def test_the_lag_is_0_and_nothing_is_logged_while_the_publisher_writes_for_others(run):
+    said = run.runner.said()
+    run.publisher.execute("CREATE TABLE unpublished AS SELECT generate_series(1, 1000)")
+    ((end,),) = run.publisher.execute("SELECT pg_current_wal_insert_lsn() - '0/0'")
+
+    def is_proven() -> bool:
+        return bool((run.value("publisher_lsn") or 0) >= end and run.value("lag_seconds") == 0.0)
+
+    wait_until(is_proven, "the proof that nothing is behind")
+    wait_until(lambda: (run.value("received_lsn") or 0) >= end, "the received position")
+    assert run.runner.said() == said
 
 
 @pytest.mark.spark

@@ -63,7 +63,7 @@ def nav_files(entries: list[Any]) -> list[str]:
 
 def test_the_navigation_has_every_page_once_and_nothing_else():
     config = yaml.safe_load((ROOT / "mkdocs.yml").read_text())
-    docs = {str(path.relative_to(ROOT / "docs")) for path in (ROOT / "docs").rglob("*") if path.is_file()}
+    docs = {str(path.relative_to(ROOT / "docs")) for path in (ROOT / "docs").rglob("*.md")}
     assert sorted(nav_files(config["nav"])) == sorted({*docs, *OUTSIDE.values()})
 
 

@@ -1,4 +1,4 @@
-"""The files in ops/: alerts, the board, the systemd unit and the manifests."""
+"""The files in ops/: alerts, the board and the systemd unit."""
 
 from __future__ import annotations
 
@@ -7,21 +7,19 @@ import re
 import shutil
 import subprocess
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
 
-from subscriber import __version__
 from subscriber.cli.run import END_SECONDS
-from subscriber.cli.run import command as run
 from tests.conftest import IN_CI
 
 ROOT = Path(__file__).resolve().parents[2]
 OPS = ROOT / "ops"
 RULES = yaml.safe_load((OPS / "prometheus-rules.yml").read_text())["groups"][0]["rules"]
+PROMETHEUS = yaml.safe_load((OPS / "prometheus.yml").read_text())
 ALERTS = (ROOT / "docs" / "alerts.md").read_text()
-POD_FILES = ("statefulset.yml", "deployment.yml")
+OPERATING = (ROOT / "docs" / "operating.md").read_text()
 
 
 def tool(name: str) -> str:
@@ -69,6 +67,24 @@ def test_every_alert_has_a_severity_and_a_section_that_says_what_to_do():
 
 def test_prometheus_accepts_the_configuration_of_the_composition():
     checked(tool("promtool"), "check", "config", "--syntax-only", "prometheus.yml")
+
+
+def test_the_collector_of_the_page_scrapes_what_prometheus_would_and_sends_it_on(tmp_path):
+    """Its receiver takes the configuration of Prometheus."""
+    (text,) = re.findall(r"^```yaml\n(receivers:.*?)^```", OPERATING, re.MULTILINE | re.DOTALL)
+    collector = yaml.safe_load(text)
+    assert collector.keys() == {"receivers", "exporters", "service"}
+    for pipeline in collector["service"]["pipelines"].values():
+        assert pipeline.keys() == {"receivers", "exporters"}
+        for kind in pipeline:
+            assert set(pipeline[kind]) == collector[kind].keys()
+    scraped = collector["receivers"]["prometheus"]["config"]
+    (tmp_path / "scraped.yml").write_text(yaml.safe_dump(scraped))
+    checked(tool("promtool"), "check", "config", "--syntax-only", "scraped.yml", folder=tmp_path)
+    (job,), (ours,) = scraped["scrape_configs"], PROMETHEUS["scrape_configs"]
+    assert (job["job_name"], job["authorization"]) == (ours["job_name"], ours["authorization"])
+    ports = {target.rpartition(":")[2] for one in (job, ours) for target in one["static_configs"][0]["targets"]}
+    assert ports == {"9187"}
 
 
 # The board ----------------------------------------------------------------------------------------
@@ -136,75 +152,3 @@ def test_a_standby_of_systemd_may_wait_without_limit():
     text = (OPS / "subscriber-standby.conf").read_text()
     assert "TimeoutStartSec=infinity" in text
     assert text.count("ExecStart=") == 2, "the first one removes that of the unit"
-
-
-# Kubernetes ---------------------------------------------------------------------------------------
-
-
-def manifest(name: str) -> dict[str, Any]:
-    found = yaml.safe_load((OPS / "kubernetes" / name).read_text())
-    assert isinstance(found, dict)
-    return found
-
-
-def container(name: str) -> dict[str, Any]:
-    (found,) = manifest(name)["spec"]["template"]["spec"]["containers"]
-    assert isinstance(found, dict)
-    return found
-
-
-@pytest.mark.parametrize("name", POD_FILES)
-def test_probes_ask_what_asks_no_server(name):
-    probes = {kind: container(name)[f"{kind}Probe"]["httpGet"] for kind in ("startup", "liveness", "readiness")}
-    assert {kind: probe["path"] for kind, probe in probes.items()} == {
-        "startup": "/livez",
-        "liveness": "/livez",
-        "readiness": "/readyz",
-    }
-    (port,) = container(name)["ports"]
-    assert {probe["port"] for probe in probes.values()} == {port["name"]}
-    assert f"0.0.0.0:{port['containerPort']}" in container(name)["command"]
-
-
-@pytest.mark.parametrize("name", POD_FILES)
-def test_pods_have_no_privileges_and_no_secret_in_the_manifest(name):
-    pod = manifest(name)["spec"]["template"]["spec"]
-    assert pod["securityContext"]["runAsNonRoot"] is True
-    security = container(name)["securityContext"]
-    assert security["readOnlyRootFilesystem"] is True
-    assert security["allowPrivilegeEscalation"] is False
-    assert security["capabilities"] == {"drop": ["ALL"]}
-    assert f":{__version__}" in container(name)["image"]
-    assert pod["terminationGracePeriodSeconds"] > END_SECONDS
-    volumes = {volume["name"] for volume in pod["volumes"]}
-    volumes |= {claim["metadata"]["name"] for claim in manifest(name)["spec"].get("volumeClaimTemplates", ())}
-    assert {mount["name"] for mount in container(name)["volumeMounts"]} == volumes
-    assert "PASSWORD=" not in (OPS / "kubernetes" / name).read_text()
-
-
-@pytest.mark.parametrize("name", POD_FILES)
-def test_labels_and_selectors_of_a_manifest_and_of_the_monitor_are_the_same(name):
-    spec = manifest(name)["spec"]
-    labels = spec["template"]["metadata"]["labels"]
-    assert spec["selector"]["matchLabels"] == labels
-    monitor = manifest("podmonitor.yml")["spec"]
-    assert monitor["selector"]["matchLabels"] == labels
-    assert [point["port"] for point in monitor["podMetricsEndpoints"]] == [container(name)["ports"][0]["name"]]
-
-
-def test_two_pods_are_on_two_nodes_with_a_journal_that_both_reach():
-    spec = manifest("deployment.yml")["spec"]
-    assert spec["replicas"] == 2
-    assert "--standby" in container("deployment.yml")["command"]
-    environment = {one["name"]: one["value"] for one in container("deployment.yml")["env"]}
-    assert "://" in environment["SUBSCRIBER_JOURNAL"]
-    (spread,) = spec["template"]["spec"]["topologySpreadConstraints"]
-    assert spread["topologyKey"] == "kubernetes.io/hostname"
-    assert spec["strategy"] == {"type": "Recreate"}, "an old run must end before a new version alters the catalog"
-
-
-def test_every_file_starts_run_with_the_verb_s_name_and_known_options_for_a_standby():
-    known = {option for parameter in run.params for option in parameter.opts}
-    assert {"--standby", "--log-format"} <= known
-    for name in POD_FILES:
-        assert container(name)["command"][:2] == ["subscriber", "run"]

@@ -86,7 +86,8 @@ class ReplicationStream(Protocol):
 
 @dataclass(slots=True)
 class ReceiverCounts:
-    """What a receiver has done, for other threads that show it. LSNs are of the publisher.
+    """What a receiver has done, for other threads that show it. LSNs are of the publisher. Who
+    copies it field by field has a ``commit_lsn`` that is not older than ``confirmed_lsn``.
 
     Attributes:
         bytes: the size of all CopyData messages; ``transactions``, how many have committed.

@@ -113,6 +113,10 @@ def test_a_sparkline_has_gaps_where_nothing_is_known():
     assert sparkline(points, NOW) == "M119.3 12.0 M120.0 2.0"
 
 
+def test_a_lag_of_tenths_of_a_second_is_no_peak():
+    assert sparkline([HistoryPoint(NOW, 0.1, 0)], NOW) == "M120.0 20.0"
+
+
 def test_a_history_has_rates_and_forgets_what_was_dropped():
     history = History()
     for second, rows in ((0, 100), (10, 300)):
@@ -136,3 +140,11 @@ def test_a_fragment_is_the_content_of_its_page(subid):
 def test_a_subscription_that_is_gone_has_no_page():
     assert pages(observation()).page(2) is None
     assert pages(observation()).fragment(2) is None
+
+
+def test_the_catalog_that_cannot_be_read_is_said():
+    served = SimpleNamespace(observe=lambda: run_of(observation(), failed_polls=1))
+    page = Pages(served, History()).page(None)  # type: ignore[arg-type]
+    assert page is not None
+    assert "The target's catalog cannot be read (1 attempt)" in page
+    assert "cannot be read" not in (pages(observation()).page(None) or "")

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+from typing import Any
+
 from subscriber.base.lsn import LSN
 from subscriber.base.reach import Reach
 from subscriber.operate.lag import RECENT_SECONDS, Backlog, WalEnd, lag_bytes, lag_seconds
+from subscriber.operate.observation import Observation
+from subscriber.operate.sampler import PublisherSample
+from subscriber.stream.receive.walreceiver import ReceiverCounts
 from subscriber.worker.commit_marks import CommitMarks
+from tests.observations import observation
 
 POSTGRESQL_EPOCH = 946_684_800
 NOW = 1_800_000_000.0
@@ -80,3 +87,32 @@ def test_many_marks_become_fewer_and_the_oldest_stays():
     assert received.oldest_after(4998) is not None
     received.note(6000, None, applied=5000)
     assert received.oldest_after(0) is None
+
+
+def idle(**worker: Any) -> Observation:
+    """A subscription whose journal was last read when it began, beside a publisher that writes."""
+    return observation(
+        worker={"received": LSN(400), "last_entry": LSN(400), "applied": LSN(400), "marks": marks(), **worker},
+        publisher=PublisherSample((moment(900, 11), moment(950, 1))),
+        now=NOW,
+    )
+
+
+def test_an_idle_subscription_is_proven_to_have_everything_by_what_its_receiver_has_confirmed():
+    """The publisher writes for others: the slot moves, and the journal has no new entry."""
+    assert idle().lag_seconds is None
+    assert idle(received_counts=ReceiverCounts(confirmed_lsn=900)).lag_seconds == 0.0
+    assert idle(received_counts=ReceiverCounts(confirmed_lsn=899)).lag_seconds is None
+
+
+def test_a_commit_of_the_last_beat_that_is_not_applied_is_no_proof_but_a_lag():
+    counts = ReceiverCounts(confirmed_lsn=900, commit_lsn=890)
+    one = idle(received_counts=counts, marks=marks((890, NOW - 7)))
+    assert (one.lag_seconds, one.lag_bytes) == (7.0, 540)
+    assert idle(received_counts=counts).lag_seconds is None, "its mark may come with the next beat"
+    assert idle(received_counts=counts, applied=LSN(890)).lag_seconds == 0.0
+
+
+def test_the_fields_of_a_beat_are_read_in_the_order_that_the_proof_needs():
+    names = [field.name for field in fields(ReceiverCounts)]
+    assert names.index("confirmed_lsn") < names.index("commit_lsn")

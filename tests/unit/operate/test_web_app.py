@@ -80,7 +80,15 @@ def test_readyz_is_about_the_workers_alone(serve):
 def test_a_standby_is_alive_and_not_ready(serve):
     """A probe must not end a run that waits for the run lock."""
     ask = serve(standby=True)
-    assert [ask(path).status for path in ("/livez", "/readyz", "/health", "/metrics")] == [200, 503, 503, 404]
+    assert [ask(path).status for path in ("/livez", "/readyz", "/health", "/")] == [200, 503, 503, 404]
+
+
+def test_prometheus_finds_a_standby_up_which_has_no_subscription(serve):
+    """Otherwise the alert of a run that does not answer would fire for every standby."""
+    scraped = serve(standby=True)("/metrics")
+    assert scraped.status == 200
+    assert "process_resident_memory_bytes" in scraped.text
+    assert "subscription=" not in scraped.text
 
 
 def test_health_has_limits_and_reasons(serve, run):

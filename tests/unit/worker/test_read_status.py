@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 import sqlalchemy as sa
 
+from subscriber import __version__
 from subscriber.base.lsn import INVALID_LSN, LSN
 from subscriber.base.settings import Settings, redact_conninfo
 from subscriber.catalog.subscriptions import delete_subscription, find_subscription
@@ -106,3 +109,9 @@ def test_the_status_has_the_wal_that_the_publisher_keeps_for_the_slot(seen):
     slot = seen(0x300, 0x400, slot_of()).slot
     assert (slot.retained_bytes, slot.wal_status, slot.safe_wal_bytes, slot.lost) == (0x280, "reserved", None, None)
     assert [seen(0x300, lsn).slot_missing for lsn in (None, 0x300)] == [False, True]
+
+
+def test_the_status_has_the_versions_of_target_and_program(seen):
+    found = seen(0x300, 0x300)
+    assert re.fullmatch(r"SQLite 3\.\d+\.\d+", found.target_version)
+    assert found.version == __version__

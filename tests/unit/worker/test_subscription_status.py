@@ -181,7 +181,7 @@ KEYS = {
     "received_lsn", "applied_lsn", "lag_bytes", "lag_seconds", "tables", "relations", "conflicts", "apply_errors", "last_error",
     "last_error_at", "schema_changes", "replaced_values", "history_diverged", "sync_errors", "last_error_resolved_at", "slot",
     "slot_missing", "runner", "hold", "as_of", "cutover", "worker", "sequences_behind", "missing_publications", "waits_for",
-    "failover",
+    "failover", "journal_bytes", "unknown", "publisher_version", "target_version", "version",
 }  # fmt: skip
 NESTED = {
     "slot": {"active", "confirmed_lsn", "wal_status", "retained_bytes", "safe_wal_bytes", "lost"},
