@@ -6,25 +6,34 @@ name of a scene that it shows from then on.
 from __future__ import annotations
 
 import sys
+import tempfile
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Final
 
 from subscriber.base.errors import ConflictError, PublisherUnavailable
 from subscriber.base.lsn import LSN
 from subscriber.base.retry import FailedAttempts
+from subscriber.base.settings import Settings
+from subscriber.catalog.own_tables import ensure_catalog
 from subscriber.catalog.table_states import RelationState
 from subscriber.operate.dashboard import dashboard_routes
 from subscriber.operate.http_server import serving
 from subscriber.operate.lag_history import History
 from subscriber.operate.observation import Observation, RunObservation
+from subscriber.operate.page_sources import PageSources
 from subscriber.operate.sampler import PublisherSample
 from subscriber.operate.web_app import Served, web_app
+from subscriber.targets import Target, open_target
 from subscriber.worker.copy_progress import CopyStatus
 from subscriber.worker.worker_snapshot import AppliedBatch
+from tests.frames import transaction
+from tests.journals import T, insert, publish, writing
 from tests.observations import NOW, observation, relations, run_of, slot, subscription
+from tests.streams import SYSTEM
 
 MARKUP: Final = "<img src=x onerror=alert(1)>"
 """A name that must stay text."""
@@ -72,12 +81,28 @@ SCENES: Final[Mapping[str, Callable[[], RunObservation]]] = {
 }
 
 
+def _sources(target: Target, folder: Path) -> PageSources:
+    """A target with a catalog, and the journal of the subscription "orders"."""
+    ensure_catalog(target.engine)
+    with writing(folder / f"{SYSTEM}_orders", slot="orders") as journal:
+        for number in range(1, 4):
+            end = 0x100 * (number + 1)
+            publish(journal, end, transaction(end, T, insert(number, MARKUP), xid=700 + number))
+    return PageSources(target, Settings(journal=str(folder)), show_values=True)
+
+
 def main() -> None:
     shown, history = [SCENES["one"]()], History()
     served = Served(lambda: replace(shown[-1], looped_at=time.monotonic()), lambda: None)
     for second in range(60):
         history.note(run_of(*(replace(one, now=NOW - 600 + 10 * second) for one in _trouble())))
-    with serving(web_app(served, dashboard_routes(served, history)), "127.0.0.1", 0) as port:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        open_target(f"sqlite:///{folder}/target.db") as target,
+        serving(
+            web_app(served, dashboard_routes(served, history, _sources(target, Path(folder)))), "127.0.0.1", 0
+        ) as port,
+    ):
         print(port, flush=True)  # noqa: T201 - the test reads it
         for line in sys.stdin:
             shown.append(SCENES[line.strip()]())

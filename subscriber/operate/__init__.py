@@ -13,8 +13,10 @@
   of Prometheus; ``tools/metrics_page.py`` writes docs/metrics.md.
 - ``health`` has the rules that tell a healthy run from others. ``service_manager`` tells systemd.
 - ``http_server`` is the server of ``subscriber run --http``; ``web_app`` has its addresses,
-  ``dashboard`` what its pages show, ``lag_history`` the last hour, ``templates`` the pages.
+  ``dashboard`` what the live pages show, ``lag_history`` the last hour, ``templates`` the pages.
   ``serve_run`` puts all of it together for one run.
+- ``page_sources`` are what other pages ask when they are opened, through ``questions``:
+  ``journal_pages``. ``page_templates`` has what all pages share.
 
 The libraries of the extra ``subscriber[http]`` are imported where they are used.
 """

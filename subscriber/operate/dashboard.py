@@ -4,9 +4,11 @@
 
     observation + history ──▶ Overview, SubscriptionPage ──▶ templates ──▶ page      /, /subscriptions/1
                                                                       └──▶ fragment  /events, once a second if it has changed
+    target, journal ──▶ questions ──▶ journal_pages ───────▶ templates ──▶ page      /subscriptions/1/journal
 
 A page works without JavaScript; the script only puts the newest fragment in the place of the last
-one. A fragment is made once a second for each address, however many pages are open.
+one. A fragment is made once a second for each address, however many pages are open. A page that
+asks servers has no events.
 """
 
 from __future__ import annotations
@@ -20,17 +22,20 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rich.filesize import decimal
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, PlainTextResponse, Response, StreamingResponse
+from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from subscriber.base import clock
 from subscriber.base.errors import SubscriberError
-from subscriber.base.html_templates import as_html, html_templates, package_file
+from subscriber.base.html_templates import package_file
 from subscriber.base.lsn import format_lsn
 from subscriber.base.settings import redact_conninfo
 from subscriber.catalog.subscription_options import OPTIONS, option_values
+from subscriber.operate.journal_pages import explanation_page, messages_page, transactions_page
 from subscriber.operate.lag_history import History, HistoryPoint, SubscriptionHistory
 from subscriber.operate.observation import Observation, RunObservation
+from subscriber.operate.page_sources import PageSources, SubscriptionPages, find_observation
+from subscriber.operate.page_templates import PageTemplates
 from subscriber.postgres.sql.quoting import quote_identifier
 from subscriber.worker.worker_snapshot import AppliedBatch
 
@@ -282,8 +287,7 @@ class Pages:
     def __init__(self, served: Served, history: History) -> None:
         self._served = served
         self._history = history
-        filters = {"size": lambda number: "?" if number is None else decimal(number), "number": "{:,.0f}".format}
-        self._templates = html_templates("subscriber.operate", filters)
+        self._templates = PageTemplates()
         self._kept: dict[int | None, tuple[float, str | None]] = {}
 
     def fragment(self, subid: int | None) -> str | None:
@@ -294,23 +298,22 @@ class Pages:
             kept = self._kept[subid] = now, self._render(subid)
         return kept[1]
 
-    def page(self, subid: int | None) -> str | None:
+    def page(self, subid: int | None) -> Response | None:
         content = self._render(subid)
         if content is None:
             return None
         address = "/events" if subid is None else f"/events?subscription={subid}"
-        return self._templates.get_template("page.html").render(content=content, events=address)
+        one = None if subid is None else find_observation(self._served, subid)
+        return self._templates.page(content, "subscriptions" if one is None else one.name, events=address)
 
     def _render(self, subid: int | None) -> str | None:
-        run = self._served.observe()
         if subid is None:
-            return self._templates.get_template("overview.html").render(overview(run, self._history))
-        one = next((one for one in run.subscriptions if one.subscription.subid == subid), None)
+            return self._templates.content("overview.html", overview(self._served.observe(), self._history))
+        one = find_observation(self._served, subid)
         if one is None:
             self._kept.pop(subid, None)
             return None
-        shown = subscription_page(one, self._history.of(subid))
-        return self._templates.get_template("subscription.html").render(shown)
+        return self._templates.content("subscription.html", subscription_page(one, self._history.of(subid)))
 
     async def events(self, subid: int | None) -> AsyncIterator[bytes]:
         """The fragment as an event, at once and whenever it has changed."""
@@ -327,12 +330,11 @@ class Pages:
             await asyncio.sleep(_EVENT_SECONDS)
 
 
-def dashboard_routes(served: Served, history: History) -> list[Route]:
-    pages = Pages(served, history)
+def dashboard_routes(served: Served, history: History, sources: PageSources) -> list[Route]:
+    pages, below = Pages(served, history), SubscriptionPages(served, sources)
 
     def show(subid: int | None) -> Response:
-        page = pages.page(subid)
-        return PlainTextResponse("not found\n", 404) if page is None else HTMLResponse(as_html(page))
+        return pages.page(subid) or PlainTextResponse("not found\n", 404)
 
     def home(_: Request) -> Response:
         return show(None)
@@ -352,6 +354,9 @@ def dashboard_routes(served: Served, history: History) -> list[Route]:
     return [
         Route("/", home),
         Route("/subscriptions/{subid:int}", subscription),
+        below.route("journal", "journal.html", "Journal", transactions_page),
+        below.route("journal/transaction", "transaction.html", "Transaction", messages_page),
+        below.route("journal/explain", "explanation.html", "Explanation", explanation_page),
         Route("/events", events),
         *(Route(f"/{name}", static) for name in _STATIC),
     ]

@@ -163,7 +163,7 @@ class Sampler:
         snapshots = self._supervisor.snapshots(look=False)
         found: dict[int, JournalSample] = {}
         subscriptions = self._supervisor.catalog_watch.subscriptions
-        urls = {one.subid: _journal(one, self._settings) for one in subscriptions}
+        urls = {one.subid: journal_of(one, self._settings) for one in subscriptions}
         self._journals = {url: journal for url, journal in self._journals.items() if url in urls.values()}
         for subid, url in urls.items():
             if url is None:
@@ -266,7 +266,8 @@ class _Journal:
         return None if committed is None else committed.timestamp()
 
 
-def _journal(subscription: Subscription, settings: Settings) -> str | None:
+def journal_of(subscription: Subscription, settings: Settings) -> str | None:
+    """The URL of a subscription's journal; None if it has none yet, or no slot."""
     if subscription.system_identifier is None or subscription.slot_name is None:
         return None
     return journal_url(settings.journal, subscription.system_identifier, subscription.slot_name)

@@ -95,6 +95,12 @@ def test_the_overview_has_the_worst_first_and_totals(at):
     assert page.locator("tr.bad").count() == 4
 
 
+def test_every_column_of_the_overview_fits_into_1200_pixels(at):
+    page = at("trouble", viewport={"width": 1200, "height": 700})
+    wide = page.get_by_role("region", name="Subscriptions")
+    assert wide.evaluate("element => element.scrollWidth <= element.clientWidth")
+
+
 def test_a_name_that_looks_like_markup_is_text(at):
     page = at("trouble")
     assert page.locator("img").count() == 0
@@ -168,6 +174,29 @@ def test_everything_is_reached_by_the_keyboard_and_has_a_name(at):
     for role in ("table", "img", "region", "navigation"):
         for element in page.get_by_role(role).all():
             assert element.get_attribute("aria-label") or element.locator("caption").count(), role
+
+
+def test_the_journal_is_read_from_the_list_to_the_messages_of_a_transaction(at):
+    page = at("one", "/subscriptions/1")
+    page.get_by_role("link", name="Journal").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Journal of orders")
+    expect(page.locator("#connection")).to_have_count(0)
+    page.get_by_role("link", name="0/300").click()
+    expect(page.get_by_role("row", name=re.compile("INSERT"))).to_contain_text(MARKUP)
+    assert page.locator("img").count() == 0
+    page.go_back()
+    page.get_by_label("Transaction that ends at LSN").fill("0/200")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Transaction that ends at 0/200")
+
+
+@pytest.mark.parametrize("path", ["/subscriptions/1/journal", "/subscriptions/1/journal/transaction?lsn=0/200"])
+def test_a_phone_shows_the_journal_without_sideways_scrolling(dashboard, path):
+    dashboard.show("one")
+    page = dashboard._browser.new_page(viewport={"width": 390, "height": 800})
+    page.goto(f"{dashboard.address}{path}")
+    assert page.evaluate("document.documentElement.scrollWidth") == 390
+    page.close()
 
 
 def test_an_unknown_subscription_is_not_found(dashboard):

@@ -59,4 +59,4 @@ document.addEventListener("click", async (event) => {
   }
 });
 
-follow();
+if (document.body.dataset.events) follow();

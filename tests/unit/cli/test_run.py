@@ -85,6 +85,12 @@ def test_a_run_that_ends_in_time_keeps_its_exit_code():
         sys.exit(1)
 
 
+@pytest.mark.parametrize("option", [("--http-token-file", "f"), ("--http-show-values",)])
+def test_an_option_of_the_server_is_refused_without_the_server(run, target, option):
+    code, _, err = run("run", "--target", target, *option)
+    assert (code, f"{option[0]} is for --http" in err) == (1, True)
+
+
 @pytest.fixture
 def spark_that_ends(monkeypatch, tmp_path):
     """Runs with a Spark whose Java process has ended. Returns whether the run has succeeded."""
