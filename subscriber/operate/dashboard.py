@@ -7,8 +7,8 @@
     target, journal ──▶ questions ──▶ journal_pages ───────▶ templates ──▶ page      /subscriptions/1/journal
 
 A page works without JavaScript; the script only puts the newest fragment in the place of the last
-one. A fragment is made once a second for each address, however many pages are open. A page that
-asks servers has no events.
+one. A fragment is made once a second for each address, however many pages are open; it waits for
+no server. A page that asks servers has no events.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from starlette.routing import Route
 from subscriber.base import clock
 from subscriber.base.errors import SubscriberError
 from subscriber.base.html_templates import package_file
-from subscriber.base.lsn import format_lsn
+from subscriber.base.lsn import LSN, format_lsn
 from subscriber.base.settings import redact_conninfo
 from subscriber.catalog.subscription_options import OPTIONS, option_values
 from subscriber.operate.journal_pages import explanation_page, messages_page, transactions_page
@@ -36,7 +36,13 @@ from subscriber.operate.lag_history import History, HistoryPoint, SubscriptionHi
 from subscriber.operate.observation import Observation, RunObservation
 from subscriber.operate.page_sources import PageSources, SubscriptionPages, find_observation
 from subscriber.operate.page_templates import PageTemplates
-from subscriber.postgres.sql.quoting import quote_identifier
+from subscriber.operate.subscription_details import (
+    NOT_ASKED,
+    DetailsOfSubscriptions,
+    SubscriptionDetails,
+    details_shown,
+    skip_statement,
+)
 from subscriber.worker.worker_snapshot import AppliedBatch
 
 if TYPE_CHECKING:
@@ -141,13 +147,14 @@ class Place:
     problem: str | None = None
 
 
-def subscription_page(one: Observation, history: SubscriptionHistory) -> dict[str, Any]:
+def subscription_page(
+    one: Observation, history: SubscriptionHistory, details: SubscriptionDetails = NOT_ASKED
+) -> dict[str, Any]:
     subscription, worker = one.subscription, one.worker
     error = None if worker is None else worker.failure
     skip = None
     if worker is not None and worker.applying.error is not None and worker.applying.error.lsn:
-        lsn = format_lsn(worker.applying.error.lsn)
-        skip = f"ALTER SUBSCRIPTION {quote_identifier(subscription.name)} SKIP (lsn = '{lsn}');"
+        skip = skip_statement(subscription.name, LSN(worker.applying.error.lsn))
     return {
         "one": one,
         "lag": seconds(one.lag_seconds),
@@ -164,6 +171,7 @@ def subscription_page(one: Observation, history: SubscriptionHistory) -> dict[st
         "connection": redact_conninfo(subscription.connection or ""),
         "publications": subscription.publications,
         "server": None if worker is None else worker.server,
+        **details_shown(details, one, () if skip is None else (skip,)),
     }
 
 
@@ -284,9 +292,10 @@ _STATIC: Final = {"dashboard.css": "text/css", "dashboard.js": "text/javascript"
 class Pages:
     """Renders pages and fragments; a fragment is kept for as long as an event is away."""
 
-    def __init__(self, served: Served, history: History) -> None:
+    def __init__(self, served: Served, history: History, details: DetailsOfSubscriptions) -> None:
         self._served = served
         self._history = history
+        self._details = details
         self._templates = PageTemplates()
         self._kept: dict[int | None, tuple[float, str | None]] = {}
 
@@ -299,21 +308,23 @@ class Pages:
         return kept[1]
 
     def page(self, subid: int | None) -> Response | None:
-        content = self._render(subid)
+        content = self._render(subid, may_wait=True)
         if content is None:
             return None
         address = "/events" if subid is None else f"/events?subscription={subid}"
         one = None if subid is None else find_observation(self._served, subid)
         return self._templates.page(content, "subscriptions" if one is None else one.name, events=address)
 
-    def _render(self, subid: int | None) -> str | None:
+    def _render(self, subid: int | None, *, may_wait: bool = False) -> str | None:
         if subid is None:
             return self._templates.content("overview.html", overview(self._served.observe(), self._history))
         one = find_observation(self._served, subid)
         if one is None:
             self._kept.pop(subid, None)
+            self._details.forget(subid)
             return None
-        return self._templates.content("subscription.html", subscription_page(one, self._history.of(subid)))
+        details = self._details.of(one.subscription, may_wait=may_wait)
+        return self._templates.content("subscription.html", subscription_page(one, self._history.of(subid), details))
 
     async def events(self, subid: int | None) -> AsyncIterator[bytes]:
         """The fragment as an event, at once and whenever it has changed."""
@@ -331,7 +342,8 @@ class Pages:
 
 
 def dashboard_routes(served: Served, history: History, sources: PageSources) -> list[Route]:
-    pages, below = Pages(served, history), SubscriptionPages(served, sources)
+    pages = Pages(served, history, DetailsOfSubscriptions(sources))
+    below = SubscriptionPages(served, sources)
 
     def show(subid: int | None) -> Response:
         return pages.page(subid) or PlainTextResponse("not found\n", 404)

@@ -1,9 +1,11 @@
-"""What a page asks of target, journal and publisher: in a thread, and for a short time.
+"""Questions to target, journals and publishers, in threads of their own.
 
 ::
 
-    page ──▶ ask ──▶ thread of its own ──▶ target, journal, publisher
+    page ──▶ Questions.ask ──▶ thread ──▶ target, journal, publisher
               └ waits 5 s at most, and four at a time: /metrics and the probes keep their threads
+    page, again and again ──▶ Asking.answer ──▶ thread ──▶ …
+                               └ does not wait: it has the answer that has come
 
 A question that is not answered goes on alone until its server answers, and counts as long.
 """
@@ -12,7 +14,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Final, TypeVar
+from typing import Final, Generic, TypeVar
 
 from subscriber.base.background import Background
 from subscriber.base.errors import SubscriberError, fault
@@ -21,6 +23,23 @@ T = TypeVar("T")
 
 _SECONDS: Final = 5.0
 _MOST: Final = 4
+
+
+class Asking(Generic[T]):
+    """A question that is asked in a thread, and not again before its answer has come."""
+
+    def __init__(self, ask: Callable[[], T], name: str) -> None:
+        self._work = Background(ask, name)
+        self.is_under_way = False
+
+    def answer(self, *, asks: bool, wait_seconds: float = 0.0) -> T | None:
+        """The answer, once; with ``asks``, ask if no answer is waited for, and wait so long."""
+        if not (asks or self.is_under_way):
+            return None
+        self.is_under_way = True
+        answer = self._work.take(wait_seconds)
+        self.is_under_way = answer is None
+        return answer
 
 
 class Questions:

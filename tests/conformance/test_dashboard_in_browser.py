@@ -115,9 +115,20 @@ def test_a_subscription_that_fails_shows_where_and_the_statement_that_skips(at):
     expect(page.locator("#skip")).to_have_text(f"ALTER SUBSCRIPTION \"{MARKUP}\" SKIP (lsn = '0/1A2B');")
     expect(page.locator("pre.error")).to_contain_text("duplicate key value")
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
-    page.get_by_role("button", name="Copy").click()
+    page.get_by_role("button", name="Copy", exact=True).click()
     expect(page.get_by_role("button", name="Copied")).to_be_visible()
     assert page.evaluate("navigator.clipboard.readText()").endswith("SKIP (lsn = '0/1A2B');")
+
+
+def test_a_recorded_conflict_has_its_values_as_text_and_a_statement_to_copy(at):
+    page = at("trouble", "/subscriptions/2")
+    row = page.get_by_role("row", name=re.compile("insert_exists"))
+    expect(row).to_contain_text(f"main.{MARKUP}")
+    expect(row).to_contain_text(f'remote tuple: {{"a": "{MARKUP}"}}')
+    assert page.locator("img").count() == 0
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.get_by_role("button", name="Copy the statement that skips 0/1A2C").click()
+    assert page.evaluate("navigator.clipboard.readText()").endswith("SKIP (lsn = '0/1A2C');")
 
 
 def test_a_copy_has_a_bar_and_a_batch_its_stages(at):
@@ -184,6 +195,10 @@ def test_the_journal_is_read_from_the_list_to_the_messages_of_a_transaction(at):
     page.get_by_role("link", name="0/300").click()
     expect(page.get_by_role("row", name=re.compile("INSERT"))).to_contain_text(MARKUP)
     assert page.locator("img").count() == 0
+    page.get_by_role("link", name=re.compile("Explain")).click()
+    expect(page.get_by_role("heading", level=2)).to_have_text("INSERT public.t: sent")
+    expect(page.get_by_role("listitem")).to_have_text("p: WHERE (a > 1)  old -, new t")
+    page.go_back()
     page.go_back()
     page.get_by_label("Transaction that ends at LSN").fill("0/200")
     page.keyboard.press("Enter")

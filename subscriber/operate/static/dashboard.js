@@ -54,6 +54,7 @@ document.addEventListener("click", async (event) => {
   try {
     await navigator.clipboard.writeText(text);
     button.textContent = "Copied";
+    button.removeAttribute("aria-label");
   } catch {
     window.getSelection().selectAllChildren(document.getElementById(button.dataset.copy));
   }

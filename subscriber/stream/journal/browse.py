@@ -191,8 +191,8 @@ def transaction_messages(
     show_values: bool,
     longest: int | None = None,
 ) -> MessagePage:
-    """At most ``most`` messages of the transaction that ended at ``finish_lsn``, from ``row`` of its
-    segment ``part`` on. Values are cut to ``longest`` bytes. UsageError if there is none.
+    """At most ``most`` messages of the transaction that ended at ``finish_lsn``, from ``row`` of
+    its segment ``part`` on. Values are cut to ``longest`` bytes. UsageError if there is none.
     """
     reader = JournalReader(open_storage(url))
     with _unless_trimmed(reader):

@@ -18,6 +18,7 @@ from subscriber.operate.dashboard import Pages, overview, sparkline, subscriptio
 from subscriber.operate.lag_history import History, HistoryPoint
 from subscriber.operate.observation import Observation
 from subscriber.operate.sampler import PublisherSample
+from subscriber.operate.subscription_details import SubscriptionDetails
 from tests.dashboards import PageReader
 from tests.observations import NOW, observation, relations, run_of, subscription
 
@@ -26,7 +27,9 @@ TEXTS = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1)
 
 
 def pages(*observations: Observation) -> Pages:
-    return Pages(SimpleNamespace(observe=lambda: run_of(*observations)), History())  # type: ignore[arg-type]
+    served: Any = SimpleNamespace(observe=lambda: run_of(*observations))
+    details: Any = SimpleNamespace(of=lambda *_, **__: SubscriptionDetails(), forget=lambda _: None)
+    return Pages(served, History(), details)
 
 
 def page_of(one: Observation, subid: int | None = 1) -> str:
