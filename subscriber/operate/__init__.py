@@ -15,8 +15,8 @@
 - ``http_server`` is the server of ``subscriber run --http``; ``web_app`` has its addresses,
   ``dashboard`` what the live pages show, ``lag_history`` the last hour, ``templates`` the pages.
   ``serve_run`` puts all of it together for one run.
-- ``subscription_details`` asks target and publisher while a subscription's page is open;
-  ``page_sources`` are what other pages ask when they are opened: ``journal_pages``. Both ask
+- ``subscription_details`` asks target and publisher while a subscription's page is open, or its
+  ``cutover_page``; ``page_sources`` are what other pages ask when they are opened: ``journal_pages``. Both ask
   through ``questions``. ``page_templates`` has what all pages share.
 
 The libraries of the extra ``subscriber[http]`` are imported where they are used.

@@ -18,7 +18,7 @@ import json
 import time
 from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from rich.filesize import decimal
 from starlette.requests import Request
@@ -31,6 +31,7 @@ from subscriber.base.html_templates import package_file
 from subscriber.base.lsn import LSN, format_lsn
 from subscriber.base.settings import redact_conninfo
 from subscriber.catalog.subscription_options import OPTIONS, option_values
+from subscriber.operate.cutover_page import cutover_shown
 from subscriber.operate.journal_pages import explanation_page, messages_page, transactions_page
 from subscriber.operate.lag_history import History, HistoryPoint, SubscriptionHistory
 from subscriber.operate.observation import Observation, RunObservation
@@ -289,6 +290,10 @@ def seconds(number: float | None) -> str:
 _STATIC: Final = {"dashboard.css": "text/css", "dashboard.js": "text/javascript", "icon.svg": "image/svg+xml"}
 
 
+View = Literal["subscription", "cutover"]
+"""What a live page shows of a subscription."""
+
+
 class Pages:
     """Renders pages and fragments; a fragment is kept for as long as an event is away."""
 
@@ -297,40 +302,44 @@ class Pages:
         self._history = history
         self._details = details
         self._templates = PageTemplates()
-        self._kept: dict[int | None, tuple[float, str | None]] = {}
+        self._kept: dict[tuple[int | None, View], tuple[float, str | None]] = {}
 
-    def fragment(self, subid: int | None) -> str | None:
-        """The content of the overview or of a subscription's page; None if there is none."""
-        kept = self._kept.get(subid)
+    def fragment(self, subid: int | None, view: View = "subscription") -> str | None:
+        """The content of the overview or of a view of a subscription; None if there is none."""
+        kept = self._kept.get((subid, view))
         now = time.monotonic()
         if kept is None or now - kept[0] >= _EVENT_SECONDS * 0.9:
-            kept = self._kept[subid] = now, self._render(subid)
+            kept = self._kept[subid, view] = now, self._render(subid, view)
         return kept[1]
 
-    def page(self, subid: int | None) -> Response | None:
-        content = self._render(subid, may_wait=True)
+    def page(self, subid: int | None, view: View = "subscription") -> Response | None:
+        content = self._render(subid, view, may_wait=True)
         if content is None:
             return None
-        address = "/events" if subid is None else f"/events?subscription={subid}"
+        address = "/events" if subid is None else f"/events?subscription={subid}&view={view}"
         one = None if subid is None else find_observation(self._served, subid)
-        return self._templates.page(content, "subscriptions" if one is None else one.name, events=address)
+        title = "Subscriptions" if one is None else one.name
+        return self._templates.page(content, title if view == "subscription" else f"Cutover of {title}", events=address)
 
-    def _render(self, subid: int | None, *, may_wait: bool = False) -> str | None:
+    def _render(self, subid: int | None, view: View, *, may_wait: bool = False) -> str | None:
         if subid is None:
             return self._templates.content("overview.html", overview(self._served.observe(), self._history))
         one = find_observation(self._served, subid)
         if one is None:
-            self._kept.pop(subid, None)
+            self._kept.pop((subid, view), None)
             self._details.forget(subid)
             return None
+        if view == "cutover":
+            answer = self._details.cutover_of(one.subscription, may_wait=may_wait)
+            return self._templates.content("cutover.html", cutover_shown(one, answer.value, answer.error))
         details = self._details.of(one.subscription, may_wait=may_wait)
         return self._templates.content("subscription.html", subscription_page(one, self._history.of(subid), details))
 
-    async def events(self, subid: int | None) -> AsyncIterator[bytes]:
+    async def events(self, subid: int | None, view: View) -> AsyncIterator[bytes]:
         """The fragment as an event, at once and whenever it has changed."""
         sent: str | None = None
         while True:
-            current = self.fragment(subid)
+            current = self.fragment(subid, view)
             if current is None:
                 return
             if current != sent:
@@ -345,14 +354,17 @@ def dashboard_routes(served: Served, history: History, sources: PageSources) -> 
     pages = Pages(served, history, DetailsOfSubscriptions(sources))
     below = SubscriptionPages(served, sources)
 
-    def show(subid: int | None) -> Response:
-        return pages.page(subid) or PlainTextResponse("not found\n", 404)
+    def show(subid: int | None, view: View = "subscription") -> Response:
+        return pages.page(subid, view) or PlainTextResponse("not found\n", 404)
 
     def home(_: Request) -> Response:
         return show(None)
 
     def subscription(request: Request) -> Response:
         return show(int(request.path_params["subid"]))
+
+    def cutover(request: Request) -> Response:
+        return show(int(request.path_params["subid"]), "cutover")
 
     def static(request: Request) -> Response:
         name = request.url.path.lstrip("/")
@@ -361,11 +373,13 @@ def dashboard_routes(served: Served, history: History, sources: PageSources) -> 
     async def events(request: Request) -> Response:
         asked = request.query_params.get("subscription", "")
         subid = int(asked) if asked.isascii() and asked.isdigit() else None
-        return StreamingResponse(pages.events(subid), media_type="text/event-stream")
+        view: View = "cutover" if request.query_params.get("view") == "cutover" else "subscription"
+        return StreamingResponse(pages.events(subid, view), media_type="text/event-stream")
 
     return [
         Route("/", home),
         Route("/subscriptions/{subid:int}", subscription),
+        Route("/subscriptions/{subid:int}/cutover", cutover),
         below.route("journal", "journal.html", "Journal", transactions_page),
         below.route("journal/transaction", "transaction.html", "Transaction", messages_page),
         below.route("journal/explain", "explanation.html", "Explanation", explanation_page),

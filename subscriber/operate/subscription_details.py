@@ -1,5 +1,5 @@
 """What target and publisher say of a subscription while somebody looks at its page: its newest
-conflicts, and its publications with their filters.
+conflicts, its publications with their filters, and its cutover.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from subscriber.base.lsn import LSN, format_lsn
 from subscriber.catalog.statistics import StoredConflict, newest_conflicts
 from subscriber.catalog.stored_publishing import read_definitions
 from subscriber.catalog.subscriptions import Subscription
+from subscriber.operate.cutover_page import CutoverFacts, read_cutover_facts
 from subscriber.operate.observation import Observation
 from subscriber.operate.page_sources import PageSources
 from subscriber.operate.questions import Asking
@@ -27,6 +28,7 @@ from subscriber.publisher.server_publications import read_publications
 
 _CONFLICTS: Final = 20
 _CONFLICT_SECONDS: Final = 5.0
+_CUTOVER_SECONDS: Final = 2.0
 _PUBLICATION_SECONDS: Final = 60.0
 """Each question takes a connection to the publisher."""
 _MEMBERS: Final = 200
@@ -86,30 +88,50 @@ class SubscriptionDetails:
 NOT_ASKED: Final = SubscriptionDetails()
 
 
+@dataclass(frozen=True, slots=True)
+class _Questions:
+    conflicts: _Repeated[list[StoredConflict]]
+    publications: _Repeated[list[Publication]]
+    cutover: _Repeated[CutoverFacts]
+
+
 class DetailsOfSubscriptions:
-    """Asks for the details of those subscriptions whose pages are open."""
+    """Asks for the details of those subscriptions whose pages are open. Each function returns what
+    was answered last; the first time, ``may_wait`` waits for a moment.
+    """
 
     def __init__(self, sources: PageSources) -> None:
         self._sources = sources
-        self._asked: dict[tuple[int, int], tuple[_Repeated[list[StoredConflict]], _Repeated[list[Publication]]]] = {}
+        self._asked: dict[tuple[int, int], _Questions] = {}
 
     def of(self, subscription: Subscription, *, may_wait: bool) -> SubscriptionDetails:
-        """What was answered last. The first time, ``may_wait`` waits for a moment."""
-        key = subscription.subid, subscription.version
-        asked = self._asked.get(key)
-        if asked is None:
-            self.forget(subscription.subid)  # it was altered
-            asked = self._asked[key] = (
-                _Repeated(partial(self._conflicts, subscription.subid), "conflicts of a page", _CONFLICT_SECONDS),
-                _Repeated(partial(self._publications, subscription), "publications of a page", _PUBLICATION_SECONDS),
-            )
-        wait = _FIRST_SECONDS if may_wait else 0.0
-        return SubscriptionDetails(asked[0].latest(wait), asked[1].latest(wait))
+        asked, wait = self._questions(subscription), _FIRST_SECONDS if may_wait else 0.0
+        return SubscriptionDetails(asked.conflicts.latest(wait), asked.publications.latest(wait))
+
+    def cutover_of(self, subscription: Subscription, *, may_wait: bool) -> LatestAnswer[CutoverFacts]:
+        return self._questions(subscription).cutover.latest(_FIRST_SECONDS if may_wait else 0.0)
 
     def forget(self, subid: int) -> None:
         for key in list(self._asked):
             if key[0] == subid:
                 self._asked.pop(key, None)
+
+    def _questions(self, subscription: Subscription) -> _Questions:
+        key = subscription.subid, subscription.version
+        asked = self._asked.get(key)
+        if asked is None:
+            self.forget(subscription.subid)  # it was altered
+            asked = self._asked[key] = _Questions(
+                _Repeated(partial(self._conflicts, subscription.subid), "conflicts of a page", _CONFLICT_SECONDS),
+                _Repeated(partial(self._publications, subscription), "publications of a page", _PUBLICATION_SECONDS),
+                _Repeated(partial(self._cutover, subscription.subid), "cutover of a page", _CUTOVER_SECONDS),
+            )
+        return asked
+
+    def _cutover(self, subid: int) -> CutoverFacts:
+        target = self._sources.target
+        with target.reporting(), target.engine.connect() as connection:
+            return read_cutover_facts(connection, subid)
 
     def _conflicts(self, subid: int) -> list[StoredConflict]:
         target, with_values = self._sources.target, self._sources.show_values

@@ -205,13 +205,22 @@ def test_the_journal_is_read_from_the_list_to_the_messages_of_a_transaction(at):
     expect(page.get_by_role("heading", level=1)).to_have_text("Transaction that ends at 0/200")
 
 
-@pytest.mark.parametrize("path", ["/subscriptions/1/journal", "/subscriptions/1/journal/transaction?lsn=0/200"])
-def test_a_phone_shows_the_journal_without_sideways_scrolling(dashboard, path):
+@pytest.mark.parametrize(
+    "path", ["/subscriptions/1/cutover", "/subscriptions/1/journal", "/subscriptions/1/journal/transaction?lsn=0/200"]
+)
+def test_a_phone_shows_journal_and_cutover_without_sideways_scrolling(dashboard, path):
     dashboard.show("one")
     page = dashboard._browser.new_page(viewport={"width": 390, "height": 800})
     page.goto(f"{dashboard.address}{path}")
     assert page.evaluate("document.documentElement.scrollWidth") == 390
     page.close()
+
+
+def test_the_page_of_a_cutover_is_live_and_says_that_there_is_none(at):
+    page = at("one", "/subscriptions/1")
+    page.get_by_role("link", name="Verify and cutover").click()
+    expect(page.locator("#connection")).to_have_text("live")
+    expect(page.locator(".nothing")).to_contain_text("No cutover is in progress")
 
 
 def test_an_unknown_subscription_is_not_found(dashboard):
