@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import http.client
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
+from itertools import count
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -25,13 +26,16 @@ from tests.subscriptions import create_subscription, stored_subscription
 
 
 class PageReader(HTMLParser):
-    """The elements, the cells of tables, the addresses of links by name, and the text of a page."""
+    """The elements, the cells of tables, the addresses of links by name, the fields of forms with
+    their values, and the text of a page.
+    """
 
     def __init__(self, page: str) -> None:
         super().__init__()
         self.elements: list[str] = []
         self.rows: list[list[str]] = []
         self.links: dict[str, str] = {}
+        self.fields: dict[str, str] = {}
         self._texts: list[str] = []
         self._cells: list[str] | None = None
         self._link: dict[str, str] | None = None
@@ -39,6 +43,8 @@ class PageReader(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: Any) -> None:
         self.elements.append(tag)
+        if tag == "input":
+            self.fields[dict(attrs)["name"]] = dict(attrs).get("value", "")
         if tag == "tr":
             self.rows.append([])
         if tag in ("td", "th"):
@@ -78,20 +84,24 @@ class Page:
 
 @dataclass
 class ServedDashboard:
-    """``worker`` are fields of the worker's snapshot; the subscription is read from the catalog."""
+    """``worker`` are fields of the worker's snapshot; the subscription is read from the catalog at
+    each look, which ``polls`` counts.
+    """
 
     target: Target
     folder: Path
     port: int = 0
     name: str = "s"
     worker: dict[str, Any] = field(default_factory=dict)
+    polls: Callable[[], int] = count().__next__
 
     @property
     def journal(self) -> Path:
         return self.folder / "journals" / "1_s"
 
     def observed(self) -> Observation:
-        return observation(subscription=stored_subscription(self.target, self.name), worker=self.worker)
+        subscription = stored_subscription(self.target, self.name)
+        return observation(subscription=subscription, worker=self.worker if subscription.enabled else None)
 
     def ask(self, path: str, method: str = "GET", body: str | None = None, **headers: str) -> Page:
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
@@ -107,14 +117,17 @@ class ServedDashboard:
 
 
 @contextlib.contextmanager
-def served_dashboard(folder: Path, *, show_values: bool = False, **options: Any) -> Iterator[ServedDashboard]:
+def served_dashboard(
+    folder: Path, *, show_values: bool = False, admin: bool = False, token: str | None = None, **options: Any
+) -> Iterator[ServedDashboard]:
     """A dashboard whose subscription "s" has these options, and no journal yet."""
     with open_target(f"sqlite:///{folder / 'target.db'}") as target:
         ensure_catalog(target.engine)
         create_subscription(target, **options)
         served = ServedDashboard(target, folder)
-        sources = PageSources(target, Settings(journal=str(folder / "journals")), show_values=show_values)
-        run = Served(lambda: run_of(served.observed()), lambda: None)
+        settings = Settings(journal=str(folder / "journals"))
+        sources = PageSources(target, settings, show_values=show_values, admin=admin)
+        run = Served(lambda: run_of(served.observed(), polls=served.polls()), lambda: None, token=token)
         app = web_app(run, dashboard_routes(run, History(), sources))
         with serving(app, "127.0.0.1", 0) as served.port:
             yield served

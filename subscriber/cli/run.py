@@ -80,6 +80,11 @@ _NOT_ENDED: Final = (
     is_flag=True,
     help="Let the dashboard show values of rows: those of received changes and of conflicts.",
 )
+@click.option(
+    "--http-admin",
+    is_flag=True,
+    help="Let the dashboard enable, disable and refresh subscriptions and skip transactions; needs --http-token-file.",
+)
 @run_log_options
 def command(
     target: str, once: bool, standby: bool, master: str, on_message: str | None, log: RunLog, **http: Any
@@ -122,6 +127,7 @@ class HttpOptions:
     http: str | None = None
     http_token_file: str | None = None
     http_show_values: bool = False
+    http_admin: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,9 +160,15 @@ def _served(options: HttpOptions, settings: Settings, extras: Extras) -> Extras:
         ) from None
     address = parse_address(options.http)
     token = read_token(options.http_token_file, address[0])
+    if options.http_admin and token is None:
+        raise UsageError(
+            "--http-admin needs a token",
+            detail="Everybody on this machine could give commands to the subscriptions.",
+            hint="Write a random token into a file, and name it: --http-token-file FILE.",
+        )
 
     def shown(target: Target, supervisor: Supervisor) -> AbstractContextManager[object]:
-        sources = PageSources(target, settings, show_values=options.http_show_values)
+        sources = PageSources(target, settings, show_values=options.http_show_values, admin=options.http_admin)
         return serve_run(supervisor, sources, address=address, token=token)
 
     return replace(extras, shown=shown, shown_waiting=partial(serve_standby, address, token))

@@ -31,6 +31,7 @@ from subscriber.base.html_templates import package_file
 from subscriber.base.lsn import LSN, format_lsn
 from subscriber.base.settings import redact_conninfo
 from subscriber.catalog.subscription_options import OPTIONS, option_values
+from subscriber.operate.admin_commands import AdminCommands, GivenCommand, admin_routes
 from subscriber.operate.cutover_page import cutover_shown
 from subscriber.operate.journal_pages import explanation_page, messages_page, transactions_page
 from subscriber.operate.lag_history import History, HistoryPoint, SubscriptionHistory
@@ -153,9 +154,10 @@ def subscription_page(
 ) -> dict[str, Any]:
     subscription, worker = one.subscription, one.worker
     error = None if worker is None else worker.failure
-    skip = None
+    skip = skip_lsn = None
     if worker is not None and worker.applying.error is not None and worker.applying.error.lsn:
         skip = skip_statement(subscription.name, LSN(worker.applying.error.lsn))
+        skip_lsn = format_lsn(worker.applying.error.lsn)
     return {
         "one": one,
         "lag": seconds(one.lag_seconds),
@@ -165,6 +167,7 @@ def subscription_page(
         "attempts": 0 if worker is None else worker.failing.in_a_row,
         "since": moment(one.failing_since),
         "skip": skip,
+        "skip_lsn": skip_lsn,
         "conflicts": _conflicts(one),
         "batches": [_batch(batch) for batch in reversed(list(worker.batches if worker else ())[-_SHOWN_BATCHES:])],
         "stages": _STAGES,
@@ -285,6 +288,27 @@ def seconds(number: float | None) -> str:
     return f"{whole // 60} min {whole % 60} s" if whole < _HOUR else f"{whole // 3600} h {whole % 3600 // 60} min"
 
 
+def commands_shown(admin: AdminCommands | None, one: Observation) -> dict[str, Any]:
+    """The commands that the page offers, if it may give any, and those that were given."""
+    given = [] if admin is None else admin.of(one.subscription.subid)
+    return {
+        "offers_commands": admin is not None,
+        "given": [
+            {"command": command, "given_at": moment(command.given_at), "effect": _effect(command)} for command in given
+        ],
+    }
+
+
+def _effect(command: GivenCommand) -> str:
+    if command.ended_at is None:
+        return ""
+    if command.has_failed:
+        return "none"
+    if command.effective_at is None:
+        return "not seen yet"
+    return f"{moment(command.effective_at)}, {seconds(command.effective_at - command.given_at)} later"
+
+
 # Addresses ----------------------------------------------------------------------------------------
 
 _STATIC: Final = {"dashboard.css": "text/css", "dashboard.js": "text/javascript", "icon.svg": "image/svg+xml"}
@@ -297,10 +321,13 @@ View = Literal["subscription", "cutover"]
 class Pages:
     """Renders pages and fragments; a fragment is kept for as long as an event is away."""
 
-    def __init__(self, served: Served, history: History, details: DetailsOfSubscriptions) -> None:
+    def __init__(
+        self, served: Served, history: History, details: DetailsOfSubscriptions, admin: AdminCommands | None = None
+    ) -> None:
         self._served = served
         self._history = history
         self._details = details
+        self._admin = admin
         self._templates = PageTemplates()
         self._kept: dict[tuple[int | None, View], tuple[float, str | None]] = {}
 
@@ -333,7 +360,8 @@ class Pages:
             answer = self._details.cutover_of(one.subscription, may_wait=may_wait)
             return self._templates.content("cutover.html", cutover_shown(one, answer.value, answer.error))
         details = self._details.of(one.subscription, may_wait=may_wait)
-        return self._templates.content("subscription.html", subscription_page(one, self._history.of(subid), details))
+        shown = subscription_page(one, self._history.of(subid), details)
+        return self._templates.content("subscription.html", shown | commands_shown(self._admin, one))
 
     async def events(self, subid: int | None, view: View) -> AsyncIterator[bytes]:
         """The fragment as an event, at once and whenever it has changed."""
@@ -351,7 +379,8 @@ class Pages:
 
 
 def dashboard_routes(served: Served, history: History, sources: PageSources) -> list[Route]:
-    pages = Pages(served, history, DetailsOfSubscriptions(sources))
+    admin = AdminCommands(served, sources) if sources.admin else None
+    pages = Pages(served, history, DetailsOfSubscriptions(sources), admin)
     below = SubscriptionPages(served, sources)
 
     def show(subid: int | None, view: View = "subscription") -> Response:
@@ -385,4 +414,5 @@ def dashboard_routes(served: Served, history: History, sources: PageSources) -> 
         below.route("journal/explain", "explanation.html", "Explanation", explanation_page),
         Route("/events", events),
         *(Route(f"/{name}", static) for name in _STATIC),
+        *(() if admin is None else admin_routes(admin)),
     ]

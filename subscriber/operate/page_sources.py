@@ -24,11 +24,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PageSources:
-    """``show_values`` says whether pages may show the values of rows."""
+    """``show_values``: pages may show the values of rows; ``admin``: they may give commands."""
 
     target: Target
     settings: Settings
     show_values: bool = False
+    admin: bool = False
     questions: Questions = field(default_factory=Questions)
 
 
