@@ -6,28 +6,45 @@ name of a scene that it shows from then on.
 from __future__ import annotations
 
 import sys
+import tempfile
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Final
 
 from subscriber.base.errors import ConflictError, PublisherUnavailable, SubscriberError, TargetError, TargetUnavailable
 from subscriber.base.lsn import LSN
 from subscriber.base.retry import FailedAttempts
+from subscriber.base.settings import Settings
 from subscriber.catalog.leases import Lease, LeaseKind
+from subscriber.catalog.own_tables import ConflictKind, ensure_catalog
+from subscriber.catalog.publications import insert_publication
+from subscriber.catalog.statistics import ConflictLog, ConflictRecord
+from subscriber.catalog.stored_publishing import store_publishing
 from subscriber.catalog.table_states import RelationState
 from subscriber.operate.dashboard import dashboard_routes
 from subscriber.operate.http_server import serving
 from subscriber.operate.lag_history import History
 from subscriber.operate.observation import Observation, RunObservation
+from subscriber.operate.page_sources import PageSources
 from subscriber.operate.sampler import PublisherSample
 from subscriber.operate.web_app import Served, web_app
+from subscriber.postgres.publication.definition import Publication
+from subscriber.postgres.publication.publishing import Publishing
+from subscriber.targets import Target, open_target
 from subscriber.worker.copy_progress import CopyStatus
 from subscriber.worker.worker_snapshot import AppliedBatch
 from tests.dashboard_shop import shop_hour, shop_run
+from tests.frames import transaction
+from tests.journals import T, insert, publish, writing
 from tests.observations import NOW, observation, relations, run_of, slot, subscription
+from tests.publications import entry, table, tables
+from tests.streams import SYSTEM
+from tests.subscriptions import create_subscription
 
+PUBLISHED: Final = table(T.qualified_name, {"a": "int4", "b": "text"}, key=["a"], oid=T.relation_id)
 MARKUP: Final = "<img src=x onerror=alert(1)>"
 """A name that must stay text."""
 
@@ -94,12 +111,47 @@ SCENES: Final[Mapping[str, Callable[[], RunObservation]]] = {
 }
 
 
+def _sources(target: Target, folder: Path) -> PageSources:
+    """A target with the catalog and the journal of the subscription "orders", and conflicts."""
+    ensure_catalog(target.engine)
+    create_subscription(target, "orders", carrier="everything")
+    with target.begin() as connection:
+        publication = Publication("p", tables=(entry(PUBLISHED, "(a > 1)"),))
+        insert_publication(connection, publication, "ann")
+        store_publishing(connection, 1, Publishing((publication,), tables(PUBLISHED)))
+        conflict = ConflictRecord(
+            ConflictKind.INSERT_EXISTS, f"main.{MARKUP}", LSN(0x1A2C), 7, 0, "t_pkey", remote_tuple={"a": MARKUP}
+        )
+        ConflictLog(connection, 2, MARKUP).write_stop([conflict])
+    with writing(folder / f"{SYSTEM}_orders", slot="orders") as journal:
+        for number in range(1, 4):
+            end = 0x100 * (number + 1)
+            publish(journal, end, transaction(end, T, insert(number, MARKUP), xid=700 + number))
+    return PageSources(target, Settings(journal=str(folder)), show_values=True)
+
+
+def _with_carriers(run: RunObservation) -> RunObservation:
+    """The run at this moment. Its publications are in the target, since there is no publisher."""
+
+    def carried(one: Observation) -> Observation:
+        options = replace(one.subscription.options, carrier="everything")
+        return replace(one, subscription=replace(one.subscription, options=options))
+
+    return replace(run, subscriptions=tuple(map(carried, run.subscriptions)), looped_at=time.monotonic())
+
+
 def main() -> None:
     shown, history = [SCENES["one"]()], History()
-    served = Served(lambda: replace(shown[-1], looped_at=time.monotonic()), lambda: None)
+    served = Served(lambda: _with_carriers(shown[-1]), lambda: None)
     for shop in shop_hour():
         history.note(run_of(*shop, *(replace(one, now=shop[0].now) for one in _trouble())))
-    with serving(web_app(served, dashboard_routes(served, history)), "127.0.0.1", 0) as port:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        open_target(f"sqlite:///{folder}/target.db") as target,
+        serving(
+            web_app(served, dashboard_routes(served, history, _sources(target, Path(folder)))), "127.0.0.1", 0
+        ) as port,
+    ):
         print(port, flush=True)  # noqa: T201 - the test reads it
         for line in sys.stdin:
             shown.append(SCENES[line.strip()]())

@@ -133,6 +133,43 @@ class ConflictRecord:
     local_conflicts: Sequence[Mapping[str, Any]] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class StoredConflict:
+    """A conflict as ``subscriber_conflict`` has it, without values; ``index`` is that of
+    :class:`ConflictRecord`. A conflict that stops the apply counts its ``attempts``.
+    """
+
+    recorded_at: str
+    kind: str
+    relation: str
+    final_lsn: LSN
+    xid: int
+    index: str | None
+    attempts: int
+    values: Mapping[str, Any]
+    """The row and the keys, by the names of their columns; empty if they were not asked for."""
+
+
+def newest_conflicts(connection: sa.Connection, subid: int, most: int, *, with_values: bool) -> list[StoredConflict]:
+    table = CONFLICT.c
+    plain = (table.recorded_at, table.conflict_type, table.relation, table.remote_commit_lsn, table.remote_xid)
+    values = (table.replica_identity, table.remote_tuple, table.local_conflicts) if with_values else ()
+    query = sa.select(*plain, table.index_name, table.attempts, *values).where(matching(CONFLICT, subid=subid))
+    return [
+        StoredConflict(
+            row.recorded_at,
+            row.conflict_type,
+            row.relation,
+            row.remote_commit_lsn,
+            row.remote_xid,
+            row.index_name,
+            row.attempts,
+            {column.name: row._mapping[column] for column in values if row._mapping[column]},
+        )
+        for row in connection.execute(query.order_by(table.conflictid.desc()).limit(most))
+    ]
+
+
 class ConflictLog:
     def __init__(self, connection: sa.Connection, subid: int, name: str, numbers: RowNumbers = ROW_NUMBERS) -> None:
         self._connection = connection

@@ -14,14 +14,12 @@ from subscriber.base.settings import Settings
 from subscriber.catalog.stored_publishing import read_publishing
 from subscriber.catalog.subscriptions import Subscription, get_subscription, list_subscriptions
 from subscriber.cli.options import json_option, target_option
-from subscriber.postgres.publication.explanation import Explanation, FilterResult
 from subscriber.postgres.publication.publishing import Publishing
+from subscriber.postgres.publication.transform import OPERATION_OF
 from subscriber.stream.decode.explain_journal import ChangeSelection, ExplainedChange, Values, explain_journal
 from subscriber.stream.journal.reader import JournalReader
 from subscriber.stream.journal.storage import journal_url, open_storage
 from subscriber.targets import Target, open_target
-
-_OPERATIONS = {"I": "INSERT", "U": "UPDATE", "D": "DELETE"}
 
 
 @click.command("explain")
@@ -128,39 +126,13 @@ def _subscription(target: Target, name: str | None) -> tuple[Subscription, Publi
 
 def _lines(change: ExplainedChange, *, show_values: bool) -> Iterator[str]:
     place = f"{format_lsn(change.finish_lsn):>12}  xid {change.xid:<8} lsn {format_lsn(change.lsn):>12}  "
-    explanation = change.explanation
-    if explanation is None:
-        sent = f"sent for {', '.join(change.truncated)}" if change.truncated else "left out"
-        yield f"{place}TRUNCATE {', '.join(change.relations)}: {sent}"
-        return
-    yield f"{place}{explanation.operation.upper()} {change.relations[0]}: {_outcome(explanation)}"
-    for result in explanation.filter_results:
-        yield f"    {_filter_result(result)}"
+    yield f"{place}{change.operation} {', '.join(change.relations)}: {change.outcome()}"
+    for result in () if change.explanation is None else change.explanation.filter_results:
+        yield f"    {result.in_words()}"
     if show_values:
         for name, values in (("old", change.old), ("new", change.new)):
             if values:
                 yield f"    {name}: {_row(values)}"
-
-
-def _outcome(explanation: Explanation) -> str:
-    if explanation.reason == "no publication":
-        return "left out, no publication has the table"
-    if explanation.reason == "operation not published":
-        return f"left out, no publication publishes {explanation.operation}"
-    if explanation.sent is None:
-        return "left out"
-    assert explanation.sent_as is not None
-    operation = _OPERATIONS[explanation.sent]
-    as_it_was = operation.lower() == explanation.operation
-    renamed = explanation.sent_as.qualified_name != explanation.relation.qualified_name
-    where = f" of {explanation.sent_as.qualified_name}" if renamed else ""
-    return f"sent{where}" if as_it_was else f"sent as {operation}{where}"
-
-
-def _filter_result(result: FilterResult) -> str:
-    if result.where is None:
-        return f"{result.publication}: no filter"
-    return f"{result.publication}: WHERE {result.where}  old {result.old}, new {result.new}"
 
 
 def _row(values: Values) -> str:
@@ -186,7 +158,7 @@ def _as_json(change: ExplainedChange, *, show_values: bool) -> dict[str, Any]:
             {"publication": one.publication, "where": one.where, "old": one.old, "new": one.new}
             for one in explanation.filter_results
         ],
-        "sent": None if explanation.sent is None else _OPERATIONS[explanation.sent].lower(),
+        "sent": None if explanation.sent is None else OPERATION_OF[explanation.sent],
         "sent_as": None if explanation.sent_as is None else explanation.sent_as.qualified_name,
     }
     return found | ({"old_row": dict(change.old), "new_row": dict(change.new)} if show_values else {})

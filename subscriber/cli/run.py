@@ -12,7 +12,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from operator import attrgetter
 from pathlib import Path
@@ -28,6 +28,7 @@ from subscriber.stream.journal.storage import open_to_others
 
 if TYPE_CHECKING:
     from subscriber.apply.message_listener import MessageListener
+    from subscriber.targets import Target
     from subscriber.worker.supervisor import Supervisor
 
 logger = logging.getLogger(__name__)
@@ -74,16 +75,19 @@ _NOT_ENDED: Final = (
     metavar="FILE",
     help="A file with the token that requests must have; needed for another host than a loopback address.",
 )
+@click.option(
+    "--http-show-values",
+    is_flag=True,
+    help="Let the dashboard show values of rows: those of received changes and of conflicts.",
+)
+@click.option(
+    "--http-admin",
+    is_flag=True,
+    help="Let the dashboard enable, disable and refresh subscriptions and skip transactions; needs --http-token-file.",
+)
 @run_log_options
 def command(
-    target: str,
-    once: bool,
-    standby: bool,
-    master: str,
-    on_message: str | None,
-    http: str | None,
-    http_token_file: str | None,
-    log: RunLog,
+    target: str, once: bool, standby: bool, master: str, on_message: str | None, log: RunLog, **http: Any
 ) -> None:
     """Replicate: run the workers of all enabled subscriptions of a target.
 
@@ -111,43 +115,63 @@ def command(
     with log.counting(), ending_in_time(stop, working, once=once):
         listener = None if on_message is None else message_listener(on_message)
         settings = Settings.from_environment()
-        extras = _served(http, http_token_file, settings, Extras(listener, standby))
+        extras = _served(HttpOptions(**http), settings, Extras(listener, standby))
         if not _run(target, master, settings, extras, stop, working, once=once):
             sys.exit(1)
 
 
 @dataclass(frozen=True, slots=True)
+class HttpOptions:
+    """The options of the HTTP server, by their names on the command line."""
+
+    http: str | None = None
+    http_token_file: str | None = None
+    http_show_values: bool = False
+    http_admin: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Extras:
     """What a run does besides: it calls ``on_message``, may be a ``standby`` until it gets the run
-    lock, and enters ``shown`` with its supervisor, ``shown_waiting`` while it waits for the lock.
+    lock, and enters ``shown`` with its target and supervisor, ``shown_waiting`` while it waits for
+    the lock.
     """
 
     on_message: MessageListener | None = None
     standby: bool = False
-    shown: Callable[[Supervisor], AbstractContextManager[object]] = lambda _: contextlib.nullcontext()
+    shown: Callable[[Target, Supervisor], AbstractContextManager[object]] = lambda *_: contextlib.nullcontext()
     shown_waiting: Callable[[], AbstractContextManager[object]] = contextlib.nullcontext
 
 
-def _served(http: str | None, token_file: str | None, settings: Settings, extras: Extras) -> Extras:
+def _served(options: HttpOptions, settings: Settings, extras: Extras) -> Extras:
     """Add the HTTP server; wrong options are refused before anything is started."""
-    if http is None:
-        if token_file is not None:
-            raise UsageError("--http-token-file is for --http")
+    if options.http is None:
+        for name, value in asdict(options).items():
+            if value:
+                raise UsageError(f"--{name.replace('_', '-')} is for --http")
         return extras
     try:
         from subscriber.operate.http_server import parse_address, read_token
+        from subscriber.operate.page_sources import PageSources
         from subscriber.operate.serve_run import serve_run, serve_standby
     except ImportError as error:
         raise UsageError(
             f'--http needs the module "{error.name}"', hint='Install it with: pip install "subscriber[http]"'
         ) from None
-    address = parse_address(http)
-    token = read_token(token_file, address[0])
-    return replace(
-        extras,
-        shown=partial(serve_run, settings=settings, address=address, token=token),
-        shown_waiting=partial(serve_standby, address, token),
-    )
+    address = parse_address(options.http)
+    token = read_token(options.http_token_file, address[0])
+    if options.http_admin and token is None:
+        raise UsageError(
+            "--http-admin needs a token",
+            detail="Everybody on this machine could give commands to the subscriptions.",
+            hint="Write a random token into a file, and name it: --http-token-file FILE.",
+        )
+
+    def shown(target: Target, supervisor: Supervisor) -> AbstractContextManager[object]:
+        sources = PageSources(target, settings, show_values=options.http_show_values, admin=options.http_admin)
+        return serve_run(supervisor, sources, address=address, token=token)
+
+    return replace(extras, shown=shown, shown_waiting=partial(serve_standby, address, token))
 
 
 def _run(
@@ -201,7 +225,7 @@ def _run(
                     beating(
                         database, lambda: supervisor.busy_since, partial(supervisor.snapshots, look=False), deposed.by
                     ),
-                    extras.shown(supervisor),
+                    extras.shown(database, supervisor),
                     contextlib.closing(manager),
                     live_table(supervisor) as show,
                 ):

@@ -171,7 +171,7 @@ def _print(
         click.echo(f"\n{part}")
     for status in statuses:
         if status.cutover is not None:
-            click.echo(f"\n{_cutover_line(status.name, status.cutover)}")
+            click.echo(f"\n{status.cutover.in_words(status.name)}")
         if status.failover is not None:
             click.echo(f"\n{_failover_line(status.name, status.failover)}")
         for warning in _warnings(status):
@@ -237,23 +237,6 @@ def _silence(runner: subscription_status.RunnerStatus) -> Iterator[str]:
         f"HINT:  Look at its log, at the state of process {runner.process_id} on host {runner.host} (T: it was stopped, D: it waits for a"
         " disk), and at the space on its disks. If it hangs, kill it and start it again: nothing is lost."
     )
-
-
-def _cutover_line(name: str, cutover: subscription_status.CutoverStatus) -> str:
-    """A cutover in progress, and the ways on."""
-    command = f"subscriber cutover {shlex.quote(name)}"
-    step = cutover.step or "preconditions"
-    if cutover.state == "switched":
-        text = f"cutover of {name}: switched over at {cutover.switched_at}, barrier {cutover.barrier_lsn}"
-        ways = f"to stay: {command} --finish; to go back: {command} --abandon"
-    else:
-        text = f"cutover of {name}: in step {step} since {cutover.started_at}"
-        ways = f"stopped; to go on: {f'{command} {cutover.options}'.rstrip()}; to go back: {command} --abandon"
-    if cutover.fenced_database is not None:
-        text += f'; database "{cutover.fenced_database}" of the publisher is fenced'
-    if cutover.way_back is not None:
-        text += f'; way back "{cutover.way_back}"'
-    return f"{text}; carried out by {cutover.process}" if cutover.process else f"{text}; {ways}"
 
 
 def _sequences_line(subscription: str, behind: Sequence[str]) -> str:

@@ -13,8 +13,12 @@
   of Prometheus; ``tools/metrics_page.py`` writes docs/metrics.md.
 - ``health`` has the rules that tell a healthy run from others. ``service_manager`` tells systemd.
 - ``http_server`` is the server of ``subscriber run --http``; ``web_app`` has its addresses,
-  ``dashboard`` what its pages show, ``lag_history`` the last hour, ``templates`` the pages.
+  ``dashboard`` what the live pages show, ``lag_history`` the last hour, ``templates`` the pages.
   ``serve_run`` puts all of it together for one run.
+- ``subscription_details`` asks target and publisher while a subscription's page is open, or its
+  ``cutover_page``; ``page_sources`` are what other pages ask when they are opened:
+  ``journal_pages``. Both ask through ``questions``. ``page_templates`` has what all pages share.
+- ``admin_commands`` are the commands that a page may give with ``--http-admin``.
 
 The libraries of the extra ``subscriber[http]`` are imported where they are used.
 """

@@ -4,9 +4,11 @@
 
     observation + history ──▶ Overview, SubscriptionPage ──▶ templates ──▶ page      /, /subscriptions/1
                                                                       └──▶ fragment  /events, once a second if it has changed
+    target, journal ──▶ questions ──▶ journal_pages ───────▶ templates ──▶ page      /subscriptions/1/journal
 
 A page works without JavaScript; the script only puts the newest fragment in the place of the last
-one. A fragment is made once a second for each address, however many pages are open.
+one. A fragment is made once a second for each address, however many pages are open; it waits for
+no server. A page that asks servers has no events.
 """
 
 from __future__ import annotations
@@ -16,22 +18,33 @@ import json
 import time
 from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from rich.filesize import decimal
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, PlainTextResponse, Response, StreamingResponse
+from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from subscriber.base import clock
 from subscriber.base.errors import SubscriberError
-from subscriber.base.html_templates import as_html, html_templates, package_file
-from subscriber.base.lsn import format_lsn
+from subscriber.base.html_templates import package_file
+from subscriber.base.lsn import LSN, format_lsn
 from subscriber.base.settings import redact_conninfo
 from subscriber.catalog.subscription_options import OPTIONS, option_values
+from subscriber.operate.admin_commands import AdminCommands, GivenCommand, admin_routes
+from subscriber.operate.cutover_page import cutover_shown
+from subscriber.operate.journal_pages import explanation_page, messages_page, transactions_page
 from subscriber.operate.lag_history import History, HistoryPoint, SubscriptionHistory
 from subscriber.operate.observation import Observation, RunObservation
-from subscriber.postgres.sql.quoting import quote_identifier
+from subscriber.operate.page_sources import PageSources, SubscriptionPages, find_observation
+from subscriber.operate.page_templates import PageTemplates
+from subscriber.operate.subscription_details import (
+    NOT_ASKED,
+    DetailsOfSubscriptions,
+    SubscriptionDetails,
+    details_shown,
+    skip_statement,
+)
 from subscriber.worker.worker_snapshot import AppliedBatch
 
 if TYPE_CHECKING:
@@ -139,13 +152,15 @@ class Place:
     problem: str | None = None
 
 
-def subscription_page(one: Observation, history: SubscriptionHistory) -> dict[str, Any]:
+def subscription_page(
+    one: Observation, history: SubscriptionHistory, details: SubscriptionDetails = NOT_ASKED
+) -> dict[str, Any]:
     subscription, worker = one.subscription, one.worker
     error = None if worker is None else worker.failure
-    skip = None
+    skip = skip_lsn = None
     if worker is not None and worker.applying.error is not None and worker.applying.error.lsn:
-        lsn = format_lsn(worker.applying.error.lsn)
-        skip = f"ALTER SUBSCRIPTION {quote_identifier(subscription.name)} SKIP (lsn = '{lsn}');"
+        skip = skip_statement(subscription.name, LSN(worker.applying.error.lsn))
+        skip_lsn = format_lsn(worker.applying.error.lsn)
     return {
         "one": one,
         "lag": seconds(one.lag_seconds),
@@ -155,6 +170,7 @@ def subscription_page(one: Observation, history: SubscriptionHistory) -> dict[st
         "attempts": 0 if worker is None else worker.failing.in_a_row,
         "since": moment(one.failing_since),
         "skip": skip,
+        "skip_lsn": skip_lsn,
         "conflicts": _conflicts(one),
         "batches": [_batch(batch) for batch in reversed(list(worker.batches if worker else ())[-_SHOWN_BATCHES:])],
         "stages": _STAGES,
@@ -162,6 +178,7 @@ def subscription_page(one: Observation, history: SubscriptionHistory) -> dict[st
         "connection": redact_conninfo(subscription.connection or ""),
         "publications": subscription.publications,
         "server": None if worker is None else worker.server,
+        **details_shown(details, one, () if skip is None else (skip,)),
     }
 
 
@@ -274,55 +291,89 @@ def seconds(number: float | None) -> str:
     return f"{whole // 60} min {whole % 60} s" if whole < _HOUR else f"{whole // 3600} h {whole % 3600 // 60} min"
 
 
+def commands_shown(admin: AdminCommands | None, one: Observation) -> dict[str, Any]:
+    """The commands that the page offers, if it may give any, and those that were given."""
+    given = [] if admin is None else admin.of(one.subscription.subid)
+    return {
+        "offers_commands": admin is not None,
+        "given": [
+            {"command": command, "given_at": moment(command.given_at), "effect": _effect(command)} for command in given
+        ],
+    }
+
+
+def _effect(command: GivenCommand) -> str:
+    if command.ended_at is None:
+        return ""
+    if command.has_failed:
+        return "none"
+    if command.effective_at is None:
+        return "not seen yet"
+    return f"{moment(command.effective_at)}, {seconds(command.effective_at - command.given_at)} later"
+
+
 # Addresses ----------------------------------------------------------------------------------------
 
 _STATIC: Final = {"dashboard.css": "text/css", "dashboard.js": "text/javascript", "icon.svg": "image/svg+xml"}
 
 
+View = Literal["subscription", "cutover"]
+"""What a live page shows of a subscription."""
+
+
 class Pages:
     """Renders pages and fragments; a fragment is kept for as long as an event is away."""
 
-    def __init__(self, served: Served, history: History) -> None:
+    def __init__(
+        self, served: Served, history: History, details: DetailsOfSubscriptions, admin: AdminCommands | None = None
+    ) -> None:
         self._served = served
         self._history = history
-        filters = {"size": lambda number: "?" if number is None else decimal(number), "number": "{:,.0f}".format}
-        self._templates = html_templates("subscriber.operate", filters)
-        self._kept: dict[int | None, tuple[float, str]] = {}
+        self._details = details
+        self._admin = admin
+        self._templates = PageTemplates()
+        self._kept: dict[tuple[int | None, View], tuple[float, str]] = {}
 
-    def fragment(self, subid: int | None) -> str | None:
-        """The content of the overview or of a subscription's page; None if there is none."""
-        kept = self._kept.get(subid)
+    def fragment(self, subid: int | None, view: View = "subscription") -> str | None:
+        """The content of the overview or of a view of a subscription; None if there is none."""
+        kept = self._kept.get((subid, view))
         now = time.monotonic()
         if kept is None or now - kept[0] >= _EVENT_SECONDS * 0.9:
-            content = self._render(subid)
+            content = self._render(subid, view)
             if content is None:
                 return None  # nothing is kept: anybody may ask for any number
-            kept = self._kept[subid] = now, content
+            kept = self._kept[subid, view] = now, content
         return kept[1]
 
-    def page(self, subid: int | None) -> str | None:
-        content = self._render(subid)
+    def page(self, subid: int | None, view: View = "subscription") -> Response | None:
+        content = self._render(subid, view, may_wait=True)
         if content is None:
             return None
-        address = "/events" if subid is None else f"/events?subscription={subid}"
-        return self._templates.get_template("page.html").render(content=content, events=address)
+        address = "/events" if subid is None else f"/events?subscription={subid}&view={view}"
+        one = None if subid is None else find_observation(self._served, subid)
+        title = "Subscriptions" if one is None else one.name
+        return self._templates.page(content, title if view == "subscription" else f"Cutover of {title}", events=address)
 
-    def _render(self, subid: int | None) -> str | None:
-        run = self._served.observe()
+    def _render(self, subid: int | None, view: View, *, may_wait: bool = False) -> str | None:
         if subid is None:
-            return self._templates.get_template("overview.html").render(overview(run, self._history))
-        one = next((one for one in run.subscriptions if one.subscription.subid == subid), None)
+            return self._templates.content("overview.html", overview(self._served.observe(), self._history))
+        one = find_observation(self._served, subid)
         if one is None:
-            self._kept.pop(subid, None)
+            self._kept.pop((subid, view), None)
+            self._details.forget(subid)
             return None
-        shown = subscription_page(one, self._history.of(subid))
-        return self._templates.get_template("subscription.html").render(shown)
+        if view == "cutover":
+            answer = self._details.cutover_of(one.subscription, may_wait=may_wait)
+            return self._templates.content("cutover.html", cutover_shown(one, answer.value, answer.error))
+        details = self._details.of(one.subscription, may_wait=may_wait)
+        shown = subscription_page(one, self._history.of(subid), details)
+        return self._templates.content("subscription.html", shown | commands_shown(self._admin, one))
 
-    async def events(self, subid: int | None) -> AsyncIterator[bytes]:
+    async def events(self, subid: int | None, view: View) -> AsyncIterator[bytes]:
         """The fragment as an event, at once and whenever it has changed."""
         sent: str | None = None
         while True:
-            current = self.fragment(subid)
+            current = self.fragment(subid, view)
             if current is None:
                 return
             if current != sent:
@@ -333,18 +384,22 @@ class Pages:
             await asyncio.sleep(_EVENT_SECONDS)
 
 
-def dashboard_routes(served: Served, history: History) -> list[Route]:
-    pages = Pages(served, history)
+def dashboard_routes(served: Served, history: History, sources: PageSources) -> list[Route]:
+    admin = AdminCommands(served, sources) if sources.admin else None
+    pages = Pages(served, history, DetailsOfSubscriptions(sources), admin)
+    below = SubscriptionPages(served, sources)
 
-    def show(subid: int | None) -> Response:
-        page = pages.page(subid)
-        return PlainTextResponse("not found\n", 404) if page is None else HTMLResponse(as_html(page))
+    def show(subid: int | None, view: View = "subscription") -> Response:
+        return pages.page(subid, view) or PlainTextResponse("not found\n", 404)
 
     def home(_: Request) -> Response:
         return show(None)
 
     def subscription(request: Request) -> Response:
         return show(int(request.path_params["subid"]))
+
+    def cutover(request: Request) -> Response:
+        return show(int(request.path_params["subid"]), "cutover")
 
     def static(request: Request) -> Response:
         name = request.url.path.lstrip("/")
@@ -353,11 +408,17 @@ def dashboard_routes(served: Served, history: History) -> list[Route]:
     async def events(request: Request) -> Response:
         asked = request.query_params.get("subscription", "")
         subid = int(asked) if asked.isascii() and asked.isdigit() else None
-        return StreamingResponse(pages.events(subid), media_type="text/event-stream")
+        view: View = "cutover" if request.query_params.get("view") == "cutover" else "subscription"
+        return StreamingResponse(pages.events(subid, view), media_type="text/event-stream")
 
     return [
         Route("/", home),
         Route("/subscriptions/{subid:int}", subscription),
+        Route("/subscriptions/{subid:int}/cutover", cutover),
+        below.route("journal", "journal.html", "Journal", transactions_page),
+        below.route("journal/transaction", "transaction.html", "Transaction", messages_page),
+        below.route("journal/explain", "explanation.html", "Explanation", explanation_page),
         Route("/events", events),
         *(Route(f"/{name}", static) for name in _STATIC),
+        *(() if admin is None else admin_routes(admin)),
     ]

@@ -21,14 +21,15 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, Generic, TypeVar
+from typing import Final
 
-from subscriber.base.background import Background, in_background
+from subscriber.base.background import in_background
 from subscriber.base.errors import SubscriberError
 from subscriber.base.lsn import INVALID_LSN, LSN
 from subscriber.base.settings import Settings
 from subscriber.catalog.subscriptions import Subscription
 from subscriber.operate.lag import Backlog, WalEnd
+from subscriber.operate.questions import Asking
 from subscriber.publisher.client import PublisherClient, Slot
 from subscriber.publisher.connection import Connection, connected, reporting
 from subscriber.publisher.conninfo import session_conninfo
@@ -108,7 +109,7 @@ class Sampler:
         self._on_sample = on_sample
         self._publishers: dict[str, _Publisher] = {}
         self._journals: dict[str, _Journal] = {}
-        self._asking = _Asking(self._read_journals, "samples of journals")
+        self._asking = Asking(self._read_journals, "samples of journals")
 
     @contextlib.contextmanager
     def running(self) -> Iterator[None]:
@@ -163,7 +164,7 @@ class Sampler:
         snapshots = self._supervisor.snapshots(look=False)
         found: dict[int, JournalSample] = {}
         subscriptions = self._supervisor.catalog_watch.subscriptions
-        urls = {one.subid: _journal(one, self._settings) for one in subscriptions}
+        urls = {one.subid: journal_of(one, self._settings) for one in subscriptions}
         self._journals = {url: journal for url, journal in self._journals.items() if url in urls.values()}
         for subid, url in urls.items():
             if url is None:
@@ -175,26 +176,6 @@ class Sampler:
         return found
 
 
-T = TypeVar("T")
-
-
-class _Asking(Generic[T]):
-    """A question that is asked in a thread, and not again before its answer has come."""
-
-    def __init__(self, ask: Callable[[], T], name: str) -> None:
-        self._work = Background(ask, name)
-        self.is_under_way = False
-
-    def answer(self, *, asks: bool) -> T | None:
-        """The answer, once; with ``asks``, ask if no answer is waited for."""
-        if not (asks or self.is_under_way):
-            return None
-        self.is_under_way = True
-        answer = self._work.take()
-        self.is_under_way = answer is None
-        return answer
-
-
 class _Publisher:
     """One publisher, over one connection, which is opened again after an error."""
 
@@ -204,7 +185,7 @@ class _Publisher:
         self._slots: Sequence[str] = ()
         self._system: str | None = None
         self._connection: Connection | None = None
-        self._asking = _Asking(self._ask, "sample of a publisher")
+        self._asking = Asking(self._ask, "sample of a publisher")
 
     def take(self, slots: Sequence[str], system: str | None, *, asks: bool) -> None:
         self._slots, self._system = tuple(slots), system
@@ -266,7 +247,8 @@ class _Journal:
         return None if committed is None else committed.timestamp()
 
 
-def _journal(subscription: Subscription, settings: Settings) -> str | None:
+def journal_of(subscription: Subscription, settings: Settings) -> str | None:
+    """The URL of a subscription's journal; None if it has none yet, or no slot."""
     if subscription.system_identifier is None or subscription.slot_name is None:
         return None
     return journal_url(settings.journal, subscription.system_identifier, subscription.slot_name)

@@ -7,11 +7,11 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
-from subscriber.base.settings import Settings
 from subscriber.operate.dashboard import dashboard_routes
 from subscriber.operate.http_server import serving
 from subscriber.operate.lag_history import History
 from subscriber.operate.observation import RunObservation, observe
+from subscriber.operate.page_sources import PageSources
 from subscriber.operate.sampler import Sampler
 from subscriber.operate.service_manager import is_ready
 from subscriber.operate.web_app import Served, standby_app, web_app
@@ -20,9 +20,10 @@ from subscriber.worker.supervisor import Supervisor
 
 @contextlib.contextmanager
 def serve_run(
-    supervisor: Supervisor, *, settings: Settings, address: tuple[str, int], token: str | None
+    supervisor: Supervisor, sources: PageSources, *, address: tuple[str, int], token: str | None
 ) -> Iterator[int]:
     """Serve while the block runs; gives the port."""
+    settings = sources.settings
     history = History()
     sampler = Sampler(supervisor, settings, on_sample=lambda: history.note(now()))
 
@@ -30,7 +31,7 @@ def serve_run(
         return observe(supervisor, sampler.samples)
 
     served = Served(now, lambda: is_ready(supervisor), settings.metrics_tables, token)
-    app = web_app(served, dashboard_routes(served, history))
+    app = web_app(served, dashboard_routes(served, history, sources))
     with sampler.running(), serving(app, *address) as port:
         yield port
 

@@ -8,7 +8,8 @@
 /          the dashboard
 ========== =====================================================================
 
-Everything is read-only: another method than GET or HEAD is refused. Without a token only requests
+Everything is read-only: another method than GET or HEAD is refused, unless ``--http-admin`` adds
+commands (:mod:`subscriber.operate.admin_commands`). Without a token only requests
 for a loopback name are answered, so a page of another origin cannot read anything by a name that
 leads here (DNS rebinding). There is no CORS. ``/livez`` and ``/readyz`` need no token: they say one
 word, and the probes of Kubernetes cannot keep a secret.
@@ -44,10 +45,10 @@ _ALIVE_SECONDS: Final = 60.0
 _OPEN: Final = frozenset({"/livez", "/readyz"})
 HEADERS: Final = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self';"
-    " connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    " connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
-    "Referrer-Policy": "no-referrer",
+    "Referrer-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",

@@ -111,7 +111,7 @@ class _Stored:
             statistics=statistics_of(connection, subid),
             schema_changes=tuple(schema_changes_of(connection, subid)),
             replaced_values=tuple(replaced_counts(connection, subid)),
-            cutover=_cutover(read_cutover(connection, subid)),
+            cutover=cutover_status(read_cutover(connection, subid)),
         )
 
 
@@ -253,7 +253,8 @@ def _failovers(subscriptions: Sequence[Subscription]) -> dict[int, subscription_
     return {one.subid: answer for one, answer in zip(subscriptions, answers, strict=True)}
 
 
-def _cutover(found: Cutover | None) -> subscription_status.CutoverStatus | None:
+def cutover_status(found: Cutover | None) -> subscription_status.CutoverStatus | None:
+    """None if none is in progress, or if it has changed nothing and nobody carries it out."""
     if found is None or not found.in_progress or not (found.is_held or found.has_effects):
         return None
     fence, reverse = found.options.get("fence"), found.options.get("reverse")

@@ -18,6 +18,7 @@ import contextlib
 import json
 import logging
 import os
+import shlex
 import threading
 import time
 import types
@@ -127,6 +128,22 @@ class CutoverStatus:
     fenced_database: str | None
     way_back: str | None
     options: str = ""
+
+    def in_words(self, name: str) -> str:
+        """A cutover in progress of the subscription ``name``, and the ways on."""
+        command = f"subscriber cutover {shlex.quote(name)}"
+        step = self.step or "preconditions"
+        if self.state == "switched":
+            text = f"cutover of {name}: switched over at {self.switched_at}, barrier {self.barrier_lsn}"
+            ways = f"to stay: {command} --finish; to go back: {command} --abandon"
+        else:
+            text = f"cutover of {name}: in step {step} since {self.started_at}"
+            ways = f"stopped; to go on: {f'{command} {self.options}'.rstrip()}; to go back: {command} --abandon"
+        if self.fenced_database is not None:
+            text += f'; database "{self.fenced_database}" of the publisher is fenced'
+        if self.way_back is not None:
+            text += f'; way back "{self.way_back}"'
+        return f"{text}; carried out by {self.process}" if self.process else f"{text}; {ways}"
 
 
 @dataclass(frozen=True, slots=True)

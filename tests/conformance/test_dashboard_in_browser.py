@@ -80,6 +80,12 @@ def test_a_target_that_is_away_is_said_and_so_is_that_its_catalog_is_an_old_one(
     expect(page.get_by_role("alert")).to_have_count(0)
 
 
+def test_every_column_of_the_overview_fits_into_1200_pixels(at):
+    page = at("trouble", viewport={"width": 1200, "height": 700})
+    wide = page.get_by_role("region", name="Subscriptions")
+    assert wide.evaluate("element => element.scrollWidth <= element.clientWidth")
+
+
 def test_a_name_that_looks_like_markup_is_text(at):
     page = at("trouble")
     assert page.locator("img").count() == 0
@@ -94,9 +100,20 @@ def test_a_subscription_that_fails_shows_where_and_the_statement_that_skips(at):
     expect(page.locator("#skip")).to_have_text(f"ALTER SUBSCRIPTION \"{MARKUP}\" SKIP (lsn = '0/1A2B');")
     expect(page.locator("pre.error")).to_contain_text("duplicate key value")
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
-    page.get_by_role("button", name="Copy").click()
+    page.get_by_role("button", name="Copy", exact=True).click()
     expect(page.get_by_role("button", name="Copied")).to_be_visible()
     assert page.evaluate("navigator.clipboard.readText()").endswith("SKIP (lsn = '0/1A2B');")
+
+
+def test_a_recorded_conflict_has_its_values_as_text_and_a_statement_to_copy(at):
+    page = at("trouble", "/subscriptions/2")
+    row = page.get_by_role("row", name=re.compile("insert_exists"))
+    expect(row).to_contain_text(f"main.{MARKUP}")
+    expect(row).to_contain_text(f'remote tuple: {{"a": "{MARKUP}"}}')
+    assert page.locator("img").count() == 0
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.get_by_role("button", name="Copy the statement that skips 0/1A2C").click()
+    assert page.evaluate("navigator.clipboard.readText()").endswith("SKIP (lsn = '0/1A2C');")
 
 
 def test_a_copy_has_a_bar_and_a_batch_its_stages(at):
@@ -153,6 +170,42 @@ def test_everything_is_reached_by_the_keyboard_and_has_a_name(at):
     for role in ("table", "img", "group", "region", "navigation"):
         for element in page.get_by_role(role).all():
             assert element.get_attribute("aria-label") or element.locator("caption").count(), role
+
+
+def test_the_journal_is_read_from_the_list_to_the_messages_of_a_transaction(at):
+    page = at("one", "/subscriptions/1")
+    page.get_by_role("link", name="Journal").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Journal of orders")
+    expect(page.locator("#connection")).to_have_count(0)
+    page.get_by_role("link", name="0/300").click()
+    expect(page.get_by_role("row", name=re.compile("INSERT"))).to_contain_text(MARKUP)
+    assert page.locator("img").count() == 0
+    page.get_by_role("link", name=re.compile("Explain")).click()
+    expect(page.get_by_role("heading", level=2)).to_have_text("INSERT public.t: sent")
+    expect(page.get_by_role("listitem")).to_have_text("p: WHERE (a > 1)  old -, new t")
+    page.go_back()
+    page.go_back()
+    page.get_by_label("Transaction that ends at LSN").fill("0/200")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Transaction that ends at 0/200")
+
+
+@pytest.mark.parametrize(
+    "path", ["/subscriptions/1/cutover", "/subscriptions/1/journal", "/subscriptions/1/journal/transaction?lsn=0/200"]
+)
+def test_a_phone_shows_journal_and_cutover_without_sideways_scrolling(dashboard, path):
+    dashboard.show("one")
+    page = dashboard._browser.new_page(viewport={"width": 390, "height": 800})
+    page.goto(f"{dashboard.address}{path}")
+    assert page.evaluate("document.documentElement.scrollWidth") == 390
+    page.close()
+
+
+def test_the_page_of_a_cutover_is_live_and_says_that_there_is_none(at):
+    page = at("one", "/subscriptions/1")
+    page.get_by_role("link", name="Verify and cutover").click()
+    expect(page.locator("#connection")).to_have_text("live")
+    expect(page.locator(".nothing")).to_contain_text("No cutover is in progress")
 
 
 def test_an_unknown_subscription_is_not_found(dashboard):

@@ -10,6 +10,7 @@ import socket
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -17,7 +18,10 @@ from prometheus_client.parser import text_string_to_metric_families
 from subscriber.base.lsn import parse_lsn
 from tests.conftest import Database, fresh_database
 from tests.crash.harness import Runner, wait_until
+from tests.dashboards import PageReader
 
+TOKEN = "0123456789abcdef"
+AUTHORIZED = {"Authorization": f"Bearer {TOKEN}"}
 Sample = dict[tuple[str, frozenset[tuple[str, str]]], float]
 
 
@@ -37,7 +41,9 @@ class Run:
         self.runner.sql(
             f"CREATE SUBSCRIPTION {self.name} CONNECTION '{publisher.conninfo}' PUBLICATION p WITH (create_tables)"
         )
-        self.runner.start("local[2]", "--http", "127.0.0.1:0")
+        (folder / "token").write_text(f"{TOKEN}\n")
+        token_file = ("--http-token-file", str(folder / "token"))
+        self.runner.start("local[2]", "--http", "127.0.0.1:0", *token_file, "--http-admin", "--http-show-values")
         wait_until(lambda: self._said() is not None, "the address of the server")
         said = self._said()
         assert said is not None
@@ -49,9 +55,36 @@ class Run:
     def ask(self, path: str) -> tuple[int, str]:
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
         with contextlib.closing(connection):
-            connection.request("GET", path)
+            connection.request("GET", path, headers=AUTHORIZED)
             answer = connection.getresponse()
             return answer.status, answer.read().decode()
+
+    def page(self, path: str) -> PageReader:
+        status, page = self.ask(path)
+        assert status == 200, page
+        return PageReader(page)
+
+    def address(self) -> str:
+        """Of the subscription's page."""
+        return self.page("/").links[self.name]
+
+    def give(self, action: str) -> list[str]:
+        """Give a command on a page; returns its row when it has taken effect."""
+        path = f"{self.address()}/commands/{action}"
+        form = {"Origin": f"http://127.0.0.1:{self.port}", "Content-Type": "application/x-www-form-urlencoded"}
+        fields = self.page(path).fields
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        with contextlib.closing(connection):
+            connection.request("POST", path, urlencode(fields), AUTHORIZED | form)
+            assert connection.getresponse().status == 303
+
+        def effect() -> list[str] | None:
+            rows = self.page(self.address()).rows
+            row = next(row for row in rows if row[1:2] == [fields["statement"]])
+            return row if row[3] not in ("", "not seen yet") else None
+
+        found: list[str] = wait_until(effect, f"{action} to take effect")
+        return found
 
     def metrics(self) -> Sample:
         status, text = self.ask("/metrics")
@@ -150,7 +183,7 @@ def test_the_service_manager_is_told_of_readiness_state_and_life(run):
 def test_an_event_brings_a_commit_to_an_open_page(run):
     connection = http.client.HTTPConnection("127.0.0.1", run.port, timeout=30)
     with contextlib.closing(connection):
-        connection.request("GET", "/events?subscription=1")
+        connection.request("GET", "/events?subscription=1", headers=AUTHORIZED)
         events = connection.getresponse()
         assert events.headers["content-type"].startswith("text/event-stream")
         before = run.publisher.execute("SELECT pg_current_wal_insert_lsn() - '0/0'::pg_lsn")
@@ -191,3 +224,39 @@ def test_a_disabled_subscription_is_shown_as_such_and_is_no_fault(run):
     assert run.ask("/health?lag=60s&errors=0")[0] == 200
     run.runner.sql(f"ALTER SUBSCRIPTION {run.name} ENABLE")
     holds(run, "the state", "subscription_state", 1.0, state="streaming")
+
+
+@pytest.mark.spark
+def test_pages_show_the_journal_and_the_publications_of_the_server(run):
+    run.runner.sql(f"ALTER SUBSCRIPTION {run.name} DISABLE")
+    holds(run, "the state", "subscription_state", 1.0, state="disabled")
+    run.runner.sql(f"ALTER SUBSCRIPTION {run.name} ENABLE")
+    run.publisher.execute("INSERT INTO t VALUES (5000)")
+
+    def transaction() -> str | None:
+        status, page = run.ask(f"{run.address()}/journal")
+        rows = PageReader(page).rows if status == 200 else []
+        return next((row[0] for row in rows if row[6:7] == ["public.t"]), None)
+
+    lsn = wait_until(transaction, "the transaction in the journal")
+    messages = run.page(run.page(f"{run.address()}/journal").links[lsn]).rows
+    assert [row[2] for row in messages if row[2].startswith("INSERT")]
+
+    def publications() -> list[str] | None:
+        return next((row for row in run.page(run.address()).rows if row[:1] == ["p"]), None)
+
+    row = wait_until(publications, "the publication")
+    assert row == ["p", "insert, update, delete, truncate", "public.t", "all", ""]
+    assert "No cutover is in progress" in run.page(f"{run.address()}/cutover").text
+
+
+@pytest.mark.spark
+def test_commands_on_pages_are_followed_by_the_run(run):
+    assert run.give("disable")[2] == "ALTER SUBSCRIPTION"
+    assert run.value("subscription_state", state="disabled") == 1.0
+    run.give("enable")
+    holds(run, "the state", "subscription_state", 1.0, state="streaming")
+    run.publisher.execute("CREATE TABLE u (a int PRIMARY KEY); ALTER PUBLICATION p ADD TABLE u")
+    answer = run.give("refresh")[2]
+    assert answer == 'NOTICE:  created table "public.u" at the subscriber\nALTER SUBSCRIPTION'
+    wait_until(lambda: run.value("tables", state="r") == 2, "the new table to be ready")

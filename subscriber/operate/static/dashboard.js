@@ -54,9 +54,10 @@ document.addEventListener("click", async (event) => {
   try {
     await navigator.clipboard.writeText(text);
     button.textContent = "Copied";
+    button.removeAttribute("aria-label");
   } catch {
     window.getSelection().selectAllChildren(document.getElementById(button.dataset.copy));
   }
 });
 
-follow();
+if (document.body.dataset.events) follow();

@@ -32,6 +32,11 @@ class FilterResult:
     old: Result
     new: Result
 
+    def in_words(self) -> str:
+        if self.where is None:
+            return f"{self.publication}: no filter"
+        return f"{self.publication}: WHERE {self.where}  old {self.old}, new {self.new}"
+
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
@@ -46,6 +51,20 @@ class Explanation:
     new: Result
     sent: Action | None
     sent_as: Relation | None
+
+    def outcome(self) -> str:
+        """What was sent, in words."""
+        if self.reason == "no publication":
+            return "left out, no publication has the table"
+        if self.reason == "operation not published":
+            return f"left out, no publication publishes {self.operation}"
+        if self.sent is None:
+            return "left out"
+        assert self.sent_as is not None
+        operation = OPERATION_OF[self.sent]
+        renamed = self.sent_as.qualified_name != self.relation.qualified_name
+        where = f" of {self.sent_as.qualified_name}" if renamed else ""
+        return f"sent{where}" if operation == self.operation else f"sent as {operation.upper()}{where}"
 
 
 def explain(group: ChangeGroup, programs: Compiled) -> list[Explanation]:

@@ -47,6 +47,16 @@ class ExplainedChange:
     old: Values
     new: Values
 
+    @property
+    def operation(self) -> str:
+        return "TRUNCATE" if self.explanation is None else self.explanation.operation.upper()
+
+    def outcome(self) -> str:
+        """What was sent, in words."""
+        if self.explanation is not None:
+            return self.explanation.outcome()
+        return f"sent for {', '.join(self.truncated)}" if self.truncated else "left out"
+
 
 @dataclass(frozen=True, slots=True)
 class ChangeSelection:
@@ -65,14 +75,19 @@ class ChangeSelection:
 
 
 def explain_journal(
-    journal: JournalReader, publishing: Publishing, wanted: ChangeSelection
+    journal: JournalReader,
+    publishing: Publishing,
+    wanted: ChangeSelection,
+    within: tuple[LSN, LSN] | None = None,
 ) -> Iterator[ExplainedChange]:
-    """The selected changes of a journal in commit order. A SubscriberError has the relation and the
-    LSN of a change that cannot be published exactly.
+    """The selected changes in commit order, of the journal or of what finished ``within`` (start,
+    end]. A SubscriberError has the relation and the LSN of a change that cannot be published
+    exactly.
     """
     programs = compiled(publishing)
     begin = journal.control().begin
-    for reading in journal.plan(begin, journal.latest(begin)):
+    start, end = within or (begin, journal.latest(begin))
+    for reading in journal.plan(start, end):
         decoder = FrameDecoder(as_text=False)
         for batch in read_rows(journal.storage, reading, read_finish(journal.storage, reading)):
             frame = decoder.decode(batch.column("message"), batch.column("lsn"))

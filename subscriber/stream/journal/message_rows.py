@@ -339,7 +339,7 @@ def oldest_commit(reader: JournalReader, start: LSN) -> datetime | None:
         finish = read_finish(storage, planned)
         if finish is not None:
             if planned.finish.kind is not EntryKind.ROLLBACK_PREPARED:
-                return _datetime(finish.timestamp + POSTGRESQL_EPOCH_US)
+                return finish_time(finish)
             continue
         for rows in read_rows(storage, planned):
             columns = (rows.column("commit_timestamp").to_pylist(), rows.column("finish_lsn").to_pylist())
@@ -350,5 +350,6 @@ def oldest_commit(reader: JournalReader, start: LSN) -> datetime | None:
     return None
 
 
-def _datetime(microseconds: int) -> datetime:
-    return datetime.fromtimestamp(0, UTC) + timedelta(microseconds=microseconds)
+def finish_time(finish: Finish) -> datetime:
+    """When a transaction ended, by the publisher's clock."""
+    return datetime.fromtimestamp(0, UTC) + timedelta(microseconds=finish.timestamp + POSTGRESQL_EPOCH_US)

@@ -85,6 +85,17 @@ def test_a_run_that_ends_in_time_keeps_its_exit_code():
         sys.exit(1)
 
 
+@pytest.mark.parametrize("option", [("--http-token-file", "f"), ("--http-show-values",), ("--http-admin",)])
+def test_an_option_of_the_server_is_refused_without_the_server(run, target, option):
+    code, _, err = run("run", "--target", target, *option)
+    assert (code, f"{option[0]} is for --http" in err) == (1, True)
+
+
+def test_commands_on_pages_need_a_token(run, target):
+    code, _, err = run("run", "--target", target, "--http", "127.0.0.1:0", "--http-admin")
+    assert (code, "--http-admin needs a token" in err, "--http-token-file FILE" in err) == (1, True, True)
+
+
 @pytest.fixture
 def spark_that_ends(monkeypatch, tmp_path):
     """Runs with a Spark whose Java process has ended. Returns whether the run has succeeded."""

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from html.parser import HTMLParser
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,35 +17,21 @@ from subscriber.operate.dashboard import Pages, overview, sparkline, subscriptio
 from subscriber.operate.lag_history import History, HistoryPoint
 from subscriber.operate.observation import Observation
 from subscriber.operate.sampler import PublisherSample
+from tests.dashboards import PageReader, pages_of
 from tests.observations import NOW, observation, relations, run_of, subscription
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1)
 """Control characters are shown as pictures (tests/unit/base/test_html_templates.py)."""
 
 
-class Reader(HTMLParser):
-    """The elements and the text of a page, as a browser reads them."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.elements: list[str] = []
-        self.text: list[str] = []
-
-    def handle_starttag(self, tag: str, attrs: Any) -> None:
-        self.elements.append(tag)
-
-    def handle_data(self, data: str) -> None:
-        self.text.append(data)
-
-
-def read(page: str) -> Reader:
-    reader = Reader()
-    reader.feed(page)
-    return reader
-
-
 def pages(*observations: Observation) -> Pages:
-    return Pages(SimpleNamespace(observe=lambda: run_of(*observations)), History())  # type: ignore[arg-type]
+    return pages_of(lambda: run_of(*observations))
+
+
+def page_of(one: Observation, subid: int | None = 1) -> str:
+    page = pages(one).page(subid)
+    assert page is not None
+    return bytes(page.body).decode()
 
 
 def failing(message: str, **fields: Any) -> dict[str, Any]:
@@ -57,15 +41,11 @@ def failing(message: str, **fields: Any) -> dict[str, Any]:
 @settings(max_examples=40)
 @given(TEXTS, TEXTS, TEXTS)
 def test_whatever_names_and_errors_contain_stays_text(name, table, error):
-    plain = pages(observation("s", worker={**failing("no"), "relations": relations("t")})).page(1)
-    page = pages(observation(name, worker={**failing(error), "relations": relations(table)})).page(1)
-    assert plain is not None
-    assert page is not None
-    found = read(page)
-    assert found.elements == read(plain).elements
-    text = "".join(found.text)
-    assert f"public.{table}" in text
-    assert error in text
+    plain = page_of(observation("s", worker={**failing("no"), "relations": relations("t")}))
+    found = PageReader(page_of(observation(name, worker={**failing(error), "relations": relations(table)})))
+    assert found.elements == PageReader(plain).elements
+    assert f"public.{table}" in found.text
+    assert error in found.text
 
 
 def test_the_worst_comes_first():
@@ -83,8 +63,7 @@ def test_the_worst_comes_first():
 
 
 def test_nothing_secret_is_on_a_page():
-    page = pages(observation(worker=failing("no"))).page(1)
-    assert page is not None
+    page = page_of(observation(worker=failing("no")))
     assert "host=db" in page
     assert "secret" not in page
 
@@ -130,11 +109,9 @@ def test_a_history_has_rates_and_forgets_what_was_dropped():
 
 @pytest.mark.parametrize("subid", [None, 1])
 def test_a_fragment_is_the_content_of_its_page(subid):
-    made = pages(observation())
-    fragment, page = made.fragment(subid), made.page(subid)
+    fragment = pages(observation()).fragment(subid)
     assert fragment is not None
-    assert page is not None
-    assert fragment in page
+    assert fragment in page_of(observation(), subid)
 
 
 def test_a_subscription_that_is_gone_has_no_page():
@@ -143,8 +120,7 @@ def test_a_subscription_that_is_gone_has_no_page():
 
 
 def test_the_catalog_that_cannot_be_read_is_said():
-    served = SimpleNamespace(observe=lambda: run_of(observation(), failed_polls=1))
-    page = Pages(served, History()).page(None)  # type: ignore[arg-type]
-    assert page is not None
-    assert "The target's catalog cannot be read (1 attempt)" in page
-    assert "cannot be read" not in (pages(observation()).page(None) or "")
+    fragment = pages_of(lambda: run_of(observation(), failed_polls=1)).fragment(None)
+    assert fragment is not None
+    assert "The target's catalog cannot be read (1 attempt)" in fragment
+    assert "cannot be read" not in (pages(observation()).fragment(None) or "")

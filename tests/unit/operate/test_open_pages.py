@@ -13,16 +13,20 @@ import time
 import tracemalloc
 from collections.abc import Iterator
 from dataclasses import dataclass
-from types import AsyncGeneratorType, SimpleNamespace
+from types import AsyncGeneratorType
 
 import pytest
 
 from subscriber.base.lsn import LSN
+from subscriber.base.settings import Settings
 from subscriber.operate.dashboard import Pages, dashboard_routes
 from subscriber.operate.http_server import serving
 from subscriber.operate.lag_history import History
 from subscriber.operate.observation import RunObservation
+from subscriber.operate.page_sources import PageSources
 from subscriber.operate.web_app import Served, web_app
+from subscriber.targets import open_target
+from tests.dashboards import pages_of
 from tests.observations import observation, run_of
 from tests.waits import wait_until
 
@@ -38,17 +42,18 @@ def test_a_commit_is_sent_to_every_open_page_within_two_seconds(later, committed
     first.
     """
     now = [0.0]
-    run = SimpleNamespace(
-        observe=lambda: run_of(observation(worker={"applied": LSN(0xABC if now[0] >= committed else 0x900)}))
-    )
-    shown = Pages(run, History())  # type: ignore[arg-type]
+
+    def run() -> RunObservation:
+        return run_of(observation(worker={"applied": LSN(0xABC if now[0] >= committed else 0x900)}))
+
+    shown = pages_of(run)
     waited: list[float] = []
 
     async def sleep(seconds: float) -> None:
         waited.append(seconds)
 
     async def sent_at() -> list[float]:
-        streams = [(100.0, shown.events(1)), (100.0 + later, shown.events(1))]
+        streams = [(100.0, shown.events(1, "subscription")), (100.0 + later, shown.events(1, "subscription"))]
         sent = [0.0, 0.0]
         for second in range(10):
             for number, (opened, stream) in enumerate(streams):
@@ -64,10 +69,10 @@ def test_a_commit_is_sent_to_every_open_page_within_two_seconds(later, committed
 
 
 def test_a_number_that_is_no_subscription_is_not_remembered():
-    shown = Pages(SimpleNamespace(observe=lambda: run_of(observation())), History())  # type: ignore[arg-type]
+    shown = pages_of(lambda: run_of(observation()))
     for subid in range(100):
         shown.fragment(subid)
-    assert list(shown._kept) == [1]
+    assert list(shown._kept) == [(1, "subscription")]
 
 
 def changing_run() -> Iterator[RunObservation]:
@@ -78,10 +83,17 @@ def changing_run() -> Iterator[RunObservation]:
 
 
 @pytest.fixture
-def port() -> Iterator[int]:
+def port(tmp_path) -> Iterator[int]:
     looks = changing_run()
     served = Served(lambda: next(looks), lambda: None)
-    with serving(web_app(served, dashboard_routes(served, History())), "127.0.0.1", 0) as number:
+    with (
+        open_target(f"sqlite:///{tmp_path}/target.db") as target,
+        serving(
+            web_app(served, dashboard_routes(served, History(), PageSources(target, Settings(f"{tmp_path}/journal")))),
+            "127.0.0.1",
+            0,
+        ) as number,
+    ):
         yield number
 
 

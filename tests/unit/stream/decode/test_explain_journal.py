@@ -42,9 +42,10 @@ def explained(tmp_path) -> Explain:
         publish(journal, 0x300, transaction(0x300, *SECOND, xid=702), xid=702, relations=relations)
     reader = JournalReader(LocalStorage(tmp_path))
 
-    def call(where: str = "(a > 5)", **wanted: object) -> list[ExplainedChange]:
+    def call(where: str = "(a > 5)", within: tuple[LSN, LSN] | None = None, **wanted: object) -> list[ExplainedChange]:
         publishing = Publishing((Publication("p", tables=(entry(T, where),)),), tables(T, U))
-        return list(explain_journal(reader, publishing, ChangeSelection(**wanted)))  # type: ignore[arg-type]
+        selection = ChangeSelection(**wanted)  # type: ignore[arg-type]
+        return list(explain_journal(reader, publishing, selection, within))
 
     return call
 
@@ -106,6 +107,10 @@ def test_a_change_is_selected_by_its_own_lsn(explained):
     (change,) = explained(key={"a": "1", "b": "x"})
     (same,) = explained(lsn=change.lsn)
     assert asdict(same) == asdict(change)
+
+
+def test_a_range_of_the_journal_is_explained(explained):
+    assert summary(explained(within=(LSN(0x1FF), LSN(0x200)))) == ALL[:3]
 
 
 def test_a_filter_that_fails_is_reported_after_the_changes_before_it(explained):
