@@ -34,6 +34,7 @@ logger = logging.getLogger(__name__)
 
 END_SECONDS: Final = 13.0
 """How long the run may take to end in order: systemd waits 90 s, but people do not."""
+UNFINISHED: Final = "the run was stopped before every subscription had caught up"
 _POLL_SECONDS: Final = 1.0
 _SAY_SECONDS: Final = 2.0
 _NOT_ENDED: Final = (
@@ -224,23 +225,25 @@ def _run(
             return _interrupted(once=once)
 
 
-def _interrupted(*, once: bool) -> bool:
+def _interrupted(*, once: bool, unfinished: str = UNFINISHED) -> bool:
     """Whether a stop before any work is a success: with ``once``, nothing has caught up."""
     if once:
-        logger.error("the run was stopped before every subscription had caught up")
+        logger.error(unfinished)
     return not once
 
 
 @contextlib.contextmanager
-def ending_in_time(stop: threading.Event, working: threading.Event, *, once: bool = False) -> Iterator[None]:
+def ending_in_time(
+    stop: threading.Event, working: threading.Event, *, once: bool = False, unfinished: str = UNFINISHED
+) -> Iterator[None]:
     """End the process :data:`END_SECONDS` after ``stop`` was set, even if the code in the block
     hangs.
 
     The target then rolls back its open transactions. Before ``working`` is set no transaction is
     open, and the exit code is 0: on a busy machine, Spark may need as long to start. With ``once``
-    the exit code is 1, because nothing has caught up. After an interrupt the process also ends at
-    once, without Python's finalization, which would abort a thread in the code of a database
-    driver.
+    the exit code is 1, because nothing has caught up, and ``unfinished`` is logged. After an
+    interrupt the process also ends at once, without Python's finalization, which would abort a
+    thread in the code of a database driver.
     """
     ended = threading.Event()
 
@@ -252,7 +255,7 @@ def ending_in_time(stop: threading.Event, working: threading.Event, *, once: boo
             return
         if working.is_set():
             _leave(1, partial(logger.error, _NOT_ENDED, END_SECONDS))
-        _leave(1 if once else 0, partial(_interrupted, once=once))
+        _leave(1 if once else 0, partial(_interrupted, once=once, unfinished=unfinished))
 
     threading.Thread(target=watch, name="end in time", daemon=True).start()
     try:
