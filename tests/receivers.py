@@ -80,7 +80,11 @@ class ReceiveCommand:
             )
 
     def wait_for(self, text: str, times: int = 1) -> None:
-        wait_until(lambda: self.said().count(text) >= times, f"the log to say: {text}\n{self.said()[-3000:]}")
+        """Wait until it has logged ``text`` so often; fail if it ends before that."""
+        process = self.process
+        assert process is not None
+        wait_until(lambda: process.poll() is not None or self.said().count(text) >= times, f"the log to say: {text}")
+        assert self.said().count(text) >= times, self.said()[-3000:]
 
     def stop(self, number: signal.Signals) -> int:
         """Send a signal to the process group; returns the exit code."""

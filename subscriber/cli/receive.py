@@ -7,14 +7,15 @@ import logging
 import sys
 import threading
 import time
+from contextlib import AbstractContextManager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from subscriber.base.settings import Settings
 from subscriber.base.without_pandas import use_arrow_without_pandas
-from subscriber.cli.options import RunLog, run_log_options
+from subscriber.cli.options import HttpAddress, RunLog, http_options, run_log_options
 from subscriber.cli.run import ending_in_time, stop_on_signals, warn_of_open_journals
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ _ALIVE_SECONDS: Final = 60.0
 @click.command("receive")
 @click.option(
     "--connection",
+    "conninfo",
     envvar="SUBSCRIBER_PUBLISHER",
     required=True,
     metavar="CONNINFO",
@@ -46,7 +48,9 @@ _ALIVE_SECONDS: Final = 60.0
     metavar="NAME",
     help="A publication of the publisher; repeat the option for more.",
 )
-@click.option("--create-slot", is_flag=True, help="Create the slot if there is neither the slot nor its journal.")
+@click.option(
+    "--create-slot", "create", is_flag=True, help="Create the slot if there is neither the slot nor its journal."
+)
 @click.option(
     "--journal",
     metavar="PATH|URL",
@@ -57,15 +61,14 @@ _ALIVE_SECONDS: Final = 60.0
 )
 @click.option("--standby", is_flag=True, help="If another receiver has the slot, wait until it ends, and take over.")
 @run_log_options
+@http_options
 def command(
-    connection: str,
-    slot: str,
-    publications: tuple[str, ...],
-    create_slot: bool,
     journal: str | None,
     once: bool,
     standby: bool,
+    http: HttpAddress | None,
     log: RunLog,
+    **source: Any,
 ) -> None:
     """Receive a replication slot into a journal, without a target.
 
@@ -94,17 +97,24 @@ def command(
         from subscriber.worker.slot_receiver import SlotReceiver, SlotSource
 
         warn_of_open_journals(settings)
-        source = SlotSource(connection, slot, tuple(dict.fromkeys(publications)), create_slot)
-        receiver = SlotReceiver(source, settings, once=once, standby=standby)
+        receiver = SlotReceiver(SlotSource(**source), settings, once=once, standby=standby)
         manager = ServiceManager()
-        with contextlib.closing(manager):
+        with contextlib.closing(manager), _served(receiver, http):
             done = receiver.run(stop, lambda: _tell(manager, receiver))
     if not done:
         logger.error(_UNFINISHED)
         sys.exit(1)
 
 
+def _served(receiver: SlotReceiver, http: HttpAddress | None) -> AbstractContextManager[object]:
+    if http is None:
+        return contextlib.nullcontext()
+    from subscriber.operate.serve_receiver import serve_receiver
+
+    return serve_receiver(receiver, *http)
+
+
 def _tell(manager: ServiceManager, receiver: SlotReceiver) -> None:
-    """Tell the service manager. It is ready when the options have proved right."""
+    """Tell the service manager, unless the receiver hangs."""
     if time.monotonic() - receiver.looped_at <= _ALIVE_SECONDS:
-        manager.tell(lambda: receiver.state in ("streaming", "retrying"), lambda: receiver.state)
+        manager.tell(lambda: receiver.is_ready, lambda: receiver.state)

@@ -23,7 +23,7 @@ import click
 from subscriber.base.errors import AlreadyRunning, SubscriberError, UsageError
 from subscriber.base.settings import Settings, default_journal
 from subscriber.base.signals import set_by_signals
-from subscriber.cli.options import RunLog, run_log_options, target_option
+from subscriber.cli.options import HttpAddress, RunLog, http_options, run_log_options, target_option
 from subscriber.stream.journal.storage import open_to_others
 
 if TYPE_CHECKING:
@@ -65,25 +65,15 @@ _NOT_ENDED: Final = (
     metavar="MODULE:FUNCTION",
     help="A Python function to call with each logical message (pg_logical_emit_message).",
 )
-@click.option(
-    "--http",
-    metavar="HOST:PORT",
-    help="Serve metrics, health and a dashboard, such as 127.0.0.1:9187 (needs subscriber[http]).",
-)
-@click.option(
-    "--http-token-file",
-    metavar="FILE",
-    help="A file with the token that requests must have; needed for another host than a loopback address.",
-)
 @run_log_options
+@http_options
 def command(
     target: str,
     once: bool,
     standby: bool,
     master: str,
     on_message: str | None,
-    http: str | None,
-    http_token_file: str | None,
+    http: HttpAddress | None,
     log: RunLog,
 ) -> None:
     """Replicate: run the workers of all enabled subscriptions of a target.
@@ -112,7 +102,7 @@ def command(
     with log.counting(), ending_in_time(stop, working, once=once):
         listener = None if on_message is None else message_listener(on_message)
         settings = Settings.from_environment()
-        extras = _served(http, http_token_file, settings, Extras(listener, standby))
+        extras = _served(http, settings, Extras(listener, standby))
         if not _run(target, master, settings, extras, stop, working, once=once):
             sys.exit(1)
 
@@ -129,21 +119,13 @@ class Extras:
     shown_waiting: Callable[[], AbstractContextManager[object]] = contextlib.nullcontext
 
 
-def _served(http: str | None, token_file: str | None, settings: Settings, extras: Extras) -> Extras:
-    """Add the HTTP server; wrong options are refused before anything is started."""
+def _served(http: HttpAddress | None, settings: Settings, extras: Extras) -> Extras:
+    """Add the HTTP server."""
     if http is None:
-        if token_file is not None:
-            raise UsageError("--http-token-file is for --http")
         return extras
-    try:
-        from subscriber.operate.http_server import parse_address, read_token
-        from subscriber.operate.serve_run import serve_run, serve_standby
-    except ImportError as error:
-        raise UsageError(
-            f'--http needs the module "{error.name}"', hint='Install it with: pip install "subscriber[http]"'
-        ) from None
-    address = parse_address(http)
-    token = read_token(token_file, address[0])
+    from subscriber.operate.serve_run import serve_run, serve_standby
+
+    address, token = http
     return replace(
         extras,
         shown=partial(serve_run, settings=settings, address=address, token=token),

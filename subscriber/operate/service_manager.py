@@ -12,9 +12,10 @@ import socket
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from subscriber.worker.supervisor import Supervisor
+if TYPE_CHECKING:
+    from subscriber.worker.supervisor import Supervisor  # it imports Spark, which a receiver does not need
 
 _STATUS_SECONDS: Final = 5.0
 

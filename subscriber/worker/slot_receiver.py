@@ -23,7 +23,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, get_args
 
 from subscriber.base.background import in_background
 from subscriber.base.errors import (
@@ -39,7 +39,7 @@ from subscriber.base.errors import (
     fault,
 )
 from subscriber.base.lsn import LSN, format_lsn
-from subscriber.base.retry import FailedAttempts, RetryState
+from subscriber.base.retry import LONGEST_RETRIES, PATIENT_FAILURES, FailedAttempts, RetryState
 from subscriber.base.run_log import OVER
 from subscriber.base.settings import Settings
 from subscriber.publisher.client import PublisherClient
@@ -50,13 +50,12 @@ from subscriber.stream.journal.positions import CachedAnswer, watched_positions
 from subscriber.stream.journal.retention import list_consumers
 from subscriber.stream.journal.storage import journal_url, open_storage
 from subscriber.stream.receive.walreceiver import ReceiverCounts
-from subscriber.worker.failures import LONGEST_RETRIES
 from subscriber.worker.receiver_process import Assignment, receive
-from subscriber.worker.worker_snapshot import PATIENT_FAILURES
 
 logger = logging.getLogger(__name__)
 
-State = Literal["starting", "standby", "streaming", "retrying", "stopped"]
+ReceiverState = Literal["starting", "standby", "streaming", "retrying", "stopped"]
+RECEIVER_STATES: Final[tuple[ReceiverState, ...]] = get_args(ReceiverState)
 
 _TICK_SECONDS: Final = 0.25
 _STANDBY_SECONDS: Final = 1.0
@@ -68,7 +67,9 @@ _START_AGAIN: Final = (
     " and new copies of its tables."
 )
 _OPTIONS: Final = (
-    (re.compile(r" ?[^.:]*ALTER SUBSCRIPTION (?:\.\.\.|…) SET PUBLICATION[^.]*\."), ""),
+    (re.compile(r": ALTER SUBSCRIPTION (?:\.\.\.|…) CONNECTION '[^']*'"), ""),
+    (re.compile(r"ALTER SUBSCRIPTION (?:\.\.\.|…) SET PUBLICATION"), "--publication"),
+    (re.compile(r"ALTER SUBSCRIPTION (?:\.\.\.|…) RECREATE SLOT .*", re.DOTALL), "{start_again}"),
     (re.compile(r"(?:the )?subscription's CONNECTION|CONNECTION"), "--connection"),
     (re.compile("slot_name"), "--slot"),
     (re.compile("subscriber run"), "subscriber receive"),
@@ -102,7 +103,7 @@ class SlotReceiver:
     def __init__(self, source: SlotSource, settings: Settings, *, once: bool = False, standby: bool = False) -> None:
         self.source = source
         self.assignment: Assignment | None = None
-        self.state: State = "starting"
+        self.state: ReceiverState = "starting"
         self.counts = ReceiverCounts()
         self.attempts = RetryState("receive", self._over)
         self._settings = settings
@@ -115,6 +116,11 @@ class SlotReceiver:
         self._is_done = False
         self._said: set[str] = set()
         self._positions: CachedAnswer[tuple[LSN, LSN]] | None = None
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it has begun its work: the options have proved right."""
+        return self.state in ("streaming", "retrying")
 
     @property
     def looped_at(self) -> float:
@@ -358,11 +364,11 @@ class SlotReceiver:
 
     def _in_words(self, error: SubscriberError) -> SubscriberError:
         """The error with a hint that names options of this command, not of subscriptions."""
+        again = _START_AGAIN.format(journal=self._journal, slot=self.source.slot.replace("'", "''"))
         if isinstance(error, SlotLost | HistoryDiverged | OtherSystem | JournalGap | JournalCorrupt):
-            again = _START_AGAIN.format(journal=self._journal, slot=self.source.slot.replace("'", "''"))
             restore = "Restore the journal's folder. " if isinstance(error, JournalGap | JournalCorrupt) else ""
             return error.replace(hint=restore + again)
         hint = error.hint
         for words, options in _OPTIONS:
             hint = hint and words.sub(options, hint)
-        return error.replace(hint=hint)
+        return error.replace(hint=hint and hint.replace("{start_again}", again))

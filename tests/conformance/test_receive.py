@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import http.client
+import re
 import signal
 import socket
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from subscriber.publisher.client import PublisherClient
 from subscriber.publisher.connection import ReplicationConnection, connect_publisher
@@ -170,15 +173,80 @@ def test_a_slot_that_another_receiver_has_is_refused_and_with_standby_taken_over
     second = ReceiveCommand(receive.database, receive.folder)
     try:
         second.start("--standby")
-        receive.wait_for("waiting until the other receiver ends")
+        second.wait_for("waiting until the other receiver ends")
         receive.close()
-        receive.wait_for("receiving slot", 2)
+        second.wait_for("receiving slot", 2)
         receive.database.execute("INSERT INTO t VALUES (1, 'x')")
         received(receive)
         assert receive.changes() == ["INSERT (a: '1', b: 'x')"]
         assert second.stop(signal.SIGTERM) == 0
     finally:
         second.close()
+
+
+def ask(port: int, path: str) -> tuple[int, str]:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+    try:
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        return answer.status, answer.read().decode()
+    finally:
+        connection.close()
+
+
+def test_metrics_and_health_say_how_far_receiver_and_consumers_are(receive):
+    receive.start("--create-slot", "--http", "127.0.0.1:0")
+    receive.wait_for("receiving slot")
+    port = int(re.findall(r"http://127\.0\.0\.1:(\d+)/", receive.said())[0])
+    register(open_storage(receive.journal), "orders")
+    receive.database.execute("INSERT INTO t VALUES (1, 'x')")
+    received(receive)
+
+    def scrape() -> dict[str, float]:
+        families = text_string_to_metric_families(ask(port, "/metrics")[1])
+        samples = [
+            sample for family in families for sample in family.samples if sample.labels.get("slot") == receive.slot
+        ]
+        return {
+            "".join(
+                [sample.name, *(f" {value}" for name, value in sample.labels.items() if name != "slot")]
+            ): sample.value
+            for sample in samples
+        }
+
+    def has_sampled() -> bool:
+        found = scrape()
+        return (
+            found.get("subscriber_journal_consumer_lag_bytes orders", 0) > 0 and "subscriber_receive_lag_bytes" in found
+        )
+
+    wait_until(has_sampled, "the lag of the consumer")
+    found = scrape()
+    assert found["subscriber_receiver_state streaming"] == 1
+    assert found["subscriber_received_transactions_total"] == 1
+    assert found["subscriber_journal_entries"] == 1
+    assert found["subscriber_journal_bytes"] > 0
+    assert found["subscriber_slot_active"] == 1
+    assert found["subscriber_publisher_up"] == 1
+    assert ask(port, "/livez") == (200, "ok\n")
+    assert ask(port, "/readyz") == (200, "ok\n")
+    assert ask(port, "/health?errors=0")[0] == 200
+    assert receive.stop(signal.SIGTERM) == 0
+
+
+def test_a_receiver_tells_systemd_that_it_is_ready_and_that_it_ends(receive, tmp_path):
+    address = tmp_path / "notify"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listening:
+        listening.bind(str(address))
+        listening.settimeout(60)
+        receive.environment |= {"NOTIFY_SOCKET": str(address), "WATCHDOG_USEC": "1000000"}
+        receive.start("--create-slot")
+        told = ""
+        while "READY=1" not in told or "WATCHDOG=1" not in told:
+            told += listening.recv(4096).decode()
+        assert receive.stop(signal.SIGTERM) == 0
+        while "STOPPING=1" not in told:
+            told += listening.recv(4096).decode()
 
 
 def test_the_slot_of_a_subscription_is_refused(receive):
