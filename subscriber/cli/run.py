@@ -10,9 +10,9 @@ import shlex
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from operator import attrgetter
 from pathlib import Path
@@ -23,7 +23,7 @@ import click
 from subscriber.base.errors import AlreadyRunning, SubscriberError, UsageError
 from subscriber.base.settings import Settings, default_journal
 from subscriber.base.signals import set_by_signals
-from subscriber.cli.options import RunLog, run_log_options, target_option
+from subscriber.cli.options import HttpAddress, RunLog, http_options, run_log_options, target_option
 from subscriber.stream.journal.storage import open_to_others
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ logger = logging.getLogger(__name__)
 
 END_SECONDS: Final = 13.0
 """How long the run may take to end in order: systemd waits 90 s, but people do not."""
+UNFINISHED: Final = "the run was stopped before every subscription had caught up"
 _POLL_SECONDS: Final = 1.0
 _SAY_SECONDS: Final = 2.0
 _NOT_ENDED: Final = (
@@ -66,16 +67,6 @@ _NOT_ENDED: Final = (
     help="A Python function to call with each logical message (pg_logical_emit_message).",
 )
 @click.option(
-    "--http",
-    metavar="HOST:PORT",
-    help="Serve metrics, health and a dashboard, such as 127.0.0.1:9187 (needs subscriber[http]).",
-)
-@click.option(
-    "--http-token-file",
-    metavar="FILE",
-    help="A file with the token that requests must have; needed for another host than a loopback address.",
-)
-@click.option(
     "--http-show-values",
     is_flag=True,
     help="Let the dashboard show values of rows: those of received changes and of conflicts.",
@@ -86,8 +77,16 @@ _NOT_ENDED: Final = (
     help="Let the dashboard enable, disable and refresh subscriptions and skip transactions; needs --http-token-file.",
 )
 @run_log_options
+@http_options
 def command(
-    target: str, once: bool, standby: bool, master: str, on_message: str | None, log: RunLog, **http: Any
+    target: str,
+    once: bool,
+    standby: bool,
+    master: str,
+    on_message: str | None,
+    http: HttpAddress | None,
+    log: RunLog,
+    **pages: bool,
 ) -> None:
     """Replicate: run the workers of all enabled subscriptions of a target.
 
@@ -115,19 +114,9 @@ def command(
     with log.counting(), ending_in_time(stop, working, once=once):
         listener = None if on_message is None else message_listener(on_message)
         settings = Settings.from_environment()
-        extras = _served(HttpOptions(**http), settings, Extras(listener, standby))
+        extras = _served(http, pages, settings, Extras(listener, standby))
         if not _run(target, master, settings, extras, stop, working, once=once):
             sys.exit(1)
-
-
-@dataclass(frozen=True, slots=True)
-class HttpOptions:
-    """The options of the HTTP server, by their names on the command line."""
-
-    http: str | None = None
-    http_token_file: str | None = None
-    http_show_values: bool = False
-    http_admin: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,24 +132,18 @@ class Extras:
     shown_waiting: Callable[[], AbstractContextManager[object]] = contextlib.nullcontext
 
 
-def _served(options: HttpOptions, settings: Settings, extras: Extras) -> Extras:
+def _served(http: HttpAddress | None, pages: Mapping[str, bool], settings: Settings, extras: Extras) -> Extras:
     """Add the HTTP server; wrong options are refused before anything is started."""
-    if options.http is None:
-        for name, value in asdict(options).items():
-            if value:
-                raise UsageError(f"--{name.replace('_', '-')} is for --http")
+    if http is None:
+        for option, is_given in pages.items():
+            if is_given:
+                raise UsageError(f"--{option.replace('_', '-')} is for --http")
         return extras
-    try:
-        from subscriber.operate.http_server import parse_address, read_token
-        from subscriber.operate.page_sources import PageSources
-        from subscriber.operate.serve_run import serve_run, serve_standby
-    except ImportError as error:
-        raise UsageError(
-            f'--http needs the module "{error.name}"', hint='Install it with: pip install "subscriber[http]"'
-        ) from None
-    address = parse_address(options.http)
-    token = read_token(options.http_token_file, address[0])
-    if options.http_admin and token is None:
+    from subscriber.operate.page_sources import PageSources
+    from subscriber.operate.serve_run import serve_run, serve_standby
+
+    address, token = http
+    if pages["http_admin"] and token is None:
         raise UsageError(
             "--http-admin needs a token",
             detail="Everybody on this machine could give commands to the subscriptions.",
@@ -168,7 +151,7 @@ def _served(options: HttpOptions, settings: Settings, extras: Extras) -> Extras:
         )
 
     def shown(target: Target, supervisor: Supervisor) -> AbstractContextManager[object]:
-        sources = PageSources(target, settings, show_values=options.http_show_values, admin=options.http_admin)
+        sources = PageSources(target, settings, show_values=pages["http_show_values"], admin=pages["http_admin"])
         return serve_run(supervisor, sources, address=address, token=token)
 
     return replace(extras, shown=shown, shown_waiting=partial(serve_standby, address, token))
@@ -248,23 +231,25 @@ def _run(
             return _interrupted(once=once)
 
 
-def _interrupted(*, once: bool) -> bool:
+def _interrupted(*, once: bool, unfinished: str = UNFINISHED) -> bool:
     """Whether a stop before any work is a success: with ``once``, nothing has caught up."""
     if once:
-        logger.error("the run was stopped before every subscription had caught up")
+        logger.error(unfinished)
     return not once
 
 
 @contextlib.contextmanager
-def ending_in_time(stop: threading.Event, working: threading.Event, *, once: bool = False) -> Iterator[None]:
+def ending_in_time(
+    stop: threading.Event, working: threading.Event, *, once: bool = False, unfinished: str = UNFINISHED
+) -> Iterator[None]:
     """End the process :data:`END_SECONDS` after ``stop`` was set, even if the code in the block
     hangs.
 
     The target then rolls back its open transactions. Before ``working`` is set no transaction is
     open, and the exit code is 0: on a busy machine, Spark may need as long to start. With ``once``
-    the exit code is 1, because nothing has caught up. After an interrupt the process also ends at
-    once, without Python's finalization, which would abort a thread in the code of a database
-    driver.
+    the exit code is 1, because nothing has caught up, and ``unfinished`` is logged. After an
+    interrupt the process also ends at once, without Python's finalization, which would abort a
+    thread in the code of a database driver.
     """
     ended = threading.Event()
 
@@ -276,7 +261,7 @@ def ending_in_time(stop: threading.Event, working: threading.Event, *, once: boo
             return
         if working.is_set():
             _leave(1, partial(logger.error, _NOT_ENDED, END_SECONDS))
-        _leave(1 if once else 0, partial(_interrupted, once=once))
+        _leave(1 if once else 0, partial(_interrupted, once=once, unfinished=unfinished))
 
     threading.Thread(target=watch, name="end in time", daemon=True).start()
     try:

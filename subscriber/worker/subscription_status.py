@@ -26,10 +26,10 @@ import typing
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, is_dataclass
 from functools import partial
+from importlib import metadata
 from pathlib import Path
 from typing import Any, Final
 
-from subscriber import __version__
 from subscriber.base import clock
 from subscriber.base.background import in_background
 from subscriber.base.errors import SubscriberError
@@ -199,7 +199,7 @@ class SubscriptionStatus:
         as_of: when it was read (ISO 8601), if it is from the status file of a run that holds the
             target.
         publisher_version: such as "18.4"; ``target_version`` also names the database, such as
-            "MariaDB 11.8.3"; ``version`` is that of this program, which need not be that of the run.
+            "MariaDB 11.8.3"; ``version`` is that of this program, not of the run.
         unknown: why values are None, a sentence for each cause.
     """
 
@@ -243,7 +243,7 @@ class SubscriptionStatus:
     journal_bytes: int | None = None
     publisher_version: str | None = None
     target_version: str | None = None
-    version: str = __version__
+    version: str = metadata.version("subscriber")
     unknown: tuple[str, ...] = ()
 
 
