@@ -43,6 +43,7 @@ class JournalStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._two_phase = two_phase
         self._journal = JournalReader(open_storage(url))
         self._last: LSN | None = None
+        self._newest: tuple[LSN, Offset] | None = None
 
     @abstractmethod
     def begin(self) -> LSN:
@@ -63,6 +64,14 @@ class JournalStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     @told
     def getDefaultReadLimit(self) -> ReadLimit:
         return ReadMaxBytes(self._max_bytes)
+
+    @told
+    def reportLatestOffset(self) -> Offset | None:
+        """The newest position of the journal, for the query's progress."""
+        newest = max([self._journal.control().begin, *(entry.end for entry in self._journal.listed())])
+        if self._newest is None or self._newest[0] != newest:
+            self._newest = newest, self.offset(newest)
+        return self._newest[1]
 
     @told
     def prepareForTriggerAvailableNow(self) -> None:
