@@ -19,6 +19,7 @@ from subscriber.spark.feed.change_batch import ChangeFeedBatchReader
 from subscriber.spark.feed.change_feed import ChangeFeedReader, resolved
 from subscriber.spark.feed.feed_options import RawOptions, feed_options, is_typed, raw_options
 from subscriber.spark.feed.feed_schema import FeedSchema
+from subscriber.spark.feed.table_snapshot import SnapshotFeedReader
 from subscriber.spark.journal_frames import JournalPartition
 from subscriber.spark.journal_stream import JournalStreamReader
 from subscriber.spark.told_errors import told, told_while_reading
@@ -61,7 +62,9 @@ class PgoutputSource(DataSource):
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         if not is_typed(self.options):
             return PgoutputStreamReader(raw_options(self.options))
-        return ChangeFeedReader(feed_options(self.options), self._resolved().checked(schema))
+        options = feed_options(self.options)
+        reader = SnapshotFeedReader if options.snapshot else ChangeFeedReader
+        return reader(options, self._resolved().checked(schema))
 
     def _resolved(self) -> FeedSchema:
         # Spark asks for the schema, and then sends this object to the processes that plan and read.

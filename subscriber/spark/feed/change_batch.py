@@ -23,12 +23,12 @@ from pyspark.sql.datasource import (
 )
 
 from subscriber.base.lsn import LSN
-from subscriber.spark.feed.change_feed import ALL_BYTES, before, begin_of, newest, partition_rows
+from subscriber.spark.feed.change_feed import ALL_BYTES, before, begin_of, partition_rows
 from subscriber.spark.feed.feed_options import Bound, FeedOptions, microseconds_of
 from subscriber.spark.feed.feed_range import first_after
 from subscriber.spark.feed.feed_schema import FeedSchema
 from subscriber.spark.journal_frames import JournalPartition, plan_partitions
-from subscriber.spark.journal_stream import check_kept
+from subscriber.spark.journal_stream import check_kept, newest
 from subscriber.spark.told_errors import told, told_while_reading
 from subscriber.stream.journal.reader import JournalReader
 from subscriber.stream.journal.storage import open_storage

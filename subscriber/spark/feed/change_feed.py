@@ -13,9 +13,10 @@ from subscriber.spark.feed.feed_range import batch_end, committed_at, first_afte
 from subscriber.spark.feed.feed_rows import FeedRows, divided_origin, ordered
 from subscriber.spark.feed.feed_schema import FeedSchema
 from subscriber.spark.feed.net_changes import net_changes
-from subscriber.spark.feed.table_shape import table_shapes
+from subscriber.spark.feed.published_shape import published_shape
+from subscriber.spark.feed.table_shape import NoChanges, table_shapes
 from subscriber.spark.journal_frames import JournalPartition
-from subscriber.spark.journal_stream import JournalStreamReader, Offset, check_kept
+from subscriber.spark.journal_stream import JournalStreamReader, Offset, check_kept, newest
 from subscriber.spark.told_errors import told, told_while_reading
 from subscriber.stream.journal.message_rows import read_rows
 from subscriber.stream.journal.named_consumers import advance, list_named, register
@@ -35,8 +36,14 @@ def resolved(options: FeedOptions) -> FeedSchema:
     begin = begin_of(options, journal)
     check_kept(journal, begin)
     shapes = table_shapes(journal, options.table, begin)
-    schema = FeedSchema(next(shapes), options.unsupported, options.evolves)
-    if options.evolves:
+    try:
+        shape = published_shape(options) if options.snapshot else next(shapes)
+    except NoChanges:
+        if options.connection is None:
+            raise
+        shape = published_shape(options)
+    schema = FeedSchema(shape, options.unsupported, options.evolves)
+    if options.evolves and not options.snapshot:
         for shape in shapes:
             later = schema.with_columns_of(shape)
             if later is None:
@@ -90,11 +97,6 @@ def before(bound: Bound, journal: JournalReader, begin: LSN) -> LSN:
         if found is not None:
             return LSN(found - 1)
     return newest(journal)
-
-
-def newest(journal: JournalReader) -> LSN:
-    """The end of the last entry."""
-    return max([journal.control().begin, *(entry.end for entry in journal.listed())])
 
 
 class ChangeFeedReader(JournalStreamReader):

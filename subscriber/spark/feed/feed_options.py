@@ -5,7 +5,7 @@ where Spark has one (``Changelog`` and Delta's change data feed). docs/spark.md 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Final, NoReturn
 
@@ -15,6 +15,7 @@ from subscriber.base.lsn import LSN, parse_lsn
 from subscriber.base.suggestions import perhaps
 from subscriber.postgres.schema.relation_names import TableName
 from subscriber.postgres.sql.cursor import Cursor, read_label
+from subscriber.publisher.conninfo import check_conninfo
 from subscriber.spark.feed.spark_types import OnUnsupported
 
 MAX_BYTES: Final = 64 * 1024 * 1024
@@ -22,12 +23,12 @@ PARTITION_BYTES: Final = 8 * 1024 * 1024
 
 RAW_OPTIONS: Final = ("journal", "startingLsn", "maxBytes", "partitionBytes", "twoPhase")
 FEED_OPTIONS: Final = (
-    "journal", "table", "consumer", "startingVersion", "startingTimestamp", "startingBoundInclusive", "startingLsn",
+    "journal", "table", "connection", "publication", "consumer", "startingSnapshot", "startingVersion", "startingTimestamp", "startingBoundInclusive", "startingLsn",
     "endingVersion", "endingTimestamp", "endingBoundInclusive", "deduplicationMode", "keyColumns", "computeUpdates",
     "keyChanges", "truncate", "unsupportedValues", "schemaEvolution", "maxRowsPerTrigger", "maxBytesPerTrigger",
     "maxBytes", "partitionBytes",
 )  # fmt: skip
-_ONLY_STREAMS: Final = ("consumer", "maxRowsPerTrigger", "maxBytesPerTrigger", "maxBytes")
+_ONLY_STREAMS: Final = ("consumer", "startingSnapshot", "maxRowsPerTrigger", "maxBytesPerTrigger", "maxBytes")
 _ONLY_BATCHES: Final = ("endingVersion", "endingTimestamp", "endingBoundInclusive")
 _LARGEST: Final = 2**63 - 1
 
@@ -58,6 +59,10 @@ class FeedOptions:
     """The options of the typed feed.
 
     Attributes:
+        connection: the publisher's connection string, without a password; None if it is not asked.
+        publications: those that the journal's receiver has, for the publisher's description and the
+            snapshot; None for all columns.
+        snapshot: the feed begins with the rows of the table.
         consumer: the name by which the query registers in the journal; None if it does not.
         start: where the feed begins; None for the beginning of the journal.
         end: where a batch read ends; None for what the journal has.
@@ -72,6 +77,9 @@ class FeedOptions:
 
     journal: str
     table: TableName
+    connection: str | None = field(repr=False)
+    publications: tuple[str, ...] | None
+    snapshot: bool
     consumer: str | None
     start: Bound | None
     end: Bound | None
@@ -97,7 +105,7 @@ class FeedOptions:
 
     def for_batches(self) -> FeedOptions:
         """These options; UsageError if one of them is for streams."""
-        if self.consumer is not None or self.max_rows is not None or self.max_bytes != MAX_BYTES:
+        if self.consumer is not None or self.snapshot or self.max_rows is not None or self.max_bytes != MAX_BYTES:
             raise UsageError(
                 f"{', '.join(_ONLY_STREAMS)} are options of spark.readStream", hint="Leave them out of spark.read."
             )
@@ -129,6 +137,9 @@ def feed_options(options: Mapping[str, str]) -> FeedOptions:
     return FeedOptions(
         journal=given.journal(),
         table=given.table("table"),
+        connection=given.connection(),
+        publications=given.columns("publication"),
+        snapshot=given.snapshot(),
         consumer=given.text("consumer"),
         start=given.bound("starting"),
         end=given.bound("ending"),
@@ -227,6 +238,28 @@ class _Given:
             self._refuse(name, text, "Give a time with its zone, such as 2026-11-28T20:02:00+00:00.")
         return microseconds_of(moment)
 
+    def connection(self) -> str | None:
+        conninfo = self.text("connection")
+        if conninfo is not None and check_conninfo(conninfo).get("password"):
+            raise UsageError(
+                'option "connection" must not have a password, because Spark shows the options of a query',
+                hint="Put it into a password file (passfile, PGPASSFILE), or set SUBSCRIBER_PASSWORD_COMMAND.",
+            )
+        return conninfo
+
+    def snapshot(self) -> bool:
+        if not self.flag("startingSnapshot", default=False):
+            return False
+        for name in ("startingVersion", "startingTimestamp", "startingLsn"):
+            self.exclusive("startingSnapshot", name)
+        for name in ("connection", "publication"):
+            if self.text(name) is None:
+                raise UsageError(
+                    f'option "startingSnapshot" needs the option "{name}"',
+                    hint="Give the connection string of the publisher, and the publications that the journal's receiver has.",
+                )
+        return True
+
     def columns(self, name: str) -> tuple[str, ...] | None:
         text = self.text(name)
         if text is None:
@@ -238,7 +271,7 @@ class _Given:
                 names.append(read_label(cursor))
             cursor.end()
         except UsageError:
-            self._refuse(name, text, "Give columns with commas between them, quoted as in SQL.")
+            self._refuse(name, text, "Give names with commas between them, quoted as in SQL.")
         return tuple(names)
 
     def table(self, name: str) -> TableName:

@@ -148,6 +148,22 @@ class FeedRows:
         images += self._truncates(frame.controls, batch)
         return self._assembled(images, batch)
 
+    def snapshot_rows(self, relation: Relation, values: pa.RecordBatch, lsn: int, first: int) -> pa.RecordBatch:
+        """Rows of a table in a snapshot at ``lsn``, as inserts, numbered from ``first`` on."""
+        count = values.num_rows
+        described = pa.RecordBatch.from_pydict(
+            {
+                "finish_lsn": np.full(count, lsn, np.int64),
+                "lsn": np.full(count, lsn, np.int64),
+                "commit_timestamp": pa.nulls(count, pa.timestamp("us", "UTC")),
+                "xid": pa.nulls(count, pa.int64()),
+                _ORIGIN: pa.nulls(count, pa.string()),
+                _NUMBER: np.arange(first, first + count, dtype=np.int64),
+            }
+        )
+        group = ChangeGroup(relation, "I", None, np.arange(count, dtype=np.int32), None, values)
+        return self._assembled(list(self._images(group, described)), described)
+
     def _of_table(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Without the changes of other tables, which need not be decoded."""
         of_others = pc.fill_null(pc.not_equal(batch.column("relation"), self.schema.relation.qualified_name), False)

@@ -24,9 +24,13 @@ from subscriber.stream.journal.segment import Segment
 from subscriber.stream.journal.storage import Storage
 
 
+class NoChanges(UsageError):
+    """A journal has no change of a table."""
+
+
 def table_shapes(journal: JournalReader, table: TableName, start: LSN) -> Iterator[Relation]:
     """How the table's changes after ``start`` are described, in their order. Without changes there:
-    how its last change up to ``start`` is. UsageError: the journal has no change of the table.
+    how its last change up to ``start`` is. Raises NoChanges.
     """
     seen: set[str] = set()
     storage = journal.storage
@@ -43,11 +47,12 @@ def table_shapes(journal: JournalReader, table: TableName, start: LSN) -> Iterat
             yield shapes[-1]
             return
     if not found:
-        raise UsageError(
+        raise NoChanges(
             f'the journal has no change of the table "{".".join(table)}"',
             sqlstate="42P01",
             detail=f"It has changes of {', '.join(sorted(seen))}." if seen else "It has no changes of tables.",
-            hint="Start the query after the first change of the table.",
+            hint='Give the publisher\'s connection string with option("connection", "…"): it then describes the table.'
+            " Or start the query after the first change of the table.",
         )
 
 
