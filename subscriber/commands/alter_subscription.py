@@ -199,7 +199,7 @@ def alter_options(
         set_options(connection, subscription.subid, changes)
         if "retain_dead_tuples" in changes:
             record_relations(connection, target, subscription)
-            delete_passed(connection)
+            delete_passed(connection, target)
         if slot_options:
             assert subscription.slot_name is not None
             subscription_slots.change_slot(

@@ -82,7 +82,7 @@ class Retaining:
             with state.target.begin() as connection:
                 if self._recorded != subscription.version:  # it may have more tables, or others
                     record_relations(connection, state.target, subscription)
-                number = mark(connection)
+                number = mark(connection, state.target)
             self._recorded = subscription.version
             with self._connected() as publisher:
                 self._round = _Round(number, began, publisher.transactions_in_progress()[1])
@@ -108,7 +108,7 @@ class Retaining:
         in_time = not self._is_late(ended)
         self._round = None
         with self._state.target.begin() as connection:
-            pass_round(connection, subscription.subid, ended.number)
+            pass_round(connection, self._state.target, subscription.subid, ended.number)
             if in_time and not subscription.retention_active:
                 set_retention(connection, subscription.subid, active=True)
         if in_time and not subscription.retention_active:
@@ -128,7 +128,7 @@ class Retaining:
             return
         with self._state.target.begin() as connection:
             set_retention(connection, subscription.subid, active=False)
-            delete_passed(connection)
+            delete_passed(connection, self._state.target)
         logger.info(
             'logical replication worker for subscription "%s" has stopped retaining the information for detecting'
             " conflicts\nDETAIL:  Retention is stopped because the apply process has not caught up with the publisher"
