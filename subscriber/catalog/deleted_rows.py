@@ -65,7 +65,7 @@ def find_deletion(
     """The last deletion of a row that ``condition`` finds in :meth:`DeletedRows.rows`."""
     assert target.deleted_rows is not None
     found = target.deleted_rows.last(connection, rows, condition)
-    return None if found is None else Deletion(found[0], found[1], found[2])
+    return None if found is None else Deletion(*found[:3])
 
 
 # Rounds -------------------------------------------------------------------------------------------

@@ -95,7 +95,7 @@ class DeletedRows(ABC):
 
     def last(
         self, connection: sa.Connection, rows: sa.Subquery, condition: sa.ColumnElement[bool]
-    ) -> sa.Row[Any] | None:
+    ) -> Sequence[Any] | None:
         """:data:`TOLD` of the last deletion of a row that ``condition`` finds in :meth:`rows`: of
         those that are committed, and those of this transaction.
         """

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
@@ -411,7 +411,7 @@ class MariaDBDeletedRows(DeletedRows):
     @override
     def last(
         self, connection: sa.Connection, rows: sa.Subquery, condition: sa.ColumnElement[bool]
-    ) -> sa.Row[Any] | None:
+    ) -> Sequence[Any] | None:
         """A transaction sees what was committed before it began, and what it has written itself;
         another session sees what is committed now.
         """
