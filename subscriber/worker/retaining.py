@@ -25,10 +25,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from subscriber.base.background import Background
-from subscriber.base.errors import SubscriberError
+from subscriber.base.errors import SubscriberError, UsageError
 from subscriber.base.lsn import LSN
 from subscriber.catalog.deleted_rows import delete_passed, mark, pass_round, record_relations
 from subscriber.catalog.subscriptions import set_retention
+from subscriber.commands.requirements import check_retention
 from subscriber.publisher.client import PublisherClient
 from subscriber.publisher.connection import connect_publisher
 from subscriber.worker.worker_state import WorkerState
@@ -68,7 +69,8 @@ class Retaining:
         try:
             ended = self._stepping.take()
         except SubscriberError as error:
-            logger.debug("deleted rows are retained for longer: %s", error.message)
+            level = logging.WARNING if isinstance(error, UsageError) else logging.DEBUG
+            logger.log(level, "deleted rows are retained for longer: %s", error.message)
             ended = False
         if ended is not None:
             self._due = time.monotonic() + (self._interval if ended else _STEP_SECONDS)
@@ -85,6 +87,7 @@ class Retaining:
                 number = mark(connection, state.target)
             self._recorded = subscription.version
             with self._connected() as publisher:
+                check_retention(publisher)
                 self._round = _Round(number, began, publisher.transactions_in_progress()[1])
         current = self._round
         if current.lsn is None:
