@@ -88,11 +88,11 @@ class Retaining:
             self._recorded = subscription.version
             with self._connected() as publisher:
                 check_retention(publisher)
-                self._round = _Round(number, began, publisher.transactions_in_progress()[1])
+                self._round = _Round(number, began, publisher.assign_transaction_id())
         current = self._round
         if current.lsn is None:
             with self._connected() as publisher:
-                if publisher.transactions_in_progress()[0] >= current.following:
+                if publisher.oldest_transaction() >= current.following:
                     current.lsn = publisher.write_barrier()
         if current.lsn is None or not state.reach().has(current.lsn):
             self._stop_if_late(current)

@@ -31,8 +31,11 @@ class Publisher:
     def is_standby(self) -> bool:
         return self.in_recovery
 
-    def transactions_in_progress(self) -> tuple[int, int]:
-        return self.oldest, 10
+    def assign_transaction_id(self) -> int:
+        return 10
+
+    def oldest_transaction(self) -> int:
+        return self.oldest
 
     def write_barrier(self) -> LSN:
         self.barriers += 1
