@@ -66,6 +66,7 @@ class ScriptedPublisher(ScriptedServer):
         system_identifier: the system identifier of the cluster.
         flushed: the end of the durable WAL.
         wal_level: the setting.
+        in_recovery: whether it is a standby.
     """
 
     def __init__(self, *, version: int = 180000) -> None:
@@ -78,8 +79,10 @@ class ScriptedPublisher(ScriptedServer):
         self.system_identifier = SYSTEM
         self.flushed = "0/500"
         self.wal_level = "logical"
+        self.in_recovery = False
         self.answers: dict[str, Answer] = {
             **POSITIONS,
+            "SELECT pg_is_in_recovery()": lambda _: [{"pg_is_in_recovery": self.in_recovery}],
             "SELECT 'type' ||": [],
             "current_database()::text, current_user": [
                 {"server_encoding": "UTF8", "current_database": "shop", "current_user": "ann",

@@ -1,4 +1,4 @@
-"""Record PostgreSQL's built-in objects for ``subscriber/filters/builtin_objects.tsv``.
+"""Record PostgreSQL's built-in objects for ``subscriber/postgres/expressions``.
 
 Run it when a new major version is released. Each line of ``builtin_objects.tsv`` begins with the
 major versions that have the object, or with nothing if all recorded versions have it.
@@ -12,7 +12,7 @@ from subscriber.postgres.expressions.builtin_catalog import built_in_objects
 from subscriber.testing.servers.open_servers import open_postgresql
 
 VERSIONS = (15, 16, 18)
-FILE = Path(__file__).resolve().parent.parent / "subscriber/filters/builtin_objects.tsv"
+FILE = Path(__file__).resolve().parent.parent / "subscriber/postgres/expressions/builtin_objects.tsv"
 
 
 def main() -> None:

@@ -100,8 +100,7 @@ class TargetTransactions:
         """
         self._progress.lock(self.connection, self.stored)
         self.rules = self._read_rules(self.connection)
-        if self.rules.records:
-            deleted_rows.begin(self.connection, self.target)
+        self._record()
         self._open()
 
     def begin(self) -> None:
@@ -111,7 +110,6 @@ class TargetTransactions:
     def commit(self, applied: LSN, timestamp: int | None = None) -> None:
         """Commit; ``timestamp`` is the last remote transaction's (µs since 2000-01-01 UTC)."""
         self._progress.advance(self.connection, self.stored, applied)
-        self._stamp()
         if self.target.origins is not None:
             self.target.origins.set_position(self.connection, applied, timestamp)
         failpoints.hit("target.commit.before")
@@ -131,11 +129,11 @@ class TargetTransactions:
         """
         assert self.target.prepared is not None
         self._enter(self.target.prepared.begin(transaction.gid))
+        self._record()
         self._open(prepared=True)
         mark_committed(self.connection, transaction.subid, transaction.xid)
 
     def prepare(self) -> None:
-        self._stamp()
         failpoints.hit("target.prepare.before")
         self._block.close()
         failpoints.hit("target.prepare.after")
@@ -150,9 +148,9 @@ class TargetTransactions:
         failpoints.hit("target.finish.after")
         self.begin()
 
-    def _stamp(self) -> None:
+    def _record(self) -> None:
         if self.rules.records:
-            deleted_rows.stamp(self.connection, self.target, self._progress.name)
+            self._block.enter_context(deleted_rows.deleted_by(self.connection, self.target, self._progress.name))
 
     def _enter(self, transaction: AbstractContextManager[sa.Connection]) -> None:
         self.connection = self._block.enter_context(transaction)

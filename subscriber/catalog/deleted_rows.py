@@ -15,28 +15,25 @@ So a row is kept as long as a change that was made at the publisher before the r
 may still arrive. PostgreSQL keeps the dead rows themselves by the slot pg_conflict_detection, and
 waits in the same way (worker.c, "oldest_nonremovable_xid").
 
-A transaction recognizes its own rows by round -1 and its number, since no other session sees them.
-A number may be that of an ended session (the number of SQLite is always 0), so a batch first moves
-all committed rows of round -1 that have its number.
+How a target records the rows, and knows those of a batch: :class:`DeletedRows` of its package.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
 import sqlalchemy as sa
 
-from subscriber.catalog.own_tables import DELETED_ROW, SUBSCRIPTION
+from subscriber.catalog.own_tables import SUBSCRIPTION
 from subscriber.catalog.rows import change_rows, matching
 from subscriber.catalog.subscriptions import Subscription, list_subscriptions
 from subscriber.catalog.table_states import relations_of
 from subscriber.targets import Target
-from subscriber.targets.base.writing import NEW_ROUND, TOLD
+from subscriber.targets.base.writing import RECORDED
 from subscriber.targets.target_table import TargetTable
 
-_ROW = DELETED_ROW.c
+_ROW = RECORDED.c
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,64 +52,49 @@ def is_retained(connection: sa.Connection) -> bool:
     return connection.execute(query.limit(1)).first() is not None
 
 
-def begin(connection: sa.Connection, target: Target) -> None:
-    """Begin a transaction that :func:`stamp` ends."""
-    change_rows(connection, _of_transaction(target), DELETED_ROW, round=0)
+def deleted_by(connection: sa.Connection, target: Target, origin: str | None) -> AbstractContextManager[None]:
+    """Rows that are deleted inside the block get this origin; if it is None, they are replaced, and
+    are not recorded.
+    """
+    return nullcontext() if target.deleted_rows is None else target.deleted_rows.deleted_by(connection, origin)
 
 
-def stamp(connection: sa.Connection, target: Target, origin: str) -> None:
-    """Give the rows that this transaction has deleted its origin."""
-    change_rows(connection, _of_transaction(target), DELETED_ROW, round=0, origin=origin)
-
-
-@contextmanager
-def not_recorded(connection: sa.Connection, target: Target) -> Iterator[None]:
-    """Rows that are deleted inside the block are replaced, and are not recorded."""
-    if target.deleted_rows is None:
-        yield
-        return
-    begin(connection, target)
-    yield
-    connection.execute(sa.delete(DELETED_ROW).where(_of_transaction(target)))
-
-
-def _of_transaction(target: Target) -> sa.ColumnElement[bool]:
-    assert target.deleted_rows is not None
-    return (_ROW.round == NEW_ROUND) & (_ROW.transactionid == target.deleted_rows.transaction)
-
-
-def find_deletion(connection: sa.Connection, rows: sa.Subquery, condition: sa.ColumnElement[bool]) -> Deletion | None:
+def find_deletion(
+    connection: sa.Connection, target: Target, rows: sa.Subquery, condition: sa.ColumnElement[bool]
+) -> Deletion | None:
     """The last deletion of a row that ``condition`` finds in :meth:`DeletedRows.rows`."""
-    at, transaction, origin, place = (rows.c[name] for name in TOLD)
-    query = sa.select(at, transaction, origin).where(condition).order_by(at.desc(), place.desc())
-    found = connection.execute(query.limit(1)).first()
-    return None if found is None else Deletion(*found)
+    assert target.deleted_rows is not None
+    found = target.deleted_rows.last(connection, rows, condition)
+    return None if found is None else Deletion(*found[:3])
 
 
 # Rounds -------------------------------------------------------------------------------------------
 
 
-def mark(connection: sa.Connection) -> int:
+def mark(connection: sa.Connection, target: Target) -> int:
     """Begin a round with all rows whose deletion is committed; returns its number."""
+    assert target.deleted_rows is not None
     numbers = (_ROW.round, SUBSCRIPTION.c.subretentionround)
     number = 1 + max(connection.execute(sa.select(sa.func.max(column))).scalar_one() or 0 for column in numbers)
-    change_rows(connection, _ROW.round <= 0, DELETED_ROW, round=number)
+    target.deleted_rows.move(connection, _ROW.round <= 0, number)
     return number
 
 
-def pass_round(connection: sa.Connection, subid: int, number: int) -> None:
+def pass_round(connection: sa.Connection, target: Target, subid: int, number: int) -> None:
     """A subscription needs this round and those before it no longer."""
     change_rows(connection, matching(SUBSCRIPTION, subid=subid), SUBSCRIPTION, subretentionround=number)
-    delete_passed(connection)
+    delete_passed(connection, target)
 
 
-def delete_passed(connection: sa.Connection) -> None:
+def delete_passed(connection: sa.Connection, target: Target) -> None:
     """Delete the rows that no subscription needs."""
+    if target.deleted_rows is None:
+        return
     table = SUBSCRIPTION.c
     retains = (table.subretaindeadtuples == sa.true()) & (table.subretentionactive == sa.true())
     needed = connection.execute(sa.select(sa.func.min(table.subretentionround)).where(retains)).scalar_one()
     passed = sa.true() if needed is None else (_ROW.round > 0) & (_ROW.round <= needed)
-    connection.execute(sa.delete(DELETED_ROW).where(passed))
+    target.deleted_rows.move(connection, passed, None)
 
 
 # Triggers -----------------------------------------------------------------------------------------

@@ -98,15 +98,24 @@ def server_conninfo(connection: sa.Connection, server: ForeignServer) -> str:
         UsageError: 42704, there is no user mapping.
         NotSupportedError: the server's wrapper does not connect subscriptions.
     """
+    check_connects(connection, server)
     mapping = _mapping(connection, server.oid)
     if mapping is None:
         raise UsageError(missing_mapping(current_user(connection), server.name), sqlstate="42704")
+    return _conninfo({**server.options, **mapping})
+
+
+def has_mapping(connection: sa.Connection, server: ForeignServer) -> bool:
+    return _mapping(connection, server.oid) is not None
+
+
+def check_connects(connection: sa.Connection, server: ForeignServer) -> None:
+    """NotSupportedError: the server's wrapper does not connect subscriptions."""
     if not connects(connection, server):
         raise NotSupportedError(
             f'foreign-data wrapper "{server.wrapper}" does not support subscription connections',
             detail="Foreign-data wrapper must be defined with CONNECTION specified.",
         )
-    return _conninfo({**server.options, **mapping})
 
 
 def stored_conninfo(connection: sa.Connection, oid: int) -> str | None:

@@ -160,7 +160,7 @@ DELETED_ROW: Final = sa.Table(
 
 Triggers of the target write them. ``deletedrow`` is the key of the row, or the row (JSON; its form
 depends on the target). ``deletedat`` is UTC, ISO 8601. ``origin`` is NULL for a row that was
-deleted in the target itself.
+deleted in the target itself. MariaDB has one more column, the number of the row.
 """
 
 FOREIGN_DATA_WRAPPER: Final = sa.Table(

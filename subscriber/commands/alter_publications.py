@@ -24,7 +24,7 @@ from subscriber.catalog.table_states import (
     set_relation_states,
 )
 from subscriber.commands import create_tables, requirements, subscription_slots
-from subscriber.commands.check_publications import check_publications, read_uncopied
+from subscriber.commands.check_publications import check_publications, read_uncopied, warn_of_origins
 from subscriber.commands.check_target_tables import check_tables, warn_of_shapes
 from subscriber.commands.create_subscription import check_named_once
 from subscriber.commands.notices import Notify
@@ -35,7 +35,9 @@ from subscriber.commands.subscription_slots import connected
 from subscriber.targets import Target
 
 
-def alter_publications(target: Target, subscription: Subscription, command: AlterPublications, notify: Notify) -> None:
+def alter_publications(
+    target: Target, subscription: Subscription, command: AlterPublications, notify: Notify, version: int = 18
+) -> None:
     given = {"refresh": True, "copy_data": True} | read_options(command.options, "PUBLICATION")
     publications = _new_list(subscription, command)
     if not given["refresh"]:
@@ -58,7 +60,8 @@ def alter_publications(target: Target, subscription: Subscription, command: Alte
             hint=f"Use {form} with refresh = false, or with copy_data = false, or use DROP/CREATE SUBSCRIPTION.",
         )
     named = () if command.action == "drop" else command.publications
-    _refresh(target, replace(subscription, publications=publications), named, notify, copy_data=given["copy_data"])
+    altered = replace(subscription, publications=publications)
+    _refresh(target, altered, named, notify, version, copy_data=given["copy_data"])
     subscription_slots.end_receiver(subscription, notify)
 
 
@@ -76,7 +79,7 @@ def refresh_publication(
             sqlstate="42601",
             hint=f"Use {form} with copy_data = false, or use DROP/CREATE SUBSCRIPTION.",
         )
-    _refresh(target, subscription, (), notify, copy_data=given["copy_data"])
+    _refresh(target, subscription, (), notify, version, copy_data=given["copy_data"])
 
 
 def _new_list(subscription: Subscription, command: AlterPublications) -> tuple[str, ...]:
@@ -99,7 +102,7 @@ def _new_list(subscription: Subscription, command: AlterPublications) -> tuple[s
 
 
 def _refresh(
-    target: Target, subscription: Subscription, named: Sequence[str], notify: Notify, *, copy_data: bool
+    target: Target, subscription: Subscription, named: Sequence[str], notify: Notify, version: int, *, copy_data: bool
 ) -> None:
     """Change the subscription's tables; warns of ``named`` publications that do not exist."""
     options = subscription.options
@@ -116,15 +119,25 @@ def _refresh(
         now = check_publications(
             target,
             publisher,
-            subscription.name,
             subscription.publications,
             replace(options, copy_data=copy_data),
             notify,
             named=named,
             known=tuple(known),
         )
+        warn_of_origins(
+            publisher,
+            subscription.name,
+            subscription.publications,
+            replace(options, copy_data=copy_data),
+            notify,
+            version,
+            known=(*known, *followed),
+        )
         tables = now.tables
-        missing = check_tables(target, publisher, tables, options.map, create_tables=options.create_tables)
+        missing = check_tables(
+            target, publisher, tables, options.map, create_tables=options.create_tables, version=version
+        )
         new = [one.published for one in missing]
         made = [table for table in tables if table not in new and table.qualified_name in differing]
         differences = create_tables.find_differences(

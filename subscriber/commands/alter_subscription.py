@@ -49,6 +49,7 @@ from subscriber.catalog.subscriptions import (
 )
 from subscriber.catalog.table_states import relations_of
 from subscriber.commands import requirements, subscription_grammar, subscription_slots
+from subscriber.commands.check_publications import warn_of_retention
 from subscriber.commands.check_target_tables import check_relations
 from subscriber.commands.notices import (
     Notify,
@@ -58,7 +59,7 @@ from subscriber.commands.notices import (
     warn_unused_names,
 )
 from subscriber.commands.requirements import check_value_rules, warn_unused_rules
-from subscriber.commands.server_commands import find_server
+from subscriber.commands.server_commands import find_server, warn_without_mapping
 from subscriber.commands.subscription_slots import connected, detach_journal, release_slot, while_progress_stands
 from subscriber.postgres.schema.relation_names import RelationNames
 from subscriber.publisher.client import Slot
@@ -77,23 +78,44 @@ logger = logging.getLogger(__name__)
 def alter_connection(
     target: Target, subscription: Subscription, command: subscription_grammar.AlterConnection, notify: Notify
 ) -> None:
-    """The command does not connect to the publisher."""
-    with target.begin() as connection:
-        server, conninfo = 0, command.conninfo
-        if command.server is not None:
+    """The command connects to the publisher only for ``retain_dead_tuples``."""
+    server, conninfo = 0, command.conninfo
+    if command.server is not None:
+        with target.reporting(), target.engine.connect() as connection:
             found = find_server(target, connection, command.server)
+            warn_without_mapping(connection, found, notify)
             server, conninfo = found.oid, server_conninfo(connection, found)
-        check_conninfo(conninfo)
-        warn_of_hosts(notify, conninfo)
+    check_conninfo(conninfo)
+    warn_of_hosts(notify, conninfo)
+    if subscription.options.retain_dead_tuples:
+        _check_retention(subscription, conninfo, subscription.options.origin, notify)
+    with target.begin() as connection:
         set_connection(connection, subscription.subid, conninfo, server)
+
+
+def _check_retention(subscription: Subscription, conninfo: str, origin: str, notify: Notify) -> None:
+    """Refuse a publisher that cannot be asked for ``retain_dead_tuples``, and warn of changes of
+    other origins (rules C18a, C55).
+    """
+    with connected(conninfo, subscription.name) as publisher:
+        requirements.check_retention(publisher)
+        if origin != "none":
+            warn_of_retention(publisher, subscription.name, subscription.streamed_publications, notify)
 
 
 def alter_enabled(
     target: Target, subscription: Subscription, command: subscription_grammar.AlterEnabled, notify: Notify
 ) -> None:
-    """55000: there is no slot to stream from, or the subscription was switched over."""
+    """55000: there is no slot to stream from, the subscription was switched over, or a standby
+    cannot be asked for ``retain_dead_tuples``. The worker asks a publisher that does not answer.
+    """
     if command.enabled and subscription.slot_name is None:
         raise errors.UsageError("cannot enable subscription that does not have a slot name", sqlstate="55000")
+    if command.enabled and subscription.options.retain_dead_tuples:
+        try:
+            _check_retention(subscription, subscription.conninfo, subscription.options.origin, notify)
+        except errors.PublisherError as error:
+            logger.debug("retain_dead_tuples is not checked: %s", error.message)
     with target.begin() as connection:
         if command.enabled:
             _check_not_switched(connection, subscription)
@@ -190,6 +212,12 @@ def alter_options(
     if changes.get("two_phase") is False:
         slot_options["two_phase"] = False
     _check_publisher(subscription, changes, slot_options)
+    retain = changes.get("retain_dead_tuples", subscription.options.retain_dead_tuples)
+    if retain and ("retain_dead_tuples" in changes or changes.get("origin") == "any"):
+        origin = changes.get("origin", subscription.options.origin)
+        _check_retention(subscription, subscription.conninfo, origin, notify)
+    if "retain_dead_tuples" in changes:
+        _check_worker_has_ended(subscription)
     if "two_phase" in slot_options:
         _check_all_decided(target, subscription, settings)
     if "slot_name" in changes and changes["slot_name"] != subscription.slot_name:
@@ -199,7 +227,7 @@ def alter_options(
         set_options(connection, subscription.subid, changes)
         if "retain_dead_tuples" in changes:
             record_relations(connection, target, subscription)
-            delete_passed(connection)
+            delete_passed(connection, target)
         if slot_options:
             assert subscription.slot_name is not None
             subscription_slots.change_slot(
@@ -310,6 +338,24 @@ def _check_publisher(subscription: Subscription, changes: Mapping[str, Any], slo
                 sqlstate="55000",
                 hint="Try again after some time.",
             )
+
+
+def _check_worker_has_ended(subscription: Subscription) -> None:
+    """55000: a batch that began before the option was altered would end after it."""
+    if subscription.slot_name is None:
+        return
+    try:
+        with connected(subscription.conninfo, subscription.name) as publisher:
+            ended = subscription_slots.is_released(publisher, subscription.slot_name)
+    except errors.PublisherError as error:
+        logger.debug('slot "%s" is not checked: %s', subscription.slot_name, error.message)
+        return
+    if not ended:
+        raise errors.UsageError(
+            "cannot alter retain_dead_tuples when logical replication worker is still running",
+            sqlstate="55000",
+            hint="Try again after some time.",
+        )
 
 
 def _journal(subscription: Subscription, settings: Settings) -> Storage | None:

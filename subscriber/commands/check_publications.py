@@ -62,7 +62,6 @@ class SubscribedTables:
 def check_publications(
     target: Target,
     publisher: PublisherClient,
-    subscription: str,
     publications: Sequence[str],
     options: SubscriptionOptions,
     notify: notices.Notify,
@@ -86,13 +85,51 @@ def check_publications(
     if options.copy_data:
         new = [table for table in published.tables if table.key not in known]
         notices.warn_unreadable(notify, unreadable_tables(publisher.connection, new))
-    if options.copy_data and options.origin == "none":
-        notices.warn_other_origins(
-            notify,
-            subscription,
-            server_publications.publications_of_other_origins(publisher.connection, streamed, known),
-        )
     return published
+
+
+def warn_of_origins(
+    publisher: PublisherClient,
+    subscription: str,
+    publications: Sequence[str],
+    options: SubscriptionOptions,
+    notify: notices.Notify,
+    version: int,
+    *,
+    known: Collection[TableName] = (),
+) -> None:
+    """Warn of tables and sequences that have changes of other origins (rule C55), in the words of a
+    major version of PostgreSQL. The ``known`` ones are not copied and set again.
+    """
+    streamed = publications if options.carrier is None else (options.carrier,)
+    if options.copy_data and options.origin == "none":
+        others = server_publications.publications_of_other_origins(publisher.connection, streamed, known)
+        notices.warn_other_origins(notify, notices.COPIES, subscription, others, version)
+        warn_of_sequences(publisher, subscription, streamed, notify, known=known)
+    if options.retain_dead_tuples and options.origin != "none":
+        warn_of_retention(publisher, subscription, streamed, notify)
+
+
+def warn_of_retention(
+    publisher: PublisherClient, subscription: str, publications: Sequence[str], notify: notices.Notify
+) -> None:
+    """Warn of ``retain_dead_tuples`` where the publisher sends changes of other origins (C18a)."""
+    others = server_publications.publications_of_other_origins(publisher.connection, publications, ())
+    notices.warn_other_origins(notify, notices.RETAINS, subscription, others)
+
+
+def warn_of_sequences(
+    publisher: PublisherClient,
+    subscription: str,
+    publications: Sequence[str],
+    notify: notices.Notify,
+    *,
+    known: Collection[TableName] = (),
+) -> None:
+    """Warn of ``origin = none`` where the publisher follows the sequences of another server."""
+    if publisher.features.published_sequences:
+        others = server_publications.publications_of_followed_sequences(publisher.connection, publications, known)
+        notices.warn_other_origins(notify, notices.SYNCHRONIZES, subscription, others)
 
 
 def find_published_tables(

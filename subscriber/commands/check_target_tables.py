@@ -30,14 +30,17 @@ def check_tables(
     names: RelationNames = SAME_NAMES,
     *,
     create_tables: bool,
+    version: int = 18,
 ) -> list[MissingTable]:
     """Check the target's table of each published table; returns the tables that are to be created.
-    Columns are checked by :func:`warn_of_shapes`.
+    Columns are checked by :func:`warn_of_shapes`. Errors have the words of a major version of
+    PostgreSQL.
 
     UsageError: 42P01, a table does not exist and is not to be created; 42809, a relation is of a
     kind that cannot be replicated into; 42710, two tables have the same name.
     """
-    missing = set(check_relations(target, [table.key for table in tables], names, create_tables=create_tables))
+    relations = [table.key for table in tables]
+    missing = set(check_relations(target, relations, names, create_tables=create_tables, version=version))
     return design_tables(target, publisher, tables, [table for table in tables if table.key in missing], names)
 
 
@@ -107,17 +110,19 @@ def _misfits(there: RelationMap, relation: Relation, table: TargetTable, *, chan
 
 
 def check_relations(
-    target: Target, relations: Sequence[TableName], names: RelationNames, *, create_tables: bool | None = None
+    target: Target,
+    relations: Sequence[TableName],
+    names: RelationNames,
+    *,
+    create_tables: bool | None = None,
+    version: int = 18,
 ) -> list[TableName]:
     """As :func:`check_tables`; ``create_tables`` is None if the command cannot create any."""
     names.check_distinct(relations, partial(table_identity, target))
     with target.reporting(), target.engine.connect() as connection:
         tables = target.shapes.reflect_all(connection, [names.in_target(*relation) for relation in relations])
-    return [
-        relation
-        for relation in relations
-        if check_relation(target, relation, tables.get(names.in_target(*relation)), names, create_tables=create_tables)
-    ]
+    check = partial(check_relation, target, names=names, create_tables=create_tables, version=version)
+    return [relation for relation in relations if check(relation, tables.get(names.in_target(*relation)))]
 
 
 def check_relation(
@@ -127,6 +132,7 @@ def check_relation(
     names: RelationNames,
     *,
     create_tables: bool | None = None,
+    version: int = 18,
 ) -> bool:
     """As :func:`check_relations`, for one relation; returns whether its table is to be created."""
     qualified = names.qualified(*relation)
@@ -148,6 +154,12 @@ def check_relation(
             relation=qualified,
             hint="Create the table at the subscriber, with the publisher's column names"
             + ("." if create_tables is None else ", or use WITH (create_tables = true)."),
+        )
+    if found.kind == "sequence" and version >= 19:
+        raise UsageError(
+            f'relation "{qualified}" type mismatch: source "table", target "sequence"',
+            sqlstate="42809",
+            relation=qualified,
         )
     if found.kind not in ("table", "partitioned table"):
         raise UsageError(

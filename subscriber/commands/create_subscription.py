@@ -30,7 +30,7 @@ from subscriber.catalog.subscriptions import (
 )
 from subscriber.catalog.table_states import RelationState, set_relation_states
 from subscriber.commands import create_tables, requirements, subscription_slots
-from subscriber.commands.check_publications import SubscribedTables, check_publications, read_uncopied
+from subscriber.commands.check_publications import SubscribedTables, check_publications, read_uncopied, warn_of_origins
 from subscriber.commands.check_target_tables import check_tables, warn_of_shapes
 from subscriber.commands.notices import (
     Notify,
@@ -43,7 +43,7 @@ from subscriber.commands.notices import (
 )
 from subscriber.commands.requirements import check_value_rules, warn_unused_rules
 from subscriber.commands.sequence_rows import follow_sequences
-from subscriber.commands.server_commands import find_server
+from subscriber.commands.server_commands import find_server, warn_without_mapping
 from subscriber.commands.slot_position import check_slot_position
 from subscriber.commands.subscription_grammar import CreateSubscription
 from subscriber.commands.subscription_slots import connected, remove_journal_of
@@ -86,8 +86,10 @@ def create_subscription(target: Target, command: CreateSubscription, settings: S
     if command.server is not None:
         with target.reporting(), target.engine.connect() as connection:
             found = find_server(target, connection, command.server)
-            server, conninfo = found.oid, server_conninfo(connection, found)
-        command = replace(command, conninfo=conninfo)
+            mapped = warn_without_mapping(connection, found, notify)
+            connection_string = server_conninfo(connection, found) if mapped or options.connect else ""
+            server = found.oid
+        command = replace(command, conninfo=connection_string)
     check_conninfo(command.conninfo)
     warn_of_hosts(notify, command.conninfo)
     check_named_once(command.publications)
@@ -136,8 +138,12 @@ def _create_connected(
         requirements.check_slot_is_unused(target, publisher, settings, system_identifier, options.slot_name)
     if options.slot_name is not None and not options.create_slot and not options.copy_data:
         check_slot_position(target, settings, publisher, system_identifier, options.slot_name)
-    published = check_publications(target, publisher, command.name, command.publications, options, notify)
-    missing = check_tables(target, publisher, published.tables, options.map, create_tables=options.create_tables)
+    published = check_publications(target, publisher, command.publications, options, notify)
+    warn_of_origins(publisher, command.name, command.publications, options, notify, settings.postgresql_version)
+    version = settings.postgresql_version
+    missing = check_tables(
+        target, publisher, published.tables, options.map, create_tables=options.create_tables, version=version
+    )
     differences = create_tables.find_differences(publisher, missing)
     warn_of_shapes(target, publisher, published, options, notify)
     uncopied = []

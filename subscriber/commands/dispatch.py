@@ -94,7 +94,7 @@ def _alter(target: Target, command: subscription_grammar.AlterSubscription, sett
         case subscription_grammar.RenameSubscription():
             alter_subscription.rename_subscription(target, subscription, command)
         case subscription_grammar.AlterPublications():
-            alter_publications.alter_publications(target, subscription, command, notify)
+            alter_publications.alter_publications(target, subscription, command, notify, settings.postgresql_version)
         case subscription_grammar.RefreshPublication():
             alter_publications.refresh_publication(target, subscription, command, notify, settings.postgresql_version)
         case subscription_grammar.RefreshSequences():

@@ -84,7 +84,7 @@ def drop_subscription(target: Target, command: DropSubscription, settings: Setti
         if subscription.options.retain_dead_tuples:
             set_options(connection, subscription.subid, {"retain_dead_tuples": False})
             record_relations(connection, target, subscription)
-            delete_passed(connection)
+            delete_passed(connection, target)
         delete_subscription(connection, command.name)
         if subscription.slot_name is not None:
             forget_released_slot(connection, system_identifier, subscription.slot_name)

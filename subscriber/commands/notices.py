@@ -138,17 +138,47 @@ def warn_unused_names(notify: Notify, names: RelationNames, relations: Collectio
         warning(notify, f'{one} of option "map" matches no table of the subscription')
 
 
-def warn_other_origins(notify: Notify, subscription: str, publications: Sequence[str]) -> None:
-    """Warn that copied rows may have other origins, which a copy cannot distinguish (rule C55)."""
+class OriginWarning(NamedTuple):
+    """The words of a warning that the publisher has changes of other origins (rule C55)."""
+
+    message: str
+    publishes: str
+    hint: str
+
+
+COPIES: Final = OriginWarning(
+    "requested copy_data with origin = NONE but might copy data that had a different origin",
+    "tables that are written to by other subscriptions",
+    "Verify that initial data copied from the publisher tables did not come from other origins.",
+)
+RETAINS: Final = OriginWarning(
+    "enabled retain_dead_tuples but might not reliably detect conflicts for changes from different origins",
+    "tables that are written to by other subscriptions",
+    "Consider using origin = NONE or disabling retain_dead_tuples.",
+)
+SYNCHRONIZES: Final = OriginWarning(
+    "requested origin = NONE but might synchronize sequence values that had a different origin",
+    "sequences that are synchronized from other subscriptions",
+    "Verify that the initial values copied from the publisher sequences did not come from other origins.",
+)
+
+
+def warn_other_origins(
+    notify: Notify, what: OriginWarning, subscription: str, publications: Sequence[str], version: int = 18
+) -> None:
+    """Warn that these publications have changes of other origins, in the words of a major version
+    of PostgreSQL.
+    """
     if not publications:
         return
     names = quoted(publications)
     subscribes = (
         f"a publication ({names}) that contains" if len(publications) == 1 else f"publications ({names}) that contain"
     )
+    which = "The subscription" if version >= 19 or what is not COPIES else "The subscription being created"
     warning(
         notify,
-        f'subscription "{subscription}" requested copy_data with origin = NONE but might copy data that had a different origin',
-        detail=f"The subscription being created subscribes to {subscribes} tables that are written to by other subscriptions.",
-        hint="Verify that initial data copied from the publisher tables did not come from other origins.",
+        f'subscription "{subscription}" {what.message}',
+        detail=f"{which} subscribes to {subscribes} {what.publishes}.",
+        hint=what.hint,
     )

@@ -36,6 +36,7 @@ from subscriber.catalog.table_states import (
     relations_of,
     sequences_of,
 )
+from subscriber.commands.check_publications import warn_of_sequences
 from subscriber.commands.notices import Notify, first_names, notice, warning
 from subscriber.commands.reached_position import reached_position
 from subscriber.commands.subscription_slots import connected
@@ -74,6 +75,8 @@ def refresh_sequences(
         # The position is read before the sequences. The sequences may therefore be further than the
         # WAL up to that position.
         _warn_if_behind(target, subscription, publisher, settings, notify)
+        if subscription.options.origin == "none":
+            warn_of_sequences(publisher, subscription.name, subscription.streamed_publications, notify)
         sequences = read_sequences(publisher, keys_of(relations), rows)
     _warn_of_unfinished(subscription, relations, notify)
     with target.begin() as connection:

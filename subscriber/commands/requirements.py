@@ -38,7 +38,8 @@ def check_target(target: Target, options: Mapping[str, Any]) -> None:
     if options.get("retain_dead_tuples") and target.deleted_rows is None:
         raise NotSupportedError(
             "retain_dead_tuples = true is not supported",
-            detail=f"Deleted rows are recorded by triggers, which this program does not create in {target.capabilities.database}.",
+            detail="Rows that other programs delete are known only by triggers, which this program does not create in"
+            f" {target.capabilities.database}.",
             hint="Leave retain_dead_tuples out.",
         )
 

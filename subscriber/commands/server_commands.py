@@ -21,7 +21,7 @@ from subscriber.catalog.foreign_servers import MAPPINGS, POSTGRES_FDW, SERVERS, 
 from subscriber.catalog.own_tables import FOREIGN_DATA_WRAPPER, FOREIGN_SERVER, ensure_catalog
 from subscriber.catalog.rows import change_rows, delete_rows, matching
 from subscriber.commands import server_grammar as grammar
-from subscriber.commands.notices import Notify, notice
+from subscriber.commands.notices import Notify, notice, warning
 from subscriber.targets import Target
 
 _EXISTS: Final = "42710"
@@ -32,6 +32,17 @@ def find_server(target: Target, connection: sa.Connection, name: str) -> Foreign
     """The server that a subscription names: of the catalog, or of a PostgreSQL target."""
     server = foreign_servers.find_server(connection, name, in_target=target.cluster is not None)
     return server or _get_server(connection, name)
+
+
+def warn_without_mapping(connection: sa.Connection, server: ForeignServer, notify: Notify) -> bool:
+    """Whether the server of a subscription has a user mapping; a WARNING says that it has none.
+    NotSupportedError: the server's wrapper does not connect subscriptions.
+    """
+    mapped = foreign_servers.has_mapping(connection, server)
+    if not mapped:
+        warning(notify, foreign_servers.missing_mapping(foreign_servers.current_user(connection), server.name))
+    foreign_servers.check_connects(connection, server)
+    return mapped
 
 
 def run_server_command(target: Target, command: grammar.ServerCommand, notify: Notify) -> str:

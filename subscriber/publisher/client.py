@@ -81,12 +81,15 @@ class PublisherClient:
     def database(self) -> str:
         return self.connection.info.dbname
 
-    def transactions_in_progress(self) -> tuple[int, int]:
-        """The oldest transaction that has not ended, and the first that has not begun."""
-        oldest, following = self._one(
-            "SELECT txid_snapshot_xmin(s), txid_snapshot_xmax(s) FROM txid_current_snapshot() AS s"
-        )
-        return oldest, following
+    def assign_transaction_id(self) -> int:
+        """The number of a new transaction, which has ended on return: those in progress before it
+        have smaller numbers. A snapshot's xmax may be smaller than theirs.
+        """
+        return int(self._one("SELECT txid_current()")[0])
+
+    def oldest_transaction(self) -> int:
+        """The smallest number of a transaction that has not ended."""
+        return int(self._one("SELECT txid_snapshot_xmin(txid_current_snapshot())")[0])
 
     def check_server(self) -> None:
         """Refuse a server that is too old, or that a setting keeps from logical decoding."""

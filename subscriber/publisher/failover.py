@@ -173,7 +173,7 @@ def _of_slot(standby: FailoverServer, primary: FailoverServer, slot: str) -> Ite
     elif found.temporary:
         yield FailoverProblem(
             standby.place,
-            f'replication slot "{slot}" is temporary',
+            f'replication slot "{slot}" is temporary{_skipped(found)}',
             "The slot is behind the standby. A promotion of this standby would drop it.",
             f"It becomes permanent when `subscriber run` has received what the standby has. If the publisher is idle:"
             f" SELECT pg_log_standby_snapshot(); -- at {primary.place}",
@@ -185,6 +185,21 @@ def _of_slot(standby: FailoverServer, primary: FailoverServer, slot: str) -> Ite
             "A promotion of this standby would lose the slot.",
             "The standby creates it again within 30 s. If it does not, the server's log says why.",
         )
+    elif found.skip_reason not in (None, _PASSES):
+        yield FailoverProblem(
+            standby.place,
+            f'replication slot "{slot}" is not synchronized any more{_skipped(found)}',
+            "After a promotion of this standby the slot may not have what the subscription needs.",
+            "The standby tries again within 30 s. If it does not succeed, the server's log says why.",
+        )
+
+
+_PASSES: Final = "wal_not_flushed"
+"""The slotsync_skip_reason of a standby that has not received the WAL yet."""
+
+
+def _skipped(slot: FailoverSlot) -> str:
+    return "" if slot.skip_reason is None else f": the last synchronization was skipped ({slot.skip_reason})"
 
 
 _TIMEOUT_SECONDS: Final = "2"
@@ -195,13 +210,15 @@ _TIMEOUT_SECONDS: Final = "2"
 class FailoverSlot:
     """A logical slot at one server. ``failover``: it is to be synchronized to standbys. ``synced``:
     it came from a primary. ``temporary``: not yet synchronized far enough, so a promotion drops it.
-    ``lost``: why it cannot be used any more.
+    ``lost``: why it cannot be used any more. ``skip_reason``: why its last synchronization was
+    skipped, where the server says so (slotsync_skip_reason, since 19).
     """
 
     failover: bool
     synced: bool
     temporary: bool
     lost: str | None
+    skip_reason: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -230,6 +247,8 @@ _FACTS: Final[LiteralString] = (
     "SELECT pg_is_in_recovery(),"
     " CASE WHEN pg_is_in_recovery() THEN NULL ELSE left(pg_walfile_name(pg_current_wal_lsn()), 8) END,"
     " slot_name IS NOT NULL, failover, synced, temporary, invalidation_reason,"
+    # The column is missing before version 19.
+    " to_jsonb(pg_replication_slots)->>'slotsync_skip_reason',"
     " ARRAY(SELECT slot_name::text FROM pg_replication_slots"
     "  WHERE slot_type = 'logical' AND failover AND NOT temporary),"
     " ARRAY(SELECT slot_name::text FROM pg_replication_slots WHERE slot_type = 'logical' AND NOT synced),"
@@ -264,13 +283,15 @@ def _read(place: str, conninfo: str, application_name: str, slot: str | None) ->
     except PublisherError as error:
         return FailoverServer(place=place, error=" ".join((error.refused or error.message).split()))
     assert row is not None
-    is_standby, timeline, exists, failover, synced, temporary, lost, failover_slots, own_slots, *settings = row
+    is_standby, timeline, exists, failover, synced, temporary, lost, skipped, failover_slots, own_slots, *settings = row
     sync, feedback, primary_slot_name, primary_conninfo, listed, active, inactive = settings
     return FailoverServer(
         place=place,
         is_standby=is_standby,
         timeline=int(timeline, 16) if timeline else 0,
-        slot=FailoverSlot(failover=failover, synced=synced, temporary=temporary, lost=lost) if exists else None,
+        slot=FailoverSlot(failover=failover, synced=synced, temporary=temporary, lost=lost, skip_reason=skipped)
+        if exists
+        else None,
         failover_slots=frozenset(failover_slots),
         own_slots=frozenset(own_slots),
         sync_replication_slots=sync,

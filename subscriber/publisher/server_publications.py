@@ -233,8 +233,34 @@ def publications_of_other_origins(
         " AND NOT EXISTS (SELECT FROM unnest(%s::text[], %s::text[]) AS k (schema, name)"
         "                 WHERE k.schema = N.nspname AND k.name = C.relname) ORDER BY 1"
     ).format(sql.SQL(related))
-    schemas, tables = [one[0] for one in known], [one[1] for one in known]
-    return [row[0] for row in _receive(connection, "list of replicated tables", query, (list(names), schemas, tables))]
+    return _other_origins(connection, "list of replicated tables", query, names, known)
+
+
+def publications_of_followed_sequences(
+    connection: Connection, names: Sequence[str], known: Collection[tuple[str, str]]
+) -> list[str]:
+    """The publications with sequences that this server itself follows, other than ``known`` ones.
+    Since 19.
+    """
+    query = sql.SQL(
+        "SELECT DISTINCT P.pubname::text FROM pg_publication P, LATERAL pg_get_publication_sequences(P.pubname) GPS"
+        " JOIN pg_subscription_rel PS ON GPS.relid = PS.srrelid, pg_class C JOIN pg_namespace N ON N.oid = C.relnamespace"
+        " WHERE C.oid = GPS.relid AND P.pubname = ANY (%s)"
+        " AND NOT EXISTS (SELECT FROM unnest(%s::text[], %s::text[]) AS k (schema, name)"
+        "                 WHERE k.schema = N.nspname AND k.name = C.relname) ORDER BY 1"
+    )
+    return _other_origins(connection, "list of replicated sequences", query, names, known)
+
+
+def _other_origins(
+    connection: Connection,
+    what: str,
+    query: sql.Composed | sql.SQL,
+    names: Sequence[str],
+    known: Collection[tuple[str, str]],
+) -> list[str]:
+    schemas, relations = [one[0] for one in known], [one[1] for one in known]
+    return [row[0] for row in _receive(connection, what, query, (list(names), schemas, relations))]
 
 
 def _receive(

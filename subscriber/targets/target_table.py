@@ -11,7 +11,9 @@ from sqlalchemy.schema import ExecutableDDLElement
 
 from subscriber.postgres.schema.shape import SchemaDifference, SequenceDefinition, SequencePosition
 
-TableKind = Literal["table", "partitioned table", "view", "virtual table", "non-transactional table", "other"]
+TableKind = Literal[
+    "table", "partitioned table", "view", "sequence", "virtual table", "non-transactional table", "other"
+]
 
 
 @dataclass(frozen=True, slots=True)

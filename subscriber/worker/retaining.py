@@ -25,10 +25,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from subscriber.base.background import Background
-from subscriber.base.errors import SubscriberError
+from subscriber.base.errors import SubscriberError, UsageError
 from subscriber.base.lsn import LSN
 from subscriber.catalog.deleted_rows import delete_passed, mark, pass_round, record_relations
 from subscriber.catalog.subscriptions import set_retention
+from subscriber.commands.requirements import check_retention
 from subscriber.publisher.client import PublisherClient
 from subscriber.publisher.connection import connect_publisher
 from subscriber.worker.worker_state import WorkerState
@@ -68,7 +69,8 @@ class Retaining:
         try:
             ended = self._stepping.take()
         except SubscriberError as error:
-            logger.debug("deleted rows are retained for longer: %s", error.message)
+            level = logging.WARNING if isinstance(error, UsageError) else logging.DEBUG
+            logger.log(level, "deleted rows are retained for longer: %s", error.message)
             ended = False
         if ended is not None:
             self._due = time.monotonic() + (self._interval if ended else _STEP_SECONDS)
@@ -82,14 +84,15 @@ class Retaining:
             with state.target.begin() as connection:
                 if self._recorded != subscription.version:  # it may have more tables, or others
                     record_relations(connection, state.target, subscription)
-                number = mark(connection)
+                number = mark(connection, state.target)
             self._recorded = subscription.version
             with self._connected() as publisher:
-                self._round = _Round(number, began, publisher.transactions_in_progress()[1])
+                check_retention(publisher)
+                self._round = _Round(number, began, publisher.assign_transaction_id())
         current = self._round
         if current.lsn is None:
             with self._connected() as publisher:
-                if publisher.transactions_in_progress()[0] >= current.following:
+                if publisher.oldest_transaction() >= current.following:
                     current.lsn = publisher.write_barrier()
         if current.lsn is None or not state.reach().has(current.lsn):
             self._stop_if_late(current)
@@ -108,7 +111,7 @@ class Retaining:
         in_time = not self._is_late(ended)
         self._round = None
         with self._state.target.begin() as connection:
-            pass_round(connection, subscription.subid, ended.number)
+            pass_round(connection, self._state.target, subscription.subid, ended.number)
             if in_time and not subscription.retention_active:
                 set_retention(connection, subscription.subid, active=True)
         if in_time and not subscription.retention_active:
@@ -128,7 +131,7 @@ class Retaining:
             return
         with self._state.target.begin() as connection:
             set_retention(connection, subscription.subid, active=False)
-            delete_passed(connection)
+            delete_passed(connection, self._state.target)
         logger.info(
             'logical replication worker for subscription "%s" has stopped retaining the information for detecting'
             " conflicts\nDETAIL:  Retention is stopped because the apply process has not caught up with the publisher"

@@ -156,7 +156,7 @@ class TableCopy:
         place = self._states.subscription.options.map.in_target(relation.schema, relation.name)
         table = target.shapes.reflect(connection, *place)
         if table is not None:  # else the copy has refused it
-            with deleted_rows.not_recorded(connection, target):
+            with deleted_rows.deleted_by(connection, target, None):
                 target.writing.delete_all(connection, table)
 
     @contextlib.contextmanager

@@ -15,7 +15,8 @@ from subscriber.base.lsn import LSN
 from subscriber.base.settings import Settings
 from subscriber.catalog.cutovers import claim_cutover, read_cutover
 from subscriber.catalog.leases import find_run
-from subscriber.catalog.own_tables import LEASE, OWN_TABLES, ensure_catalog
+from subscriber.catalog.own_tables import CONFLICT, LEASE, OWN_TABLES, ensure_catalog
+from subscriber.catalog.publications import find_publication, insert_publication
 from subscriber.catalog.statistics import resolve_error, statistics_of
 from subscriber.catalog.subscription_options import SubscriptionOptions
 from subscriber.catalog.subscriptions import (
@@ -24,6 +25,7 @@ from subscriber.catalog.subscriptions import (
     get_subscription,
     insert_subscription,
     set_enabled,
+    set_options,
 )
 from subscriber.catalog.table_states import (
     CachedStates,
@@ -31,10 +33,12 @@ from subscriber.catalog.table_states import (
     RelationState,
     read_states,
     relations_of,
+    sequences_of,
     set_relation_states,
 )
 from subscriber.commands.dispatch import run_command
 from subscriber.commands.subscription_grammar import DropSubscription
+from subscriber.postgres.publication.definition import Publication, TableEntry
 from subscriber.targets import Target
 from tests.target_databases import KINDS, applied_to
 
@@ -246,6 +250,64 @@ def test_a_migration_of_the_catalog_that_was_interrupted_is_finished_the_next_ti
     sa.event.remove(engine, "before_cursor_execute", interrupt)
     ensure_catalog(engine)
     check_migrated(old_catalog)
+
+
+ADDED_FOR_19 = {
+    "subscriber_subscription": (
+        "subserver", "subretentionactive", "subretentionround", "subretaindeadtuples", "submaxretention",
+        "subwalrcvtimeout", "subconflictlogdest",
+    ),
+    "subscriber_subscription_rel": ("srsequence",),
+    "subscriber_publication": ("puballsequences",),
+    "subscriber_stat_subscription_stats": ("sync_seq_error_count", "confl_update_deleted"),
+    "subscriber_conflict": (
+        "schemaname", "relname", "remote_origin", "replica_identity_full", "replica_identity", "remote_tuple",
+        "local_conflicts",
+    ),
+}  # fmt: skip
+TABLES_FOR_19 = (
+    "subscriber_deleted_row",
+    "subscriber_foreign_data_wrapper",
+    "subscriber_foreign_server",
+    "subscriber_user_mapping",
+)
+
+
+def test_a_catalog_from_before_19_has_the_defaults_of_19(target):
+    """Its subscriptions, tables, publications, counts and conflicts are as they were."""
+    with target.begin() as connection:
+        insert_publication(connection, Publication("p", tables=(TableEntry("public", "a"),)), "ann")
+        connection.execute(
+            sa.insert(CONFLICT).values(
+                conflictid=1, recorded_at="x", subid=1, subname="s", relation="public.a", conflict_type="insert_exists",
+                remote_commit_lsn=LSN(1), remote_xid=1, remote_commit_ts="x", attempts=3,
+            )
+        )  # fmt: skip
+    with target.engine.begin() as connection:
+        for table, columns in ADDED_FOR_19.items():
+            for column in columns:
+                connection.exec_driver_sql(f"ALTER TABLE {table} DROP COLUMN {column}")
+        for table in TABLES_FOR_19:
+            connection.exec_driver_sql(f"DROP TABLE {table}")
+    ensure_catalog(target.engine)
+    assert tables_of(target) == OWN_TABLES
+    with target.engine.connect() as connection:
+        stored = subscription(connection)
+        options = stored.options
+        assert (stored.server, stored.retention_active, stored.connection) == (None, False, "")
+        assert (options.retain_dead_tuples, options.max_retention_duration) == (False, 0)
+        assert (options.wal_receiver_timeout, options.conflict_log_destination) == ("-1", "all")
+        assert (stored.enabled, options.slot_name) == (True, "s")
+        assert [(one.name, str(one.state)) for one in relations_of(connection, 1)] == [("a", "i"), ("b", "i")]
+        assert sequences_of(connection, 1) == []
+        assert find_publication(connection, "p") == Publication("p", tables=(TableEntry("public", "a"),))
+        counts = statistics_of(connection, 1)
+        assert (counts["sync_seq_error_count"], counts["confl_update_deleted"]) == (0, 0)
+        ((attempts, schema),) = connection.execute(sa.select(CONFLICT.c.attempts, CONFLICT.c.schemaname))
+        assert (attempts, schema) == (3, None)
+    with target.begin() as connection:
+        set_options(connection, 1, {"max_retention_duration": 5})
+        assert subscription(connection).options.max_retention_duration == 5
 
 
 def test_a_subscription_whose_cutover_another_command_carries_out_is_not_dropped(target):

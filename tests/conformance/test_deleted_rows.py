@@ -30,7 +30,7 @@ TABLES = (
     "CREATE TABLE t (a integer PRIMARY KEY, b text, c text)",
     "CREATE TABLE u (a integer, b text)",
     "CREATE TABLE n (k bigint PRIMARY KEY, v text)",
-    "CREATE TABLE d (k double precision, j text, v text, PRIMARY KEY (k, j))",
+    "CREATE TABLE d (k double precision, j varchar(40), v text, PRIMARY KEY (k, j))",
 )
 N = relation("public.n", {"k": "int8", "v": "text"}, ["k"], oid=3)
 D = relation("public.d", {"k": "float8", "j": "text", "v": "text"}, ["k", "j"], oid=4)
@@ -43,7 +43,8 @@ class Retaining:
         self.on = on
         self.target = on.target
         self.table = "public.t" if on.kind == "postgresql" else "t"
-        on.execute(*TABLES)
+        exact = " COLLATE utf8mb4_nopad_bin" if on.kind == "mariadb" else ""
+        on.execute(*(table.replace("varchar(40)", f"varchar(40){exact}") for table in TABLES))
         self._rules = Rules(retains=True, records=True)
         self._end = {1: LSN(100), 2: LSN(100)}
         with self.target.begin() as connection:
@@ -73,7 +74,7 @@ class Retaining:
             return list(connection.execute(sa.select(DELETED_ROW.c.origin)).scalars())
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(params=["sqlite", "mariadb", "postgresql"])
 def retaining(request, tmp_path) -> Iterator[Retaining]:
     with applied_to(request.param, request, tmp_path) as on:
         yield Retaining(on)
@@ -152,14 +153,14 @@ def test_keys_compare_as_those_of_the_table(retaining):
 def test_a_row_is_forgotten_when_its_round_is_over_for_all_subscriptions_that_retain(retaining):
     retaining.on.execute("INSERT INTO t VALUES (1, 'x', NULL), (2, 'x', NULL)", "DELETE FROM t WHERE a = 1")
     with retaining.target.begin() as connection:
-        first = deleted_rows.mark(connection)
+        first = deleted_rows.mark(connection, retaining.target)
     retaining.on.execute("DELETE FROM t WHERE a = 2")
     with retaining.target.begin() as connection:
-        deleted_rows.pass_round(connection, 1, first)
+        deleted_rows.pass_round(connection, retaining.target, 1, first)
     assert retaining.kinds(UPDATE) == ["update_missing"]
     assert retaining.kinds(update(("2", "new", None))) == ["update_deleted"]
     with retaining.target.begin() as connection:
-        deleted_rows.pass_round(connection, 1, deleted_rows.mark(connection))
+        deleted_rows.pass_round(connection, retaining.target, 1, deleted_rows.mark(connection, retaining.target))
     assert retaining.recorded() == []
 
 
@@ -167,12 +168,12 @@ def test_nothing_is_kept_when_the_retention_has_stopped(retaining):
     retaining.on.execute("INSERT INTO t VALUES (1, 'x', NULL)", "DELETE FROM t WHERE a = 1")
     with retaining.target.begin() as connection:
         set_retention(connection, 1, active=False)
-        deleted_rows.delete_passed(connection)
+        deleted_rows.delete_passed(connection, retaining.target)
     assert retaining.recorded() == []
 
 
 def test_replaced_rows_are_not_recorded_and_those_of_others_stay(retaining):
     retaining.on.execute("INSERT INTO t VALUES (1, 'x', NULL), (2, 'x', NULL)", "DELETE FROM t WHERE a = 1")
-    with retaining.target.begin() as connection, deleted_rows.not_recorded(connection, retaining.target):
+    with retaining.target.begin() as connection, deleted_rows.deleted_by(connection, retaining.target, None):
         connection.exec_driver_sql(f"DELETE FROM {retaining.table}")
     assert retaining.recorded() == [None]

@@ -105,6 +105,15 @@ def test_a_stream_writes_names_with_their_schema_whatever_the_search_path_is(dat
         assert stream.execute("SELECT 'public.named'::regclass AS name") == [{"name": "public.named"}]
 
 
+def test_an_open_transaction_is_older_than_a_number_that_is_assigned_later(database):
+    """Also the newest one, which a snapshot does not mention until a later one has ended."""
+    with asking(database.conninfo) as publisher, psycopg.connect(database.conninfo) as other:
+        ((number,),) = other.execute("SELECT txid_current()").fetchall()
+        following = publisher.assign_transaction_id()
+        assert publisher.oldest_transaction() <= number < following
+        other.rollback()
+
+
 def test_a_slot_that_is_ready_says_where_it_stands(database):
     name = made_slot(database)
     with asking(database.conninfo) as publisher:

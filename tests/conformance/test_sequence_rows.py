@@ -5,6 +5,7 @@ emulated here, since the publisher is older than 19.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
@@ -90,7 +91,16 @@ def test_a_sequence_must_be_there_and_be_a_sequence(session):
         "42809",
         'relation "public.q" type mismatch: source "sequence", target "table"',
     )
-    session.execute("DROP TABLE q")
+    session.execute("DROP TABLE q", "CREATE SEQUENCE u")
+    session.publisher.execute("CREATE TABLE u (a int PRIMARY KEY)")
+    create = "CREATE SUBSCRIPTION s CONNECTION '$pub' PUBLICATION all_rows"
+    assert refused(session, create) == ("42809", 'cannot use relation "public.u" as logical replication target')
+    session.settings = replace(session.settings, postgresql_version=19)
+    assert refused(session, create) == (
+        "42809",
+        'relation "public.u" type mismatch: source "table", target "sequence"',
+    )
+    session.publisher.execute("DROP TABLE u")
     told = session.run(CREATE.format("true"))
     assert [text.partition("\n")[0] for text in told if "synchronized" in text] == [
         'WARNING:  1 sequence is not synchronized: "public.q"'

@@ -102,7 +102,7 @@ class RowConflicts:
         rows = recorded.rows(self._connection, local.table, relation_name(local.table))
         condition = search_condition(self._target, rows, local, changes, self._statements.identity(local))
         with self._target.reporting():
-            found = find_deletion(self._connection, rows, condition)
+            found = find_deletion(self._connection, self._target, rows, condition)
         if found is None or found.origin == self._retained_for:
             return None
         return RowVersion(found.transaction, found.at.replace("T", " ").replace("+00:00", "+00"), found.origin)

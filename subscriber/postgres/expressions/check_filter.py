@@ -7,13 +7,15 @@ columns are replaced by their expressions (rule B29, ``expand_generated_columns_
 
 from __future__ import annotations
 
+from typing import Final
+
 from subscriber.base.errors import NotSupportedError, UsageError
 from subscriber.postgres.expressions.analyze import tree
 from subscriber.postgres.expressions.analyze.analyzer import Analysis
 from subscriber.postgres.expressions.analyze.column_references import ONLY_SIMPLE, invalid
 from subscriber.postgres.expressions.analyze.deparse import deparse
 from subscriber.postgres.expressions.analyze.typeinfo import Types
-from subscriber.postgres.expressions.builtin_catalog import Catalog, catalog_of
+from subscriber.postgres.expressions.builtin_catalog import RECORDED_VERSIONS, Catalog, catalog_of
 from subscriber.postgres.expressions.parse.parser import parse
 from subscriber.postgres.expressions.supported import check_supported
 from subscriber.postgres.schema.publisher_tables import PublisherColumn, PublisherTable, PublisherTables
@@ -126,11 +128,22 @@ def analyze_filter(text: str, table: PublisherTable, tables: PublisherTables) ->
         analysis = Analysis(types.catalog, table, tables)
         found = expand_generated_columns(_as_written(text, analysis, tables), analysis, _major(tables))
         validate(found, types.catalog)
+    except UsageError as error:
+        if error.sqlstate not in _MISSING or error.detail is not None or _major(tables) <= RECORDED_VERSIONS[-1]:
+            raise
+        raise error.replace(
+            detail=f"The publisher is PostgreSQL {_major(tables)}. The subscriber knows the types, functions, operators and"
+            f" casts of PostgreSQL {RECORDED_VERSIONS[-1]}."
+        ) from None
     except RecursionError:
         raise NotSupportedError(
             "the row filter is nested too deeply", sqlstate="54001", hint="Write it with fewer levels of parentheses."
         ) from None
     return found
+
+
+_MISSING: Final = frozenset({"42883", "42704", "42846"})
+"""A function, operator, type or cast that does not exist."""
 
 
 def kept_text(text: str, table: PublisherTable, tables: PublisherTables) -> str:

@@ -37,6 +37,11 @@ _OF_ENCODED_TEXT = frozenset(
 """They read text as bytes in the database's encoding. The subscriber has UTF-8."""
 
 
+_BY_ENCODING = frozenset({"encode(bytea,text)", "decode(text,text)"})
+_ENCODINGS = frozenset({"hex", "base64", "escape"})
+"""Those of PostgreSQL 18; 19 has base64url and base32hex, too."""
+
+
 _BY_THE_DATABASES_COLLATION = frozenset(f"jsonb_{name}(jsonb,jsonb)" for name in ("lt", "le", "gt", "ge"))
 """They compare strings by the database's collation, whatever the expression specifies."""
 _DEFAULT_COLLATION = 100
@@ -111,6 +116,10 @@ class _Check:
             raise _unsupported(what)
         if signature in _OF_ENCODED_TEXT and self._encoding != "UTF8":
             raise _unsupported(f"{what} of a database with encoding {self._encoding}")
+        if signature in _BY_ENCODING and self._tables.server_version >= 190000:
+            encoding = _constant(arguments[1], self._tables)
+            if encoding is None or str(encoding).lower() not in _ENCODINGS:
+                raise _unsupported(f"{what} with an encoding that may be new in PostgreSQL 19")
         if signature in hashes.SIGNATURES and not self._tables.has_known_hashes:
             raise NotSupportedError(
                 f"{what} is not supported, because the publisher's hash functions give other results", hint=_INSTEAD
@@ -175,6 +184,17 @@ def _of_these(found: Implementation, arguments: Sequence[tree.Expression], table
         return found.for_constants(constants)
     except DataException:
         return found  # the error is raised at the first row, as on the server
+
+
+def _constant(node: tree.Expression, tables: PublisherTables) -> object:
+    """The value of an expression without columns; None if it is NULL, varies, or raises an error."""
+    if _varies(node):
+        return None
+    with suppress(DataException):
+        simple = simplify(node, tables.server_version, tables.collations)
+        if isinstance(simple, tree.Known):
+            return simple.value
+    return None
 
 
 def _choices(node: tree.Expression) -> Iterator[tree.Expression]:

@@ -5,7 +5,8 @@ TRUNCATE. Here they are SQL's equality, and what SQLAlchemy Core writes.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Final, TypeVar
 
 import sqlalchemy as sa
@@ -21,12 +22,32 @@ Touching = TypeVar("Touching", sa.Update, sa.Delete, sa.Select[Any])
 Written = TypeVar("Written", sa.Insert, sa.Update)
 
 
+TOLD: Final = ("subscriber_deletedat", "subscriber_transactionid", "subscriber_origin", "subscriber_place")
+"""When a row was deleted, by which transaction, and by which origin; and its place among those of
+the same time.
+"""
+NEW_ROUND: Final = -1
+RECORDED: Final = sa.Table(
+    "subscriber_deleted_row",
+    sa.MetaData(),
+    sa.Column("deletedid", sa.BigInteger),
+    sa.Column("relation", sa.String),
+    sa.Column("round", sa.BigInteger),
+    sa.Column("transactionid", sa.BigInteger),
+    sa.Column("origin", sa.String),
+)
+"""The catalog's table of deleted rows, which :mod:`subscriber.catalog.own_tables` describes."""
+
+
 class DeletedRows(ABC):
     """Triggers that record every deleted row of a table, whoever deletes it, and every row whose
     key is changed, in the transaction of the change; and the recorded rows of a table.
 
     They write to the catalog's table ``subscriber_deleted_row``, with :data:`NEW_ROUND` and without
-    an origin.
+    an origin. Here a transaction gives its rows their origin when it ends. It recognizes them by
+    :data:`NEW_ROUND` and its number, since no other session sees them. A number may be that of an
+    ended session (the number of SQLite is always 0), so a transaction first moves all committed
+    rows of the round that have its number.
     """
 
     transaction: sa.ColumnElement[int]
@@ -38,7 +59,9 @@ class DeletedRows(ABC):
 
     @abstractmethod
     def record(self, connection: sa.Connection, table: TargetTable, relation: str) -> None:
-        """Create the triggers of a table that has none; ``relation`` is stored with its rows."""
+        """Create the triggers of a table that has none; ``relation`` is stored with its rows.
+        NotSupportedError if rows of the table can be deleted without them.
+        """
 
     @abstractmethod
     def forget(self, connection: sa.Connection, table: TargetTable) -> None:
@@ -50,12 +73,35 @@ class DeletedRows(ABC):
         :data:`TOLD`. They compare as the table's own columns.
         """
 
+    @contextmanager
+    def deleted_by(self, connection: sa.Connection, origin: str | None) -> Iterator[None]:
+        """Rows that are deleted inside the block, before the transaction ends, get this origin. If
+        it is None, they are not recorded.
+        """
+        own = (RECORDED.c.round == NEW_ROUND) & (RECORDED.c.transactionid == self.transaction)
+        connection.execute(sa.update(RECORDED).where(own).values(round=0))
+        yield
+        if origin is None:
+            connection.execute(sa.delete(RECORDED).where(own))
+        else:
+            connection.execute(sa.update(RECORDED).where(own).values(round=0, origin=origin))
 
-TOLD: Final = ("subscriber_deletedat", "subscriber_transactionid", "subscriber_origin", "subscriber_place")
-"""When a row was deleted, by which transaction, and by which origin; and its place among those of
-the same time.
-"""
-NEW_ROUND: Final = -1
+    def move(self, connection: sa.Connection, rows: sa.ColumnElement[bool], round_: int | None) -> None:
+        """Move the committed ``rows`` to a round, or delete them (None), without waiting for
+        transactions that delete rows now.
+        """
+        found = sa.delete(RECORDED) if round_ is None else sa.update(RECORDED).values(round=round_)
+        connection.execute(found.where(rows))
+
+    def last(
+        self, connection: sa.Connection, rows: sa.Subquery, condition: sa.ColumnElement[bool]
+    ) -> Sequence[Any] | None:
+        """:data:`TOLD` of the last deletion of a row that ``condition`` finds in :meth:`rows`: of
+        those that are committed, and those of this transaction.
+        """
+        told = [rows.c[name] for name in TOLD]
+        query = sa.select(*told).where(condition).order_by(told[0].desc(), told[-1].desc())
+        return connection.execute(query.limit(1)).first()
 
 
 def found_by(table: TargetTable) -> tuple[str, ...]:

@@ -87,6 +87,7 @@ _HINTS: Final = {
     1071: "Create the table yourself, with shorter columns in its keys.",
     1118: "A row has up to 65,535 bytes without LONGTEXTs, and less than 8,126 bytes in its page, in which a text of up to 40 bytes counts."
     " Declare long VARCHARs as LONGTEXT, or leave columns out with a column list of the publication.",
+    1419: "The server's binary log is on: SET GLOBAL log_bin_trust_function_creators = 1 allows its users to create triggers.",
     1665: "Changes are applied row by row: set binlog_format to ROW or MIXED.",
 }
 

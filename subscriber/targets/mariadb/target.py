@@ -122,6 +122,7 @@ def open_mariadb(url: sa.URL) -> Target:
             sequences=catalog.MariaDBSequences(errors),
             objects=objects.MariaDBObjects(engine, errors, new_tables.rules),
             bulk=writing.MariaDBBulk(engine, values, matching, write),
+            deleted_rows=ddl.MariaDBDeletedRows(new_tables),
         )
 
     return Target(

@@ -66,7 +66,7 @@ BYTES: Final = {"tinytext": 255, "text": 65_535, "mediumtext": 16_777_215}
 TIMES: Final = frozenset({"datetime", "timestamp"})
 HELD_MOMENT: Final = r"^\d{4}-[^B]*$"
 """The dates and timestamps that MariaDB has: from year 1 to 9999."""
-_BLOBS: Final = frozenset({"varbinary", "tinyblob", "blob", "mediumblob", "longblob"})
+BLOBS: Final = frozenset({"varbinary", "tinyblob", "blob", "mediumblob", "longblob"})
 
 _BIGINT, _BPCHAR, _VARCHAR, _DATE, _TIME, _TIMESTAMP, _TIMESTAMPTZ, _NUMERIC, _UUID = (
     20, 1042, 1043, 1082, 1083, 1114, 1184, 1700, 2950,
@@ -242,7 +242,7 @@ class MariaDBValues(Values):
             if column.storage not in INTEGERS:
                 return True
             return not pc.any(declared_columns.out_of_range(stored.cast(pa.int64()), *_integer_range(column))).as_py()
-        if column.storage in TEXTS | _BLOBS:
+        if column.storage in TEXTS | BLOBS:
             return _is_short(column, stored)
         return column.storage in _READ_ALL and "unsigned" not in column.declared_type
 
@@ -266,7 +266,7 @@ def _allowed(type_oid: int) -> frozenset[str]:
     if pa.types.is_floating(arrow_type):
         return frozenset({"double"})
     if pa.types.is_binary(arrow_type):
-        return _BLOBS
+        return BLOBS
     native = {
         _NUMERIC: {"decimal"},
         _DATE: {"date"},

@@ -21,7 +21,12 @@ from subscriber.targets.postgresql.transactions import PostgreSQLTransactions
 
 _PARTITION: Final = "tableoid"
 """The pseudo-column that identifies the partition of a row. A ctid is unique only within one."""
-_KINDS: Final[dict[str, target_table.TableKind]] = {"r": "table", "p": "partitioned table", "v": "view"}
+_KINDS: Final[dict[str, target_table.TableKind]] = {
+    "r": "table",
+    "p": "partitioned table",
+    "v": "view",
+    "S": "sequence",
+}
 _ROUNDED: Final = [1700, 1231, 1043, 1083, 1183, 1114, 1115, 1184, 1185, 1266, 1270, 1186, 1187]
 """numeric, varchar, times, intervals, and their arrays: a modifier changes what is stored."""
 _MODIFIER: Final = re.compile(r"\(.*\)")

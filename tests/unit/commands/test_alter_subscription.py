@@ -230,7 +230,7 @@ def triggers(session) -> list[str]:
     return [row["name"] for row in session.rows("SELECT name FROM sqlite_master WHERE type = 'trigger' ORDER BY name")]
 
 
-def test_the_triggers_that_record_deleted_rows_come_and_go_with_the_option(session):
+def test_the_triggers_that_record_deleted_rows_come_and_go_with_the_option(session, publisher):
     session.execute("CREATE TABLE t (a INTEGER PRIMARY KEY)")
     session.subscribe(tables={"t": RelationState.READY})
     session.run("ALTER SUBSCRIPTION s DISABLE")
@@ -242,7 +242,7 @@ def test_the_triggers_that_record_deleted_rows_come_and_go_with_the_option(sessi
     assert triggers(session) == session.rows("SELECT * FROM subscriber_deleted_row") == []
 
 
-def test_the_triggers_stay_while_another_subscription_retains_the_tables_rows(session):
+def test_the_triggers_stay_while_another_subscription_retains_the_tables_rows(session, publisher):
     session.execute("CREATE TABLE t (a INTEGER PRIMARY KEY)")
     for name in ("s", "other"):
         session.subscribe(name, tables={"t": RelationState.READY}, slot_name=None, enabled=False)
@@ -251,3 +251,68 @@ def test_the_triggers_stay_while_another_subscription_retains_the_tables_rows(se
     assert len(triggers(session)) == 2
     session.run("DROP SUBSCRIPTION other")
     assert triggers(session) == []
+
+
+IN_RECOVERY = "cannot enable retain_dead_tuples if the publisher is in recovery"
+
+
+@pytest.mark.parametrize(
+    ("sql", "retained"),
+    [
+        ("ALTER SUBSCRIPTION s SET (retain_dead_tuples = true)", False),
+        ("ALTER SUBSCRIPTION s SET (origin = any)", True),
+        ("ALTER SUBSCRIPTION s CONNECTION 'host=b'", True),
+        ("ALTER SUBSCRIPTION s ENABLE", True),
+    ],
+)
+def test_a_standby_is_refused_wherever_it_would_become_the_publisher_of_retained_rows(
+    session, publisher, sql, retained
+):
+    """As in 19: it cannot say which transactions of the primary are in progress."""
+    session.subscribe(enabled=False, retain_dead_tuples=retained)
+    publisher.in_recovery = True
+    error = session.refused(sql)
+    assert (error.message, error.sqlstate) == (IN_RECOVERY, "55000")
+    publisher.in_recovery = False
+    session.run(sql)
+
+
+def test_a_standby_is_no_reason_against_other_changes(session, publisher):
+    session.subscribe(enabled=False)
+    publisher.in_recovery = True
+    for sql in ("SET (origin = any)", "CONNECTION 'host=b'", "SET (retain_dead_tuples = false)", "ENABLE"):
+        session.run(f"ALTER SUBSCRIPTION s {sql}")
+
+
+def test_a_publisher_that_does_not_answer_is_enabled_and_asked_by_the_worker(session):
+    session.subscribe(enabled=False, retain_dead_tuples=True, conninfo="host=/nowhere dbname=a")
+    session.run("ALTER SUBSCRIPTION s ENABLE")
+    assert session.subscription().enabled
+
+
+@pytest.mark.parametrize("value", ["true", "false"])
+def test_the_retention_is_not_altered_while_a_worker_is_still_running(session, publisher, impatient, value):
+    publisher.slots["s"] = PublishedSlot(pid=4711)
+    session.subscribe(enabled=False, retain_dead_tuples=value == "false")
+    error = session.refused(f"ALTER SUBSCRIPTION s SET (retain_dead_tuples = {value})")
+    assert error.message == "cannot alter retain_dead_tuples when logical replication worker is still running"
+    assert (error.sqlstate, error.hint) == ("55000", "Try again after some time.")
+
+
+@pytest.mark.parametrize(
+    ("sql", "origin", "told"),
+    [
+        ("SET (retain_dead_tuples = true)", "any", True),
+        ("SET (retain_dead_tuples = true)", "none", False),
+        ("SET (retain_dead_tuples = true, origin = any)", "none", True),
+        ("CONNECTION 'host=b'", "any", True),
+        ("SET (retain_dead_tuples = false)", "any", False),
+    ],
+)
+def test_retained_rows_of_other_origins_are_told(session, publisher, sql, origin, told):
+    """C55."""
+    publisher.other_origins = ["p"]
+    session.subscribe(enabled=False, origin=origin, retain_dead_tuples="CONNECTION" in sql)
+    session.run(f"ALTER SUBSCRIPTION s {sql}")
+    message = 'WARNING:  subscription "s" enabled retain_dead_tuples but might not reliably detect conflicts for'
+    assert [text.startswith(message) for text in session.said if "reliably" in text] == ([True] if told else [])

@@ -14,6 +14,7 @@ from subscriber.commands.check_publications import (
     check_publications,
     find_published_tables,
     read_uncopied,
+    warn_of_origins,
 )
 from subscriber.postgres.publication.definition import Publication, TableEntry
 from subscriber.postgres.schema.published_table import PublishedTable
@@ -29,7 +30,6 @@ def check(session, publisher, *publications: str, **options: Any) -> SubscribedT
     return check_publications(
         session.target,
         PublisherClient(publisher.connection),
-        "s",
         publications or ("p",),
         SubscriptionOptions(slot_name="s", **options),
         session.said.append,
@@ -106,7 +106,8 @@ def test_tables_that_cannot_be_copied_are_told(session, publisher, options, told
 def test_copied_rows_of_other_origins_are_told(session, publisher, options, told):
     """C55."""
     publisher.other_origins = ["p"]
-    check(session, publisher, **options)
+    options = SubscriptionOptions(slot_name="s", **options)
+    warn_of_origins(PublisherClient(publisher.connection), "s", ["p"], options, session.said.append, 18)
     assert [text.startswith('WARNING:  subscription "s" requested copy_data with') for text in session.said] == (
         [True] if told else []
     )

@@ -5,6 +5,9 @@ from __future__ import annotations
 import pytest
 
 from subscriber.commands.notices import (
+    COPIES,
+    RETAINS,
+    SYNCHRONIZES,
     first_names,
     notice,
     quoted,
@@ -151,8 +154,8 @@ def test_missing_publications_are_told_in_postgresqls_words():
 def test_rows_of_other_origins_are_told_in_postgresqls_words():
     """C55: check_publications_origin."""
     said: list[str] = []
-    warn_other_origins(said.append, "s", ["p"])
-    warn_other_origins(said.append, "s", ["p", "q"])
+    warn_other_origins(said.append, COPIES, "s", ["p"])
+    warn_other_origins(said.append, COPIES, "s", ["p", "q"])
     assert said == [
         'WARNING:  subscription "s" requested copy_data with origin = NONE but might copy data that had a different origin\n'
         f"DETAIL:  The subscription being created subscribes to {subscribes} tables that are written to by other subscriptions.\n"
@@ -161,12 +164,42 @@ def test_rows_of_other_origins_are_told_in_postgresqls_words():
     ]
 
 
+def test_changes_of_other_origins_are_told_in_the_words_of_19():
+    """C55: check_publications_origin_tables, check_publications_origin_sequences."""
+    said: list[str] = []
+    warn_other_origins(said.append, COPIES, "s", ["p"], 19)
+    warn_other_origins(said.append, RETAINS, "s", ["p"])
+    warn_other_origins(said.append, SYNCHRONIZES, "s", ["p", "q"])
+    tables = 'a publication ("p") that contains tables that are written to by other subscriptions'
+    sequences = 'publications ("p", "q") that contain sequences that are synchronized from other subscriptions'
+    assert [text.splitlines()[1:] for text in said] == [
+        [
+            f"DETAIL:  The subscription subscribes to {tables}.",
+            "HINT:  Verify that initial data copied from the publisher tables did not come from other origins.",
+        ],
+        [
+            f"DETAIL:  The subscription subscribes to {tables}.",
+            "HINT:  Consider using origin = NONE or disabling retain_dead_tuples.",
+        ],
+        [
+            f"DETAIL:  The subscription subscribes to {sequences}.",
+            "HINT:  Verify that the initial values copied from the publisher sequences did not come from other origins.",
+        ],
+    ]
+    assert said[1].startswith(
+        'WARNING:  subscription "s" enabled retain_dead_tuples but might not reliably detect conflicts for changes from different origins\n'
+    )
+    assert said[2].startswith(
+        'WARNING:  subscription "s" requested origin = NONE but might synchronize sequence values that had a different origin\n'
+    )
+
+
 def test_nothing_to_tell_is_not_told():
     said: list[str] = []
     warn_without_identity(said.append, [])
     warn_unreadable(said.append, [])
     warn_missing_publications(said.append, [])
-    warn_other_origins(said.append, "s", [])
+    warn_other_origins(said.append, COPIES, "s", [])
     warn_unused_names(said.append, parse_names("a.t => b.t, public.* => c.*"), [("a", "t"), ("public", "u")])
     assert said == []
 

@@ -58,6 +58,30 @@ def test_each_problem_of_a_standby_is_one_with_a_remedy(standby, message):
     assert problem.remedy
 
 
+@pytest.mark.parametrize(
+    ("temporary", "reason", "told"),
+    [
+        (True, None, ['replication slot "s" is temporary']),
+        (
+            True,
+            "wal_not_flushed",
+            ['replication slot "s" is temporary: the last synchronization was skipped (wal_not_flushed)'],
+        ),
+        (False, "wal_not_flushed", []),
+        (
+            False,
+            "wal_or_rows_removed",
+            [
+                'replication slot "s" is not synchronized any more: the last synchronization was skipped (wal_or_rows_removed)'
+            ],
+        ),
+    ],
+)
+def test_the_reason_for_which_19_skipped_the_synchronization_is_told(temporary, reason, told):
+    slot = FailoverSlot(failover=True, synced=True, temporary=temporary, lost=None, skip_reason=reason)
+    assert messages(PRIMARY, replace(STANDBY, slot=slot)) == told
+
+
 def test_a_slot_that_does_not_exist_yet_is_not_missed_at_the_standby():
     """`check` before CREATE SUBSCRIPTION, and the warnings after it."""
     assert messages(replace(PRIMARY, slot=None), replace(STANDBY, slot=None), slot=None) == []

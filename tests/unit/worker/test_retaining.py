@@ -26,9 +26,16 @@ class Publisher:
         self.oldest = 5
         self.barriers = 0
         self.reachable = True
+        self.in_recovery = False
 
-    def transactions_in_progress(self) -> tuple[int, int]:
-        return self.oldest, 10
+    def is_standby(self) -> bool:
+        return self.in_recovery
+
+    def assign_transaction_id(self) -> int:
+        return 10
+
+    def oldest_transaction(self) -> int:
+        return self.oldest
 
     def write_barrier(self) -> LSN:
         self.barriers += 1
@@ -106,6 +113,24 @@ def test_a_publisher_that_is_away_only_makes_it_take_longer(state, publisher):
     state.positions, state.applied = (LSN(200), LSN(0)), LSN(200)
     step(retaining)
     assert publisher.barriers == 1
+
+
+def test_no_row_is_forgotten_while_the_publisher_is_a_standby(state, publisher, caplog):
+    """Which transactions of the primary are in progress is not known there."""
+    retaining = Retaining(state, 10.0)
+    step(retaining)
+    publisher.oldest, state.positions, state.applied = 10, (LSN(200), LSN(0)), LSN(200)
+    step(retaining)
+    delete_row(state)
+    publisher.in_recovery = True
+    step(retaining)
+    step(retaining)
+    assert (recorded(state), publisher.barriers) == (1, 1)
+    assert "cannot enable retain_dead_tuples if the publisher is in recovery" in caplog.text
+    publisher.in_recovery = False
+    step(retaining)
+    step(retaining)
+    assert recorded(state) == 0
 
 
 def test_the_retention_stops_when_a_round_takes_too_long_and_begins_again(state, publisher, caplog):

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from subscriber.base.errors import NotSupportedError, SubscriberError
+from subscriber.base.errors import NotSupportedError, SubscriberError, UsageError
 from subscriber.postgres.expressions.check_filter import check_filter
 from subscriber.postgres.schema.publisher_tables import PublisherCollation
 from tests.films import BYTEWISE, COLUMNS, TABLE, TABLES, refusal
@@ -43,6 +43,32 @@ def test_the_bytes_of_text_are_those_of_utf8_or_refused(text):
     assert check_filter(text, T, KNOWN)
     with pytest.raises(NotSupportedError, match="of a database with encoding LATIN1"):
         check_filter(text, T, replace(KNOWN, encoding="LATIN1"))
+
+
+IN_19 = replace(KNOWN, server_version=190000)
+
+
+@pytest.mark.parametrize("text", ["error_on_null(a) = 1", "a::oid8 = 1", "tid_block('(1,2)') = 1"])
+def test_what_does_not_exist_names_the_version_of_a_publisher_that_is_newer(text):
+    """A server of 19 has these functions and this type, and the subscriber does not know them."""
+    with pytest.raises(UsageError, match="does not exist") as caught:
+        check_filter(text, T, IN_19)
+    assert caught.value.detail == (
+        "The publisher is PostgreSQL 19. The subscriber knows the types, functions, operators and casts of PostgreSQL 18."
+    )
+    with pytest.raises(UsageError, match="does not exist") as caught:
+        check_filter(text, T, KNOWN)
+    assert caught.value.detail is None
+
+
+@pytest.mark.parametrize("encoding", ["'base64url'", "'base32hex'", "b", "NULL"])
+def test_an_encoding_that_may_be_new_in_19_is_refused_with_the_version(encoding):
+    """In 18 it is an error of the row, as on the server."""
+    for text in (f"encode('x', {encoding}) = b", f"decode(b, {encoding}) = 'x'"):
+        assert check_filter(text, T, KNOWN)
+        with pytest.raises(NotSupportedError, match="new in PostgreSQL 19"):
+            check_filter(text, T, IN_19)
+    assert check_filter("encode('x', 'Hex') = b", T, IN_19)
 
 
 MOMENTS = table("public.t", {"a": "int4", "s": "timestamp", "z": "timestamptz", "b": "text"}, key=["a"])
