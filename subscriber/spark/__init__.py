@@ -14,7 +14,9 @@
 - ``session`` creates the Spark session, and ``pending_session`` stands for it while it starts.
   ``python_workers`` configures Spark's Python processes, which ``fork_server`` forks for
   ``fork_client``.
-- ``source`` is the public ``format("pgoutput")``, whose rows are the messages of the journal.
+- ``source`` is the public ``format("pgoutput")``: its rows are a table's changes (``feed``) or the
+  messages of the journal. ``journal_stream`` has what both have in common, and ``told_errors`` says
+  how Spark shows their errors.
 - ``spark_functions`` bundles loops and copies for :mod:`subscriber.worker`.
 
 - ``lakehouse`` writes typed change feeds into Delta Lake and Iceberg.

@@ -53,9 +53,9 @@ from subscriber.postgres.publication.publishing import Publishing
 from subscriber.spark.apply_pause import ApplyPause
 from subscriber.spark.jobs import JobGroup, jobs_of_cores, run_jobs
 from subscriber.spark.journal_frames import JournalFrames, JournalRange, remove_frames
+from subscriber.spark.journal_stream import wait_for_change
 from subscriber.spark.pending_session import PendingSession
 from subscriber.spark.session import END_SECONDS, is_local
-from subscriber.spark.source import wait_for_change
 
 SMALL_BYTES: Final = 16 * 1024 * 1024
 """What the driver reads itself: decoded in 0.13 s (large transactions) to 0.55 s (of one row)."""

@@ -328,14 +328,17 @@ def test_every_table_of_the_catalog_is_documented():
 
 
 def test_every_option_and_column_of_the_source_is_documented():
-    from subscriber.spark import source
+    from subscriber.spark.feed.feed_options import FEED_OPTIONS, RAW_OPTIONS
+    from subscriber.spark.feed.feed_schema import METADATA
+    from subscriber.spark.source import SPARK_SCHEMA
 
-    described = (source.__doc__ or "").split("::\n\n")[1].split("\n\n")[0]
-    options = re.findall(r"^    (?:options)? +(\w+) {2,}", described, re.MULTILINE)
-    rows = [row[0].strip("`") for row in table(SPARK, "Read the journal with Spark")]
-    assert rows == options
-    columns = [column.split()[0] for column in source.SPARK_SCHEMA.split(", ")]
-    assert set(columns) <= set(inline(section(SPARK, "Read the journal with Spark")))
+    columns_of_changes = [row[0].strip("`") for row in table(SPARK, "The change feed of a table")]
+    assert columns_of_changes == [name for name, _ in METADATA]
+    first_cells = [re.findall(r"`(\w+)`", row[0]) for row in table(SPARK, "Options of the change feed")]
+    assert [name for names in first_cells for name in names] == [*FEED_OPTIONS]
+    assert [row[0].strip("`") for row in table(SPARK, "The raw feed")] == [*RAW_OPTIONS]
+    columns = {column.split()[0] for column in SPARK_SCHEMA.split(", ")}
+    assert columns <= set(inline(section(SPARK, "The raw feed")))
 
 
 # --- figures --------------------------------------------------------------------------------------

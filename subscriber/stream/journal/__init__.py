@@ -20,5 +20,6 @@ of each consumer. The modules, in the order in which data passes:
 * ``reader`` plans which segments to read.
 * ``message_rows`` opens segments, checks their content and reads it as rows.
 * ``retention`` keeps consumer positions and decides what is trimmed.
+* ``named_consumers`` has the consumers that have no target, such as queries of Spark.
 * ``browse`` shows journals and their messages to people.
 """

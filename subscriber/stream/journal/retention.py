@@ -12,6 +12,9 @@ transaction is kept until its COMMIT PREPARED or ROLLBACK PREPARED may be remove
 The name is made of identifiers that never change, because a subscription may be renamed and a
 target may be moved. A file of an earlier version, which has only the position, counts like any
 other until the worker of its subscription has replaced it.
+
+Consumers without a target have names (:mod:`subscriber.stream.journal.named_consumers`). What they
+have not passed is kept, too.
 """
 
 from __future__ import annotations
@@ -25,6 +28,7 @@ from typing import Any, Final, Literal
 
 from subscriber.base.errors import UsageError
 from subscriber.base.lsn import INVALID_LSN, LSN, format_lsn, parse_lsn
+from subscriber.stream.journal.named_consumers import NamedConsumer, is_named, named_files, read_named
 from subscriber.stream.journal.segment import Entry, EntryKind
 from subscriber.stream.journal.storage import Storage
 
@@ -102,8 +106,9 @@ def read_consumer(storage: Storage, consumer: Consumer) -> LSN:
 
 
 def list_consumers(storage: Storage) -> list[ConsumerPosition]:
-    """All consumers of a journal, in the order of their files' names."""
-    found = (read_consumer_file(storage, file) for file in sorted(consumer_files(storage, storage.names())))
+    """All consumers of a journal that have a target, in the order of their files' names."""
+    files = sorted(file for file in consumer_files(storage, storage.names()) if not is_named(file))
+    found = (read_consumer_file(storage, file) for file in files)
     return [position for position in found if position is not None]
 
 
@@ -132,18 +137,46 @@ def earlier_files(subscription: str) -> tuple[str, str]:
     return f"{_PREFIX}{subscription}{_SUFFIX}", f"{_PREFIX}{subscription}{_EARLIER_SYNC}{_SUFFIX}"
 
 
-def consumer_files(storage: Storage, names: Iterable[tuple[str, int]], known: Iterable[str] = ()) -> frozenset[str]:
-    """The consumers' files in a listing. A file that is replaced meanwhile may be missing there, so
-    a ``known`` file is gone only if it cannot be read either.
+def consumer_files(storage: Storage, names: Sequence[tuple[str, int]], known: Iterable[str] = ()) -> frozenset[str]:
+    """The files in a listing of all consumers for which entries are kept. A file that is replaced
+    meanwhile may be missing there, so a ``known`` file is gone only if it cannot be read either.
     """
     listed = frozenset(name for name, _ in names if name.startswith(_PREFIX) and name.endswith(_SUFFIX))
+    listed |= named_files(names)
     return listed | {file for file in known if file not in listed and storage.read(file) is not None}
 
 
-def slowest_and_fastest(storage: Storage, files: Iterable[str]) -> tuple[LSN, LSN]:
-    """The lowest and highest position; 0/0 without files, and as the lowest when one is gone."""
-    positions = [_position(storage, file) for file in files]
-    return LSN(min(positions, default=INVALID_LSN)), LSN(max(positions, default=INVALID_LSN))
+@dataclass(frozen=True, slots=True)
+class Passed:
+    """What the consumers of a journal have passed; 0/0 without consumers.
+
+    Attributes:
+        slowest: the lowest position, up to which entries may be removed; 0/0 when a file is gone.
+        fastest: the highest position.
+        applied: the lowest position of those that have a target, or of all if none has. The
+            publisher is told this, and commits may wait for it.
+    """
+
+    slowest: LSN
+    fastest: LSN
+    applied: LSN
+
+
+def passed(storage: Storage, files: Iterable[str]) -> Passed:
+    """What the consumers with these files have passed."""
+    positions = {file: _position(storage, file) for file in files}
+    targets = [lsn for file, lsn in positions.items() if not is_named(file)]
+    return Passed(
+        LSN(min(positions.values(), default=INVALID_LSN)),
+        LSN(max(positions.values(), default=INVALID_LSN)),
+        LSN(min(targets or positions.values(), default=INVALID_LSN)),
+    )
+
+
+def reading(storage: Storage, files: Iterable[str]) -> list[LSN]:
+    """The positions of the consumers that read the journal now. The others wait for a table."""
+    found = (_read(storage, file) for file in files)
+    return [one.lsn for one in found if isinstance(one, NamedConsumer) or (one is not None and one.purpose == "apply")]
 
 
 def trimmable(entries: Sequence[Entry], passed: LSN) -> list[Entry]:
@@ -171,6 +204,10 @@ def undecided(entries: Iterable[Entry]) -> list[Entry]:
     return list(prepared.values())
 
 
+def _read(storage: Storage, file: str) -> ConsumerPosition | NamedConsumer | None:
+    return read_named(storage, file) if is_named(file) else read_consumer_file(storage, file)
+
+
 def _position(storage: Storage, file: str) -> LSN:
-    found = read_consumer_file(storage, file)
+    found = _read(storage, file)
     return INVALID_LSN if found is None else found.lsn

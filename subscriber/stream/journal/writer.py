@@ -30,6 +30,7 @@ from subscriber.stream.journal.compaction import entries_to_merge, merge
 from subscriber.stream.journal.control import TRIMMED, JournalControl, check_identity, read_control, write_control
 from subscriber.stream.journal.listing import Listing
 from subscriber.stream.journal.message_rows import read_segment
+from subscriber.stream.journal.named_consumers import drop, list_named
 from subscriber.stream.journal.positions import CachedAnswer
 from subscriber.stream.journal.segment import TEMPORARY_SUFFIX, Entry, EntryKind, Segment
 from subscriber.stream.journal.storage import Storage
@@ -104,7 +105,7 @@ class JournalWriter:
         self._batch_bytes = batch_bytes
         self.control = control
         self._positions = CachedAnswer(
-            lambda: retention.slowest_and_fastest(storage, self._consumers), storage.remote, _POSITIONS_SECONDS
+            lambda: retention.passed(storage, self._consumers), storage.remote, _POSITIONS_SECONDS
         )
         self._fences: set[LSN] = set()
         self._listing = Listing(storage)
@@ -119,7 +120,10 @@ class JournalWriter:
         behind = [one.file for one in retention.list_consumers(self._storage) if one.lsn < begin]
         self._delete(self._listing.entries)
         self._storage.delete(behind)
-        self._consumers -= frozenset(behind)
+        for named in list_named(self._storage):
+            if named.dropped is None and named.lsn < begin:
+                drop(self._storage, named)
+        self._find_consumers()
         self.control = replace(self.control, begin=begin, received=begin, end=begin)
         write_control(self._storage, self.control)
         self.end = begin
@@ -167,14 +171,17 @@ class JournalWriter:
         return any(entry.kind is EntryKind.PREPARED and entry.xid == xid for entry in self._listing.entries)
 
     def applied(self) -> LSN:
-        """The position of the slowest known consumer, up to some milliseconds old, or
+        """What the known consumers have applied, up to some milliseconds old, or
         :data:`~subscriber.stream.journal.positions.REMOTE_SECONDS`.
         """
-        return self._positions.get()[0]
+        return self._positions.get().applied
 
     def fastest(self) -> LSN:
         """The position of the fastest of these consumers, as old as :meth:`applied`."""
-        return self._positions.get()[1]
+        return self._positions.get().fastest
+
+    def _passed(self) -> LSN:
+        return self._positions.get().slowest
 
     def trim(self) -> None:
         """Remove passed entries except ``keep_size`` bytes, and merge small entries."""
@@ -193,7 +200,7 @@ class JournalWriter:
         self._positions.forget()
         known = self._removable()
         is_enough = (
-            len(known) * _LISTINGS_OF_A_NAME >= len(self._listing.entries) if known else self.applied() == INVALID_LSN
+            len(known) * _LISTINGS_OF_A_NAME >= len(self._listing.entries) if known else self._passed() == INVALID_LSN
         )
         if not (is_enough or at_once):
             return
@@ -209,7 +216,7 @@ class JournalWriter:
 
     def _removable(self) -> list[Entry]:
         """The entries that the known consumers have passed and that need not be kept."""
-        passed = self.applied()
+        passed = self._passed()
         if passed == INVALID_LSN:
             return []
         behind = [entry for entry in self._listing.entries if entry.end <= passed]
@@ -236,7 +243,7 @@ class JournalWriter:
         found = entries_to_merge(
             self._listing.entries,
             segment_bytes=self._segment_bytes,
-            reading=self._reading(),
+            reading=retention.reading(self._storage, self._consumers),
             ahead=2 * self._batch_bytes,
             fences=self._fences,
         )
@@ -249,11 +256,6 @@ class JournalWriter:
             self._fences |= {segment.begin for segment in run if error.lsn in (segment.begin, segment.end)}
         except JournalUnavailable:
             return
-
-    def _reading(self) -> list[LSN]:
-        """The positions of the consumers that read the journal now. The others wait for a table."""
-        found = (retention.read_consumer_file(self._storage, file) for file in self._consumers)
-        return [one.lsn for one in found if one is not None and one.purpose == "apply"]
 
     def _merge(self, run: list[Segment]) -> None:
         """Merge the first segments of ``run``, as many as can follow each other."""

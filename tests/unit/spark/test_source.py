@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes
+from pyspark.sql.types import StructType
 
-from subscriber.base.errors import JournalGap
+from subscriber.base.errors import JournalGap, NotSupportedError
 from subscriber.base.lsn import LSN
-from subscriber.spark import journal_frames, source
+from subscriber.spark import journal_frames, journal_stream, source
 from subscriber.spark.journal_frames import group_ranges
 from subscriber.spark.source import PgoutputSource, PgoutputStreamReader
 from subscriber.stream.journal.message_rows import ROW_SCHEMA, Finish, read_finish
@@ -112,7 +113,7 @@ def test_a_micro_batch_never_splits_an_entry(tmp_path):
 
 def test_with_nothing_new_the_offset_stays_where_it_is(tmp_path, monkeypatch):
     three_transactions(tmp_path)
-    monkeypatch.setattr(source, "PATIENCE_SECONDS", 0.0)
+    monkeypatch.setattr(journal_stream, "PATIENCE_SECONDS", 0.0)
     assert stream_reader(tmp_path).latestOffset(offset("0/400"), ReadMaxBytes(1)) == offset("0/400")
 
 
@@ -201,7 +202,22 @@ def test_readers_and_partitions_travel_to_executors(tmp_path):
     assert [list(far.read(partition)) for partition in there] == [list(reader.read(p)) for p in partitions]
 
 
-def test_spark_s_schema_names_the_rows_columns(tmp_path):
-    reader = PgoutputSource({"journal": str(tmp_path)})
-    assert [column.split()[0] for column in reader.schema().split(", ")] == ROW_SCHEMA.names
+def test_spark_s_schema_names_the_rows_columns():
+    assert [column.split()[0] for column in source.SPARK_SCHEMA.split(", ")] == ROW_SCHEMA.names
     assert PgoutputSource.name() == "pgoutput"
+
+
+def test_with_available_now_a_query_ends_at_what_the_journal_has_at_its_start(tmp_path):
+    three_transactions(tmp_path)
+    reader = stream_reader(tmp_path)
+    reader.prepareForTriggerAvailableNow()
+    with writing(tmp_path) as journal:
+        publish(journal, 0x500, transaction(0x500, T, insert(4)))
+    assert reader.latestOffset(offset("0/100"), ReadMaxBytes(1)) == offset("0/200")
+    assert reader.latestOffset(offset("0/200"), ReadAllAvailable()) == offset("0/400")
+    assert reader.latestOffset(offset("0/400"), ReadMaxBytes(1)) == offset("0/400")
+
+
+def test_a_batch_read_is_refused_with_what_to_do_instead(tmp_path):
+    with pytest.raises(NotSupportedError, match="availableNow"):
+        PgoutputSource({"journal": str(tmp_path)}).reader(StructType())

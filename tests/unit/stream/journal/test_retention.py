@@ -7,14 +7,17 @@ import pytest
 from subscriber.base.lsn import INVALID_LSN, LSN
 from subscriber.stream.journal.retention import (
     ConsumerPosition,
+    Passed,
     consumer_files,
     list_consumers,
     read_consumer,
     remove_consumer,
-    slowest_and_fastest,
     trimmable,
     undecided,
     without_kept,
+)
+from subscriber.stream.journal.retention import (
+    passed as passed_by,
 )
 from subscriber.stream.journal.segment import Entry, EntryKind, Segment
 from subscriber.stream.journal.storage import LocalStorage
@@ -32,7 +35,7 @@ def ends(entries: list[Entry]) -> list[int]:
 
 
 def slowest(storage: LocalStorage) -> LSN:
-    return slowest_and_fastest(storage, consumer_files(storage, storage.names()))[0]
+    return passed_by(storage, consumer_files(storage, storage.names())).slowest
 
 
 @pytest.fixture
@@ -50,7 +53,7 @@ def test_the_slowest_of_several_consumers_counts(storage):
 def test_the_fastest_consumer_is_known_too(storage):
     passed(storage, 0x300, A)
     passed(storage, 0x200, B)
-    assert slowest_and_fastest(storage, [A.file, B.file]) == (0x200, 0x300)
+    assert passed_by(storage, [A.file, B.file]) == Passed(LSN(0x200), LSN(0x300), LSN(0x200))
 
 
 def test_without_a_consumer_no_position_is_passed(storage):
@@ -83,7 +86,7 @@ def test_a_known_consumer_that_a_listing_misses_counts_until_its_file_is_gone(st
 
 def test_a_consumer_without_a_file_keeps_everything(storage):
     passed(storage, 0x300, A)
-    assert slowest_and_fastest(storage, [A.file, B.file]) == (INVALID_LSN, 0x300)
+    assert passed_by(storage, [A.file, B.file]) == Passed(INVALID_LSN, LSN(0x300), INVALID_LSN)
 
 
 def test_an_entry_may_be_trimmed_when_its_end_is_passed():

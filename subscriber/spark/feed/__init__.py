@@ -1,0 +1,15 @@
+"""The typed change feed of ``format("pgoutput")``: a table's changes as rows with Spark's types.
+
+::
+
+    options ──▶ table_shape: the table's columns, from the journal or the publisher ──▶ feed_schema
+                                                                                           │
+    journal ──read_rows──▶ FrameDecoder ──▶ groups of changes ──feed_rows──▶ Arrow batches ▼ ──▶ Spark
+
+- ``feed_options`` reads and checks the options.
+- ``spark_types`` has Spark's type for each type of PostgreSQL.
+- ``table_shape`` finds in a journal how a table was described at a place.
+- ``feed_schema`` has the rows' columns: those of the table, and those that describe the change.
+- ``feed_rows`` makes rows of changes, column by column, on the executors.
+- ``change_feed`` is the reader of a stream.
+"""

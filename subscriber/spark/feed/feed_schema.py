@@ -1,0 +1,102 @@
+"""The columns of the typed feed: those of the table, then those that describe the change.
+
+The feed's schema is that of the table at the query's start, because Spark fixes a query's schema
+there. A change of the table at another shape fits if nothing of it would be lost: its columns are
+columns of the schema, with the same Spark type (:func:`fitted`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+import pyarrow as pa
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import ArrayType, DataType, LongType, StringType, StructField, StructType, TimestampType
+
+from subscriber.base.errors import UsageError
+from subscriber.base.lsn import format_lsn
+from subscriber.postgres.protocol.messages import Relation
+from subscriber.spark.feed.spark_types import OnUnsupported, SparkType, spark_type
+from subscriber.spark.feed.table_shape import shape_text
+
+METADATA: Final[tuple[tuple[str, DataType], ...]] = (
+    ("_change_type", StringType()),
+    ("_commit_version", LongType()),
+    ("_commit_timestamp", TimestampType()),
+    ("_sequence", LongType()),
+    ("_xid", LongType()),
+    ("_commit_lsn", StringType()),
+    ("_origin", StringType()),
+    ("_unchanged", ArrayType(StringType())),
+)
+"""The columns that describe a change. docs/spark.md says what they mean."""
+
+
+@dataclass(frozen=True)
+class FeedSchema:
+    """A table's columns as rows of the feed have them. ``relation`` is the table's description."""
+
+    relation: Relation
+    unsupported: OnUnsupported
+
+    @cached_property
+    def types(self) -> dict[str, SparkType]:
+        return _types(self.relation, self.unsupported)
+
+    @cached_property
+    def spark(self) -> StructType:
+        columns = [*((name, one.type) for name, one in self.types.items()), *METADATA]
+        return StructType([StructField(name, spark) for name, spark in columns])
+
+    @cached_property
+    def arrow(self) -> pa.Schema:
+        return to_arrow_schema(self.spark, timezone="UTC")
+
+    def check_names(self) -> None:
+        """Refuse a table with a column that is named as one which describes the change."""
+        reserved = {name for name, _ in METADATA}
+        for name in self.types:
+            if name.lower() in reserved:
+                raise UsageError(
+                    f'column "{name}" has the name of a column that describes the change',
+                    relation=self.relation.qualified_name,
+                    column=name,
+                    hint="Rename the column at the publisher, or leave it out by a column list of the publication.",
+                )
+
+    def checked(self, given: StructType) -> FeedSchema:
+        """This schema, if the query has it; a schema of the user is refused."""
+        if [(one.name, one.dataType) for one in given] != [(one.name, one.dataType) for one in self.spark]:
+            raise UsageError(
+                'format "pgoutput" has a schema of its own',
+                hint="Leave out .schema(...), and change columns with select and cast.",
+            )
+        return self
+
+    def fitted(self, relation: Relation, lsn: int) -> Sequence[str]:
+        """The names of a description's columns, all of which fit this schema; UsageError (55000)
+        with both shapes if one does not.
+        """
+        if relation.columns != self.relation.columns:
+            for name, one in _types(relation, self.unsupported).items():
+                if name not in self.types or self.types[name].type != one.type:
+                    raise self.changed(relation, lsn)
+        return [column.name for column in relation.columns]
+
+    def changed(self, relation: Relation, lsn: int) -> UsageError:
+        return UsageError(
+            f'the table "{relation.qualified_name}" has another shape from {format_lsn(lsn)} on',
+            sqlstate="55000",
+            detail=f"The query has the columns ({shape_text(self.relation)}), the table now ({shape_text(relation)}).",
+            hint=f'Start the query again with option("startingVersion", "{lsn}"): it then reads the new columns, '
+            "from where its checkpoint ends.",
+            relation=relation.qualified_name,
+            lsn=lsn,
+        )
+
+
+def _types(relation: Relation, unsupported: OnUnsupported) -> dict[str, SparkType]:
+    return {column.name: spark_type(column.type_oid, column.type_modifier, unsupported) for column in relation.columns}

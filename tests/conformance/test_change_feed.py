@@ -1,0 +1,112 @@
+"""The typed change feed with Spark itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.errors import AnalysisException, StreamingQueryException
+from pyspark.sql import Row, SparkSession
+
+from subscriber.postgres.protocol import messages as m
+from subscriber.spark.session import spark_session
+from subscriber.spark.source import PgoutputSource
+from tests.frames import relation, transaction, values
+from tests.journals import publish, writing
+
+pytestmark = pytest.mark.spark
+
+T = relation(
+    "public.t",
+    {"a": "int4", "b": "text", "n": "numeric", "d": "date", "t": "timestamptz", "l": "int4[]", "y": "bytea"},
+    key=["a"],
+)
+
+
+def row(key: int, text: str | None = "x") -> tuple[m.ColumnValue, ...]:
+    return values(str(key), text, "1.50", "2024-02-03", "2024-02-03 04:05:06+00", "{1,NULL}", "\\x00ff")
+
+
+@pytest.fixture(scope="module")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    with spark_session("local[2]", tmp_path_factory.mktemp("spark") / "spark.log") as session:
+        session.dataSource.register(PgoutputSource)
+        yield session
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Path:
+    """Three transactions, each in a separate entry."""
+    folder = tmp_path / "journal"
+    folder.mkdir()
+    with writing(folder) as journal:
+        publish(journal, 0x200, transaction(0x200, T, m.Insert(T.relation_id, row(1)), m.Insert(T.relation_id, row(2))))
+        known = {T.relation_id: T}
+        publish(journal, 0x300, transaction(0x300, m.Update(T.relation_id, None, None, row(1, "y"))), relations=known)
+        last = transaction(0x400, m.Delete(T.relation_id, "K", values("2", *[None] * 6)))
+        publish(journal, 0x400, last, relations=known)
+    return folder
+
+
+def read_all(spark: SparkSession, checkpoint: Path, **options: Any) -> list[list[Row]]:
+    """The rows of each micro-batch, until nothing is left."""
+    batches: list[list[Row]] = []
+    stream = spark.readStream.format("pgoutput").options(**options).load()
+    query = (
+        stream.writeStream.foreachBatch(lambda batch, _number: batches.append(batch.collect()))
+        .option("checkpointLocation", str(checkpoint))
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+    return [batch for batch in batches if batch]
+
+
+def test_spark_reads_a_table_s_changes_with_its_types(spark, journal, tmp_path):
+    (rows,) = read_all(spark, tmp_path / "checkpoint", journal=journal, table="public.t")
+    assert [(one._change_type, one.a, one.b, one._unchanged) for one in rows] == [
+        ("insert", 1, "x", []),
+        ("insert", 2, "x", []),
+        ("update_preimage", 1, None, ["b", "n", "d", "t", "l", "y"]),
+        ("update_postimage", 1, "y", []),
+        ("delete", 2, None, ["b", "n", "d", "t", "l", "y"]),
+    ]
+    assert (str(rows[0].d), rows[0].n, rows[0].l, bytes(rows[0].y)) == ("2024-02-03", "1.50", [1, None], b"\x00\xff")
+
+
+def test_available_now_honours_the_limit_and_divides_no_transaction(spark, journal, tmp_path):
+    options = {"journal": journal, "table": "public.t", "maxBytesPerTrigger": "1"}
+    batches = read_all(spark, tmp_path / "checkpoint", **options)
+    assert [{one._commit_version for one in batch} for batch in batches] == [{0x200}, {0x300}, {0x400}]
+
+
+def test_a_query_goes_on_where_its_checkpoint_ends_with_the_feed(spark, journal, tmp_path):
+    options = {"journal": journal, "table": "public.t"}
+    read_all(spark, tmp_path / "checkpoint", **options)
+    with writing(journal) as writer:
+        publish(writer, 0x500, transaction(0x500, T, m.Insert(T.relation_id, row(9))))
+    assert [[one.a for one in batch] for batch in read_all(spark, tmp_path / "checkpoint", **options)] == [[9]]
+
+
+def test_an_error_is_a_sentence_and_a_hint_without_a_traceback(spark, journal, tmp_path):
+    with pytest.raises(AnalysisException) as caught:
+        spark.readStream.format("pgoutput").option("table", "public.t").load()
+    text = str(caught.value)
+    assert 'format "pgoutput" needs the option "journal"' in text.splitlines()[0]
+    assert "subscriber journal ls" in text
+    assert "Traceback" not in text
+
+
+def test_an_error_of_an_executor_is_a_sentence_and_a_hint_without_a_traceback_of_python(spark, journal, tmp_path):
+    with writing(journal) as writer:
+        publish(writer, 0x500, transaction(0x500, T, m.Truncate((T.relation_id,), False, False)))
+    stream = spark.readStream.format("pgoutput").options(journal=journal, table="public.t").load()
+    query = stream.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "checkpoint"))
+    with pytest.raises(StreamingQueryException) as caught:
+        query.trigger(availableNow=True).start().awaitTermination()
+    text = str(caught.value)
+    assert 'the table "public.t" was truncated by the transaction that ends at 0/500' in text
+    assert 'option("truncate", "event")' in text
+    assert "Traceback (most recent call last)" not in text
