@@ -32,16 +32,16 @@ from subscriber.base.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from subscriber.spark.lakehouse.delta import DeltaSink
-    from subscriber.spark.lakehouse.fold import apply_changes
+    from subscriber.spark.lakehouse.fold import append_changes, apply_changes
     from subscriber.spark.lakehouse.iceberg import IcebergSink
 else:
     __getattr__ = lazy_names(
         __name__,
         {
             "lakehouse.delta": ("DeltaSink",),
-            "lakehouse.fold": ("apply_changes",),
+            "lakehouse.fold": ("append_changes", "apply_changes"),
             "lakehouse.iceberg": ("IcebergSink",),
         },
     )
 
-__all__ = ["DeltaSink", "IcebergSink", "apply_changes"]
+__all__ = ["DeltaSink", "IcebergSink", "append_changes", "apply_changes"]

@@ -52,15 +52,22 @@ class Sink(Protocol):
         """Replace all rows, and store ``version``, in one commit."""
 
 
+class HistorySink(Protocol):
+    """A table that rows are only appended to, and that stores how far, as :class:`Sink` does."""
+
+    def applied(self) -> int | None: ...
+
+    def append(self, rows: pa.Table, version: int) -> None:
+        """Add ``rows``, and store ``version``, in one commit."""
+
+
 def apply_changes(batch: DataFrame, table: Sink, *, keys: Sequence[str]) -> None:
     """Apply a micro-batch of a change feed to a table, exactly once: ``table`` skips the commits
     that it has. ``keys`` are the columns of the publisher's replica identity.
 
     TargetRelationError: a column was not sent, and ``table`` has no row to take its value from.
     """
-    applied = table.applied()
-    changes = batch if applied is None else batch.where(F.col("_commit_version") > applied)
-    changes = changes.persist()
+    changes = _not_applied(batch, table).persist()
     try:
         version, truncated, incomplete = changes.agg(
             F.max("_commit_version"),
@@ -87,6 +94,18 @@ def apply_changes(batch: DataFrame, table: Sink, *, keys: Sequence[str]) -> None
         table.merge(rows, deleted.select(list(keys)), version)
 
 
+def append_changes(batch: DataFrame, table: HistorySink) -> None:
+    """Append the rows of a micro-batch to a table as they are, exactly once."""
+    rows = _in_utc(_not_applied(batch, table).toArrow())
+    if rows.num_rows:
+        table.append(rows, pc.max(rows["_commit_version"]).as_py())
+
+
+def _not_applied(batch: DataFrame, table: Sink | HistorySink) -> DataFrame:
+    applied = table.applied()
+    return batch if applied is None else batch.where(F.col("_commit_version") > applied)
+
+
 def newest_changes(changes: DataFrame, keys: Sequence[str]) -> DataFrame:
     """The last change of each key."""
     newest_first = Window.partitionBy(*map(_named, keys)).orderBy(_position().desc())
@@ -100,8 +119,8 @@ def fill_unchanged(changes: DataFrame, keys: Sequence[str]) -> DataFrame:
     ``_unchanged`` then has the columns whose value only the table has, in the row with the key
     ``__stored_key``. Every old row must be in the batch: it has the key that the row had before.
     """
-    # A life of a key begins when a row gets it, by an insert or by a change of the row's key. Its name
-    # is the position where it begins; None if the row had the key before the batch.
+    # A life of a key begins when a row gets it, by an insert or by a change of the row's key. Its
+    # name is the position where it begins; None if the row had the key before the batch.
     by_key = Window.partitionBy(*map(_named, keys)).orderBy(_position())
     had_key = F.coalesce(F.lag(_position()).over(by_key) == _position(-1), F.lit(False))
     lives = (
