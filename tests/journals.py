@@ -18,7 +18,7 @@ from subscriber.stream.journal.reader import JournalReader, SegmentRange
 from subscriber.stream.journal.retention import Consumer, Purpose, write_consumer
 from subscriber.stream.journal.segment import journal_entries
 from subscriber.stream.journal.storage import LocalStorage, Storage
-from subscriber.stream.journal.writer import JournalWriter, open_writer
+from subscriber.stream.journal.writer import KEEP_NOTHING_PASSED, JournalWriter, KeepRules, open_writer
 from tests.frames import relation, transaction, values
 from tests.streams import SLOT, SYSTEM, frame
 
@@ -40,6 +40,7 @@ def writing(
     system: str = SYSTEM,
     slot: str = SLOT,
     segment_bytes: int = 0,
+    rules: KeepRules = KEEP_NOTHING_PASSED,
 ) -> Iterator[JournalWriter]:
     """A journal that is opened as a receiver opens it."""
     where = LocalStorage(storage) if isinstance(storage, Path) else storage
@@ -50,6 +51,7 @@ def writing(
         confirmed_lsn=LSN(confirmed),
         applied_lsn=LSN(applied),
         segment_bytes=segment_bytes,
+        rules=rules,
     ) as journal:
         yield journal
 

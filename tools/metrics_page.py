@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator
 from typing import Final
 
-from subscriber.operate.metrics import METRICS, RUN_METRICS, Kind, Labels
+from subscriber.operate.metrics import METRICS, RECEIVER_METRICS, RUN_METRICS, Kind, Labels
 
 _BEFORE: Final = """\
 # Metrics
@@ -26,8 +26,15 @@ This page is made from the code.
 - No metric has a row's value. Labels have the names of subscriptions, slots, publications and tables.
 
 """
+_OF_RECEIVER: Final = """
+## Of `subscriber receive`
+
+`subscriber receive --http 127.0.0.1:9187` serves these metrics of its slot. A
+[named consumer](spark.md#receive-without-a-target) that is far behind holds the journal: watch `subscriber_journal_consumer_lag_bytes`.
+
+"""
 _AFTER: Final = """
-`process_*` and `python_info` describe the process of `subscriber run`. They come from the library prometheus-client.
+`process_*` and `python_info` describe the process of `subscriber run` or `subscriber receive`. They come from the library prometheus-client.
 
 ## Reasons for an exact batch
 
@@ -44,7 +51,13 @@ _AFTER: Final = """
 def metrics_page() -> str:
     own = _table((one.name, one.kind, ("subscription", *one.labels), one.help) for one in METRICS)
     run = _table((one.name, one.kind, (), one.help) for one in RUN_METRICS)
-    return "".join([_BEFORE, "## Of each subscription\n\n", *own, "\n## Of the run\n\n", *run, _AFTER])
+    receiver = _table((one.name, one.kind, ("slot", *one.labels), one.help) for one in RECEIVER_METRICS)
+    return "".join(
+        [
+            *(_BEFORE, "## Of each subscription\n\n", *own, "\n## Of the run\n\n", *run),
+            *(_OF_RECEIVER, *receiver, _AFTER),
+        ]
+    )
 
 
 def _table(metrics: Iterator[tuple[str, Kind, Labels, str]]) -> Iterator[str]:

@@ -17,6 +17,13 @@ T = TypeVar("T")
 _FIRST_RETRY_SECONDS: Final = 0.5
 _DOUBLINGS: Final = 60
 """After so many, every wait is as long as the longest; a float has no room for many more."""
+LONGEST_RETRIES: Final = 12
+"""The waits between the attempts to reach a server double up to so many times
+``wal_retrieve_retry_interval`` (a minute). A change that cannot be applied is tried again after
+that interval itself, as in PostgreSQL.
+"""
+PATIENT_FAILURES: Final = 5
+"""Failures in a row until `run --once` gives up: ten seconds, in which a server may restart."""
 _STEP_ATTEMPTS: Final = 4
 _COULD_NOT_SERIALIZE: Final = "40001"
 

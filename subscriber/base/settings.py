@@ -70,6 +70,13 @@ class Settings:
     journal_keep_size: int = 0
     """What is kept after every target has applied it; in MB, as PostgreSQL's ``wal_keep_size``."""
 
+    journal_absent_consumers: int | None = None
+    """A named consumer for which more of the journal than this is kept is dropped; None holds all.
+
+    The default never lets a query of Spark lose changes. The disk fills instead, and then the
+    publisher's, which both say.
+    """
+
     max_batch_bytes: int = 64 * MIB
     """A batch has at most this many journal bytes, but at least one journal entry.
 
@@ -105,6 +112,7 @@ class Settings:
             wal_retrieve_retry_interval=numbers["wal_retrieve_retry_interval"],
             segment_bytes=int(numbers["segment_bytes"]),
             journal_keep_size=int(numbers["journal_keep_size"]),
+            journal_absent_consumers=_absent_consumers(env),
             max_batch_bytes=int(numbers["max_batch_bytes"]),
             partition_bytes=int(numbers["partition_bytes"]),
             password_command=env.get(PASSWORD_COMMAND, "").strip(),
@@ -124,6 +132,19 @@ def _postgresql_version(environment: Mapping[str, str]) -> int:
     raise UsageError(
         f'invalid value for parameter "{variable}": "{text}"',
         hint=f"Available values: {', '.join(map(str, POSTGRESQL_VERSIONS))}.",
+    )
+
+
+def _absent_consumers(environment: Mapping[str, str]) -> int | None:
+    variable = f"{PREFIX}JOURNAL_ABSENT_CONSUMERS"
+    action, _, size = environment.get(variable, "").strip().partition(" ")
+    if action in ("", "hold") and not size:
+        return None
+    if action == "drop" and size:
+        return int(_KEPT_FOR_ABSENT.read(variable, {variable: size}))
+    raise UsageError(
+        f'invalid value for parameter "{variable}": "{environment[variable]}"',
+        hint='Available values: "hold", and "drop" with a size, such as "drop 10GB".',
     )
 
 
@@ -203,6 +224,8 @@ _NUMBERS: Final[Mapping[str, _Number]] = {
     "partition_bytes": _Number(64 * MIB, _SIZE_UNITS, "B", "1kB", "1GB"),
 }
 
+
+_KEPT_FOR_ABSENT: Final = _Number(0, _SIZE_UNITS, "MB", "1MB", "1024TB")
 
 parse_receiver_timeout: Final = _NUMBERS["wal_receiver_timeout"].parse
 """Read a ``wal_receiver_timeout`` as it is written in ``postgresql.conf``: seconds, or None."""

@@ -3,8 +3,9 @@
 ::
 
     check, cutover, decode, demo, explain,
-    journal, publication, run, scenario,
-    schema, spark, sql, status, verify     the verbs; each module has a click command ``command``
+    journal, publication, receive, run,
+    scenario, schema, spark, sql, status,
+    verify                                 the verbs; each module has a click command ``command``
     options                                options that several verbs share, and logging
     backslash                              the backslash commands of ``sql``
     prompt                                 the prompt of ``sql``, and its history file
@@ -39,6 +40,7 @@ VERBS: Final = {
     "explain": "Show why emulated publications sent, rewrote or left out changes.",
     "journal": "List and print the journals of received changes, and remove their consumers.",
     "publication": "Store publications of a server in the target, for the subscriber to evaluate.",
+    "receive": "Receive a replication slot into a journal, without a target, for Spark.",
     "scenario": "Run psql sessions as tests of PostgreSQL's subscriber or of this one.",
     "run": "Replicate: run the workers of all enabled subscriptions of a target.",
     "schema": "List what the target lacks of the publisher's schema, and build it.",

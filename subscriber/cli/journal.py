@@ -13,6 +13,8 @@ from subscriber.base.lsn import INVALID_LSN, MAX_LSN, format_lsn, parse_lsn
 from subscriber.base.settings import Settings
 from subscriber.cli.options import json_option
 from subscriber.stream.journal.browse import JournalSummary, browse, list_journals, segments_of
+from subscriber.stream.journal.named_consumers import NamedConsumer, list_named, quoted
+from subscriber.stream.journal.named_consumers import forget as forget_named
 from subscriber.stream.journal.retention import ConsumerPosition, list_consumers
 from subscriber.stream.journal.storage import open_storage
 
@@ -27,9 +29,9 @@ journal_option = click.option(
 def command() -> None:
     """List and print the journals of received changes, and remove their consumers.
 
-    `subscriber run` stores what it receives from a replication slot in a journal, and removes it
-    when every consumer has passed it. A consumer is a subscription of a target, or a running table
-    synchronization.
+    `subscriber run` and `subscriber receive` store what they receive from a replication slot in a
+    journal, and remove it when every consumer has passed it. A consumer is a subscription of a
+    target, a running table synchronization, or a query of Spark that has registered a name.
     """
 
 
@@ -42,7 +44,8 @@ def ls(journal: str | None, as_json: bool, segments: bool) -> None:
 
     For each journal prints its slot, its publisher's system identifier, the range of its LSNs, the
     received LSN, its entries and its size; then each consumer with its position, how far it is
-    behind, whether it prevents trimming, and its file.
+    behind, and whether it prevents trimming. A consumer of a target has a file, and a query of
+    Spark has a name, and the time of its last move.
     """
     summaries = list_journals(journal or Settings.from_environment().journal)
     if as_json:
@@ -57,7 +60,9 @@ def ls(journal: str | None, as_json: bool, segments: bool) -> None:
             f" received {format_lsn(max(control.received, parse_lsn(last)))}, {len(summary.entries)} entries, {summary.size:,} bytes"
         )
         for consumer in summary.consumers:
-            click.echo(f"  {_in_words(summary, consumer)}")
+            click.echo(f"  {_in_words(summary, consumer)}\n    {consumer.file}")
+        for named in summary.named:
+            click.echo(f"  {_in_words(summary, named)}\n    {_moved(named)}")
         if segments:
             for segment in segments_of(summary):
                 click.echo(f"  {segment.name}  {segment.size:>12,}")
@@ -67,33 +72,41 @@ def ls(journal: str | None, as_json: bool, segments: bool) -> None:
 
 @command.command("forget")
 @journal_option
-@click.argument("consumer", metavar="CONSUMER_FILE")
+@click.argument("consumer", metavar="CONSUMER")
 @click.option(
     "--yes", is_flag=True, help="Remove the consumer. Without it, only its position is printed, and the exit code is 1."
 )
 def forget(journal: str | None, consumer: str, yes: bool) -> None:
     """Remove a consumer from a journal.
 
-    Use it if the consumer's target no longer exists or was restored to a time before CREATE
-    SUBSCRIPTION. CONSUMER_FILE is the name that `subscriber journal ls` prints.
+    CONSUMER is the name of a query of Spark, or the file of a consumer of a target, as `subscriber
+    journal ls` prints them. Use it if the consumer will never read again, its target no longer
+    exists, or was restored to a time before CREATE SUBSCRIPTION.
 
     The journal is then trimmed up to the position of the remaining consumers. If the subscription
-    still exists, the changes that it has not applied are lost.
+    still exists, the changes that it has not applied are lost. A query of Spark that comes back is
+    refused if changes after its checkpoint were trimmed. Of a consumer that was dropped, because it
+    was too far behind, the record is removed.
     """
     storage = open_storage(the_journal(journal))
+    found: ConsumerPosition | NamedConsumer | None
     found = next((one for one in list_consumers(storage) if one.file == consumer), None)
+    found = found or next((one for one in list_named(storage) if one.name == consumer), None)
     if found is None:
         raise UsageError(
-            f'the journal at "{storage.url}" has no consumer "{consumer}"',
-            hint="`subscriber journal ls` lists the consumers with their files.",
+            f'the journal at "{storage.url}" has no consumer {quoted(consumer)}',
+            hint="`subscriber journal ls` lists the consumers with their names or files.",
         )
     if not yes:
         raise UsageError(
             f"nothing was removed: {_whose(found)} is at {format_lsn(found.lsn)}",
-            hint="Give --yes if no subscription will read from there again.",
+            hint="Give --yes if it will not read from there again.",
         )
-    storage.delete([found.file])
-    click.echo(f"removed the consumer of {_whose(found)}")
+    if isinstance(found, NamedConsumer):
+        forget_named(storage, found.name)
+    else:
+        storage.delete([found.file])
+    click.echo(f"removed {_whose(found)}")
 
 
 @command.command("show")
@@ -156,7 +169,7 @@ def the_journal(given: str | None) -> str:
     if not found:
         raise UsageError(
             f'there is no journal at "{base}"',
-            hint="`subscriber run` creates it. Use --journal to name another folder.",
+            hint="`subscriber run` or `subscriber receive` creates it. Use --journal to name another folder.",
         )
     urls = ", ".join(Path(summary.url).name for summary in found)
     raise UsageError(
@@ -164,25 +177,24 @@ def the_journal(given: str | None) -> str:
     )
 
 
-def _whose(consumer: ConsumerPosition) -> str:
-    name = (
-        "an unknown subscription" if consumer.subscription is None else f"subscription {_quoted(consumer.subscription)}"
-    )
+def _whose(consumer: ConsumerPosition | NamedConsumer) -> str:
+    if isinstance(consumer, NamedConsumer):
+        return f"consumer {quoted(consumer.name)}"
+    known = consumer.subscription
+    name = "an unknown subscription" if known is None else f"subscription {quoted(known)}"
     purpose = " (table sync)" if consumer.purpose == "sync" else ""
     return f"{name}{purpose} of {consumer.place or 'an unknown target'}"
 
 
-def _quoted(name: str) -> str:
-    """A name in quotes, because it may contain line breaks."""
-    return json.dumps(name, ensure_ascii=False)
+def _in_words(summary: JournalSummary, consumer: ConsumerPosition | NamedConsumer) -> str:
+    is_dropped = isinstance(consumer, NamedConsumer) and consumer.dropped is not None
+    held = ", holds trimming back" if not is_dropped and summary.holds_back(consumer) else ""
+    return f"{_whose(consumer)}: at {format_lsn(consumer.lsn)}, {summary.behind(consumer):,} bytes behind{held}"
 
 
-def _in_words(summary: JournalSummary, consumer: ConsumerPosition) -> str:
-    held = ", holds trimming back" if summary.holds_back(consumer) else ""
-    return (
-        f"{_whose(consumer)}: at {format_lsn(consumer.lsn)}, {summary.behind(consumer):,} bytes behind{held}"
-        f"\n    {consumer.file}"
-    )
+def _moved(named: NamedConsumer) -> str:
+    moved = f"last moved {named.moved or 'at an unknown time'}"
+    return moved if named.dropped is None else f"{moved}, dropped {named.dropped}: nothing is kept for it"
 
 
 def _as_json(summary: JournalSummary) -> dict[str, object]:
@@ -207,6 +219,17 @@ def _as_json(summary: JournalSummary) -> dict[str, object]:
                 "holds_trimming_back": summary.holds_back(one),
             }
             for one in summary.consumers
+        ],
+        "named_consumers": [
+            {
+                "name": one.name,
+                "lsn": format_lsn(one.lsn),
+                "moved": one.moved,
+                "dropped": one.dropped,
+                "behind_bytes": summary.behind(one),
+                "holds_trimming_back": one.dropped is None and summary.holds_back(one),
+            }
+            for one in summary.named
         ],
         "segments": [segment.name for segment in segments_of(summary)],
     }

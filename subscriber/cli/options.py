@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import importlib
 import logging
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import click
 from typing_extensions import override
 
 from subscriber.base.background import in_background
-from subscriber.base.errors import SubscriberError
+from subscriber.base.errors import SubscriberError, UsageError
 from subscriber.base.run_log import JsonFormatter, RepeatFilter, TextFormatter
 
 target_option: Callable[[Any], Any] = click.option(
@@ -30,6 +31,51 @@ target_option: Callable[[Any], Any] = click.option(
 json_option: Callable[[Any], Any] = click.option(
     "--json", "as_json", is_flag=True, help="Print JSON instead of a table."
 )
+
+
+def http_options(function: Callable[..., None]) -> Callable[..., None]:
+    """Give a command ``http``, the address and the token of its HTTP server, or None without
+    ``--http``.
+    """
+
+    @click.option(
+        "--http",
+        metavar="HOST:PORT",
+        help="Serve metrics, health and a dashboard, such as 127.0.0.1:9187 (needs subscriber[http]).",
+    )
+    @click.option(
+        "--http-token-file",
+        metavar="FILE",
+        help="A file with the token that requests must have; needed for another host than a loopback address.",
+    )
+    @functools.wraps(function)
+    def with_http(*, http: str | None, http_token_file: str | None, **options: Any) -> None:
+        function(http=_http_address(http, http_token_file), **options)
+
+    return with_http
+
+
+HttpAddress: TypeAlias = tuple[tuple[str, int], str | None]
+"""Host and port, and the token that requests must have."""
+
+
+def _http_address(http: str | None, token_file: str | None) -> HttpAddress | None:
+    """Wrong options are refused before anything is started."""
+    if http is None:
+        if token_file is not None:
+            raise UsageError("--http-token-file is for --http")
+        return None
+    try:
+        for module in ("jinja2", "prometheus_client", "starlette", "uvicorn"):
+            importlib.import_module(module)
+    except ImportError as error:
+        raise UsageError(
+            f'--http needs the module "{error.name}"', hint='Install it with: pip install "subscriber[http]"'
+        ) from None
+    from subscriber.operate.http_server import parse_address, read_token
+
+    address = parse_address(http)
+    return address, read_token(token_file, address[0])
 
 
 _COUNT_SECONDS: Final = 1.0

@@ -23,7 +23,7 @@ import click
 from subscriber.base.errors import AlreadyRunning, SubscriberError, UsageError
 from subscriber.base.settings import Settings, default_journal
 from subscriber.base.signals import set_by_signals
-from subscriber.cli.options import RunLog, run_log_options, target_option
+from subscriber.cli.options import HttpAddress, RunLog, http_options, run_log_options, target_option
 from subscriber.stream.journal.storage import open_to_others
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ logger = logging.getLogger(__name__)
 
 END_SECONDS: Final = 13.0
 """How long the run may take to end in order: systemd waits 90 s, but people do not."""
+UNFINISHED: Final = "the run was stopped before every subscription had caught up"
 _POLL_SECONDS: Final = 1.0
 _SAY_SECONDS: Final = 2.0
 _NOT_ENDED: Final = (
@@ -64,25 +65,15 @@ _NOT_ENDED: Final = (
     metavar="MODULE:FUNCTION",
     help="A Python function to call with each logical message (pg_logical_emit_message).",
 )
-@click.option(
-    "--http",
-    metavar="HOST:PORT",
-    help="Serve metrics, health and a dashboard, such as 127.0.0.1:9187 (needs subscriber[http]).",
-)
-@click.option(
-    "--http-token-file",
-    metavar="FILE",
-    help="A file with the token that requests must have; needed for another host than a loopback address.",
-)
 @run_log_options
+@http_options
 def command(
     target: str,
     once: bool,
     standby: bool,
     master: str,
     on_message: str | None,
-    http: str | None,
-    http_token_file: str | None,
+    http: HttpAddress | None,
     log: RunLog,
 ) -> None:
     """Replicate: run the workers of all enabled subscriptions of a target.
@@ -111,7 +102,7 @@ def command(
     with log.counting(), ending_in_time(stop, working, once=once):
         listener = None if on_message is None else message_listener(on_message)
         settings = Settings.from_environment()
-        extras = _served(http, http_token_file, settings, Extras(listener, standby))
+        extras = _served(http, settings, Extras(listener, standby))
         if not _run(target, master, settings, extras, stop, working, once=once):
             sys.exit(1)
 
@@ -128,21 +119,13 @@ class Extras:
     shown_waiting: Callable[[], AbstractContextManager[object]] = contextlib.nullcontext
 
 
-def _served(http: str | None, token_file: str | None, settings: Settings, extras: Extras) -> Extras:
-    """Add the HTTP server; wrong options are refused before anything is started."""
+def _served(http: HttpAddress | None, settings: Settings, extras: Extras) -> Extras:
+    """Add the HTTP server."""
     if http is None:
-        if token_file is not None:
-            raise UsageError("--http-token-file is for --http")
         return extras
-    try:
-        from subscriber.operate.http_server import parse_address, read_token
-        from subscriber.operate.serve_run import serve_run, serve_standby
-    except ImportError as error:
-        raise UsageError(
-            f'--http needs the module "{error.name}"', hint='Install it with: pip install "subscriber[http]"'
-        ) from None
-    address = parse_address(http)
-    token = read_token(token_file, address[0])
+    from subscriber.operate.serve_run import serve_run, serve_standby
+
+    address, token = http
     return replace(
         extras,
         shown=partial(serve_run, settings=settings, address=address, token=token),
@@ -224,23 +207,25 @@ def _run(
             return _interrupted(once=once)
 
 
-def _interrupted(*, once: bool) -> bool:
+def _interrupted(*, once: bool, unfinished: str = UNFINISHED) -> bool:
     """Whether a stop before any work is a success: with ``once``, nothing has caught up."""
     if once:
-        logger.error("the run was stopped before every subscription had caught up")
+        logger.error(unfinished)
     return not once
 
 
 @contextlib.contextmanager
-def ending_in_time(stop: threading.Event, working: threading.Event, *, once: bool = False) -> Iterator[None]:
+def ending_in_time(
+    stop: threading.Event, working: threading.Event, *, once: bool = False, unfinished: str = UNFINISHED
+) -> Iterator[None]:
     """End the process :data:`END_SECONDS` after ``stop`` was set, even if the code in the block
     hangs.
 
     The target then rolls back its open transactions. Before ``working`` is set no transaction is
     open, and the exit code is 0: on a busy machine, Spark may need as long to start. With ``once``
-    the exit code is 1, because nothing has caught up. After an interrupt the process also ends at
-    once, without Python's finalization, which would abort a thread in the code of a database
-    driver.
+    the exit code is 1, because nothing has caught up, and ``unfinished`` is logged. After an
+    interrupt the process also ends at once, without Python's finalization, which would abort a
+    thread in the code of a database driver.
     """
     ended = threading.Event()
 
@@ -252,7 +237,7 @@ def ending_in_time(stop: threading.Event, working: threading.Event, *, once: boo
             return
         if working.is_set():
             _leave(1, partial(logger.error, _NOT_ENDED, END_SECONDS))
-        _leave(1 if once else 0, partial(_interrupted, once=once))
+        _leave(1 if once else 0, partial(_interrupted, once=once, unfinished=unfinished))
 
     threading.Thread(target=watch, name="end in time", daemon=True).start()
     try:

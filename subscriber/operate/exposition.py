@@ -1,6 +1,6 @@
 """The metrics in the text format of Prometheus, by prometheus_client.
 
-A collector makes all samples at the scrape from one :class:`RunObservation`, so the series of what
+A collector makes all samples at the scrape from one observation, so the series of what
 was dropped vanish, and no value is older than the observation.
 """
 
@@ -16,8 +16,17 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.metrics_core import Metric as Family
 from prometheus_client.registry import Collector
 
-from subscriber.operate.metrics import METRICS, RUN_METRICS, Kind, Labels, Metric, rows
-from subscriber.operate.observation import RunObservation
+from subscriber.operate.metrics import (
+    METRICS,
+    RECEIVER_METRICS,
+    RUN_METRICS,
+    Kind,
+    Labels,
+    Metric,
+    ReceiverMetric,
+    rows,
+)
+from subscriber.operate.observation import ReceiverObservation, RunObservation
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 _FAMILIES: Final[Mapping[Kind, Any]] = {
@@ -56,10 +65,29 @@ class RunCollector(Collector):
         return ()
 
 
-def registry(observe: Callable[[], RunObservation], most_tables: int) -> CollectorRegistry:
-    """A registry with the metrics of a run, and those of its own process."""
+class ReceiverCollector(Collector):
+    """Collects the metrics of a receiver without a target."""
+
+    def __init__(self, observe: Callable[[], ReceiverObservation]) -> None:
+        self._observe = observe
+
+    def collect(self) -> Iterable[Family]:
+        one = self._observe()
+        for metric in RECEIVER_METRICS:
+            family = _family(metric.name, metric.kind, metric.help, ("slot", *metric.labels))
+            for labels, value in _samples(metric, metric.value(one)):
+                family.add_metric((one.name, *labels), float(value))
+            yield family
+
+    def describe(self) -> Iterable[Family]:
+        """Nothing, as above."""
+        return ()
+
+
+def registry(collector: Collector) -> CollectorRegistry:
+    """A registry with the metrics of a collector, and those of its own process."""
     made = CollectorRegistry(auto_describe=False)
-    made.register(RunCollector(observe, most_tables))
+    made.register(collector)
     ProcessCollector(registry=made)
     PlatformCollector(registry=made)
     return made
@@ -73,7 +101,7 @@ def _family(name: str, kind: Kind, text: str, labels: Labels) -> Any:
     return _FAMILIES[kind](name, text, labels=labels)
 
 
-def _samples(metric: Metric, value: Any) -> Iterator[tuple[Labels, Any]]:
+def _samples(metric: Metric | ReceiverMetric, value: Any) -> Iterator[tuple[Labels, Any]]:
     if value is None:
         return
     if metric.kind == "histogram":

@@ -94,16 +94,18 @@ def parse_limits(text: str) -> HealthLimits:
     return read_limits({name.strip(): value for name, _, value in pairs})
 
 
-def judge(facts: Iterable[HealthFacts], limits: HealthLimits) -> Health:
-    """The worst verdict, with a reason for each subscription that is not ok."""
+def judge(facts: Iterable[HealthFacts], limits: HealthLimits, of: str = "subscription") -> Health:
+    """The worst verdict, with a reason for each subscription that is not ok; ``of`` is what the
+    facts are about.
+    """
     listed = list(facts)
     if not listed:
-        return Health(Verdict.UNKNOWN, ("there is no subscription",))
+        return Health(Verdict.UNKNOWN, (f"there is no {of}",))
     found = [problem for one in listed for problem in _problems(one, limits)]
     if not found:
         lags = [one.lag for one in listed if one.lag is not None]
         worst = f", greatest lag {max(lags):.1f} s" if lags else ""
-        return Health(Verdict.OK, (f"{len(listed)} subscription{'' if len(listed) == 1 else 's'}{worst}",))
+        return Health(Verdict.OK, (f"{len(listed)} {of}{'' if len(listed) == 1 else 's'}{worst}",))
     order = (Verdict.CRITICAL, Verdict.UNKNOWN, Verdict.WARNING)
     found.sort(key=lambda problem: order.index(problem[0]))
     return Health(found[0][0], tuple(reason for _, reason in found))

@@ -31,6 +31,7 @@ from subscriber.catalog.counters import WorkerCounters
 from subscriber.catalog.own_tables import ConflictKind
 from subscriber.operate.observation import STATES, Observation, RunObservation
 from subscriber.publisher.client import Slot
+from subscriber.worker.slot_receiver import RECEIVER_STATES
 from subscriber.worker.worker_snapshot import WorkerSnapshot
 from subscriber.worker.worker_state import BUCKETS
 
@@ -61,6 +62,20 @@ class RunMetric:
     kind: Kind
     help: str
     value: Callable[[RunObservation], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ReceiverMetric:
+    """A metric of ``subscriber receive``; ``labels`` come after ``slot``."""
+
+    name: str
+    kind: Kind
+    help: str
+    value: Callable[[Any], Any]
+    """Of a :class:`~subscriber.operate.observation.ReceiverObservation`, which has publisher, slot
+    and journal as an :class:`~subscriber.operate.observation.Observation` has them.
+    """
+    labels: Labels = ()
 
 
 # Where values come from ---------------------------------------------------------------------------
@@ -178,6 +193,8 @@ METRICS: Final = (
     Metric("subscriber_journal_entries", "gauge", "Entries of the journal.", lambda one: one.journal and one.journal.entries),
     Metric("subscriber_journal_oldest_commit_timestamp_seconds", "gauge", "Commit time of the oldest transaction that the journal still has.", lambda one: one.journal and one.journal.oldest),
     Metric("subscriber_journal_free_bytes", "gauge", "Free space on the disk of the journal; absent for a journal at a URL.", lambda one: one.journal and one.journal.free_bytes),
+    Metric("subscriber_journal_consumer_lag_bytes", "gauge", "WAL from the position of a named consumer to the end of the journal.", lambda one: one.journal and one.journal.consumer_lags, ("consumer",)),
+    Metric("subscriber_journal_dropped_consumers", "gauge", "Named consumers that were dropped because they were too far behind, and not yet forgotten.", lambda one: one.journal and one.journal.dropped),
     # applied
     Metric("subscriber_applied_lsn", "gauge", "The LSN up to which the target has applied, as a number of bytes.", of_worker(lambda one: _known(one.applied))),
     Metric("subscriber_applied_transactions_total", "counter", "Transactions that were applied.", of_worker(lambda one: one.transactions)),
@@ -227,4 +244,18 @@ RUN_METRICS: Final = (
     RunMetric("subscriber_jvm_cpu_seconds_total", "counter", "CPU time of Spark's JVM.", lambda run: run.jvm and run.jvm.cpu_seconds),
 )
 """The metrics of the run. Those of its own process (``process_*``) come from the library."""
+
+RECEIVER_METRICS: Final = (
+    ReceiverMetric("subscriber_receiver_state", "gauge", "1 for the state that the receiver is in, 0 for the others.", lambda one: _one_hot(RECEIVER_STATES, one.state), ("state",)),
+    ReceiverMetric("subscriber_failed_attempts_total", "counter", "Failed attempts to receive.", lambda one: one.failing.in_all),
+    ReceiverMetric("subscriber_failed_attempts_in_a_row", "gauge", "Failed attempts since the last success; 0 if nothing fails.", lambda one: one.failing.in_a_row),
+    ReceiverMetric("subscriber_received_bytes_total", "counter", "Bytes of the replication stream.", lambda one: one.counts.bytes),
+    ReceiverMetric("subscriber_received_transactions_total", "counter", "Transactions whose commit was received.", lambda one: one.counts.transactions),
+    ReceiverMetric("subscriber_received_lsn", "gauge", "The LSN up to which everything is durable in the journal, as a number of bytes.", lambda one: _known(one.received)),
+    ReceiverMetric("subscriber_last_message_timestamp_seconds", "gauge", "When the last message of the publisher arrived.", lambda one: one.counts.heard_at),
+    ReceiverMetric("subscriber_last_confirmed_timestamp_seconds", "gauge", "When the slot was last confirmed further.", lambda one: one.counts.confirmed_at),
+    ReceiverMetric("subscriber_receive_lag_bytes", "gauge", "WAL of the publisher that is not received; absent if that is not known.", lambda one: one.lag_bytes),
+    *(ReceiverMetric(one.name, one.kind, one.help, one.value, one.labels) for one in METRICS if one.name.startswith(("subscriber_journal_", "subscriber_slot_", "subscriber_publisher_"))),
+)
+"""The metrics of ``subscriber receive``."""
 # fmt: on

@@ -5,16 +5,23 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Final, Literal, get_args
+from typing import TYPE_CHECKING, Final, Literal, get_args
 
+from subscriber.base.lsn import LSN
 from subscriber.base.reach import Reach
+from subscriber.base.retry import FailedAttempts
 from subscriber.catalog.leases import Lease
 from subscriber.catalog.subscriptions import Subscription
 from subscriber.operate import lag
 from subscriber.operate.sampler import JournalSample, ProcessSample, PublisherSample, Samples
 from subscriber.publisher.client import Slot
-from subscriber.worker.supervisor import Supervisor
+from subscriber.stream.receive.walreceiver import ReceiverCounts
+from subscriber.worker.commit_marks import CommitMarks
+from subscriber.worker.slot_receiver import ReceiverState
 from subscriber.worker.worker_snapshot import WorkerSnapshot
+
+if TYPE_CHECKING:
+    from subscriber.worker.supervisor import Supervisor
 
 State = Literal["starting", "copying", "streaming", "retrying", "stopped", "disabled", "paused"]
 STATES: Final[tuple[State, ...]] = get_args(State)
@@ -84,10 +91,43 @@ class Observation:
 
     @property
     def retained_bytes(self) -> int | None:
-        slot, moments = self.slot, self.publisher.moments
-        if slot is None or slot.restart_lsn is None or not moments:
-            return None
-        return max(0, moments[-1].lsn - slot.restart_lsn)
+        return self.publisher.retained_bytes(self.slot)
+
+
+@dataclass(frozen=True, slots=True)
+class ReceiverObservation:
+    """A receiver without a target at one moment. ``name`` is that of its slot."""
+
+    name: str
+    state: ReceiverState
+    counts: ReceiverCounts
+    failing: FailedAttempts
+    publisher: PublisherSample
+    journal: JournalSample | None
+    now: float
+
+    @property
+    def slot(self) -> Slot | None:
+        return self.publisher.slots.get(self.name)
+
+    @property
+    def received(self) -> LSN:
+        """Everything up to here is durable in the journal."""
+        return LSN(self.counts.confirmed_lsn)
+
+    @property
+    def lag_seconds(self) -> float | None:
+        """0 if it is proven that everything was received; None if that is not known."""
+        reach = Reach(self.received, self.received, self.received)
+        return lag.lag_seconds(self.now, reach, self.publisher.moments, CommitMarks())
+
+    @property
+    def lag_bytes(self) -> int | None:
+        return lag.lag_bytes(self.now, Reach(received=self.received), self.publisher.moments)
+
+    @property
+    def retained_bytes(self) -> int | None:
+        return self.publisher.retained_bytes(self.slot)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,9 +19,9 @@ import shutil
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from subscriber.base.background import Background, in_background
 from subscriber.base.errors import SubscriberError
@@ -34,9 +34,12 @@ from subscriber.publisher.connection import Connection, connected, reporting
 from subscriber.publisher.conninfo import session_conninfo
 from subscriber.publisher.history import check_system
 from subscriber.stream.journal.message_rows import oldest_commit
+from subscriber.stream.journal.named_consumers import list_named
 from subscriber.stream.journal.reader import JournalReader
 from subscriber.stream.journal.storage import journal_url, open_storage
-from subscriber.worker.supervisor import Supervisor
+
+if TYPE_CHECKING:
+    from subscriber.worker.supervisor import Supervisor
 
 logger = logging.getLogger(__name__)
 
@@ -58,11 +61,19 @@ class PublisherSample:
     version: int = 0
     error: str | None = None
 
+    def retained_bytes(self, slot: Slot | None) -> int | None:
+        """The WAL that the publisher keeps for a slot; None if that is not known."""
+        if slot is None or slot.restart_lsn is None or not self.moments:
+            return None
+        return max(0, self.moments[-1].lsn - slot.restart_lsn)
+
 
 @dataclass(frozen=True, slots=True)
 class JournalSample:
     """A journal: its size, its number of entries, the commit time of the oldest transaction that it
     still has (seconds since 1970), and the free space of its disk; None if that is not known.
+    ``consumer_lags`` has the bytes of WAL after the position of each named consumer; ``dropped`` is
+    the number of those that were dropped and not yet forgotten.
     """
 
     bytes: int = 0
@@ -70,6 +81,8 @@ class JournalSample:
     oldest: float | None = None
     free_bytes: int | None = None
     backlog: Backlog | None = None
+    consumer_lags: Mapping[tuple[str], float] = field(default_factory=dict)
+    dropped: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,9 +119,9 @@ class Sampler:
         self._settings = settings
         self._seconds = seconds
         self._on_sample = on_sample
-        self._publishers: dict[str, _Publisher] = {}
-        self._journals: dict[str, _Journal] = {}
-        self._asking = _Asking(self._read_journals, "samples of journals")
+        self._publishers: dict[str, AskedPublisher] = {}
+        self._journals: dict[str, AskedJournal] = {}
+        self._asking = Asking(self._read_journals, "samples of journals")
 
     @contextlib.contextmanager
     def running(self) -> Iterator[None]:
@@ -143,7 +156,7 @@ class Sampler:
             self._publishers.pop(conninfo).close()
         for conninfo, slots in wanted.items():
             if conninfo not in self._publishers:
-                self._publishers[conninfo] = _Publisher(conninfo)
+                self._publishers[conninfo] = AskedPublisher(conninfo)
             self._publishers[conninfo].take(slots, asked[conninfo].system_identifier, asks=asks)
         answer = self._asking.answer(asks=asks)
         journals = self.samples.journals if answer is None else answer
@@ -168,7 +181,7 @@ class Sampler:
         for subid, url in urls.items():
             if url is None:
                 continue
-            journal = self._journals.setdefault(url, _Journal(url))
+            journal = self._journals.setdefault(url, AskedJournal(url))
             snapshot = snapshots.get(subid)
             with contextlib.suppress(SubscriberError):  # the worker that needs the journal reports it
                 found[subid] = journal.look(None if snapshot is None else snapshot.applied)
@@ -178,7 +191,7 @@ class Sampler:
 T = TypeVar("T")
 
 
-class _Asking(Generic[T]):
+class Asking(Generic[T]):
     """A question that is asked in a thread, and not again before its answer has come."""
 
     def __init__(self, ask: Callable[[], T], name: str) -> None:
@@ -195,8 +208,8 @@ class _Asking(Generic[T]):
         return answer
 
 
-class _Publisher:
-    """One publisher, over one connection, which is opened again after an error."""
+class AskedPublisher:
+    """Asks one publisher, over one connection, which is opened again after an error."""
 
     def __init__(self, conninfo: str) -> None:
         self.sample = PublisherSample()
@@ -204,7 +217,7 @@ class _Publisher:
         self._slots: Sequence[str] = ()
         self._system: str | None = None
         self._connection: Connection | None = None
-        self._asking = _Asking(self._ask, "sample of a publisher")
+        self._asking = Asking(self._ask, "sample of a publisher")
 
     def take(self, slots: Sequence[str], system: str | None, *, asks: bool) -> None:
         self._slots, self._system = tuple(slots), system
@@ -239,8 +252,8 @@ class _Publisher:
         return PublisherSample(moments, client.slots(self._slots), client.version)
 
 
-class _Journal:
-    """One journal; its listing is kept, so only what is new is read."""
+class AskedJournal:
+    """Asks one journal; its listing is kept, so only what is new is read."""
 
     def __init__(self, url: str) -> None:
         self._reader = JournalReader(open_storage(url))
@@ -249,17 +262,24 @@ class _Journal:
 
     def look(self, applied: LSN | None) -> JournalSample:
         listed = self._reader.listed()
+        named = list_named(self._reader.storage, self._reader.other_files)
+        end = listed[-1].end if listed else INVALID_LSN
+        sample = JournalSample(
+            free_bytes=_free_bytes(self._url),
+            consumer_lags={(one.name,): max(0, end - one.lsn) for one in named if one.dropped is None},
+            dropped=sum(one.dropped is not None for one in named),
+        )
         if not listed:
-            return JournalSample(free_bytes=_free_bytes(self._url))
+            return sample
         begin = listed[0].begin
         if self._oldest[0] != begin:
             self._oldest = begin, self._commit_after(begin)
         backlog = None
-        if applied is not None and applied != INVALID_LSN and applied < listed[-1].end:
+        if applied is not None and applied != INVALID_LSN and applied < end:
             committed = self._commit_after(applied)
             backlog = None if committed is None else Backlog(committed)
         size = sum(entry.size for entry in listed)
-        return JournalSample(size, len(listed), self._oldest[1], _free_bytes(self._url), backlog)
+        return replace(sample, bytes=size, entries=len(listed), oldest=self._oldest[1], backlog=backlog)
 
     def _commit_after(self, position: LSN) -> float | None:
         committed = oldest_commit(self._reader, position)

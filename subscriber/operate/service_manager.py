@@ -1,7 +1,8 @@
 """Tells systemd that a run is ready, what it does, and that it is alive (sd_notify(3)).
 
 A message is a datagram to the socket that ``NOTIFY_SOCKET`` names. Without it nothing is sent. The
-watchdog is told from the supervisor's loop, so a loop that hangs is noticed.
+watchdog is told from the supervisor's loop, or while a receiver goes round its loop, so a loop that
+hangs is noticed.
 """
 
 from __future__ import annotations
@@ -10,10 +11,11 @@ import os
 import socket
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from typing import Final
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Final
 
-from subscriber.worker.supervisor import Supervisor
+if TYPE_CHECKING:
+    from subscriber.worker.supervisor import Supervisor  # it imports Spark, which a receiver does not need
 
 _STATUS_SECONDS: Final = 5.0
 
@@ -31,11 +33,18 @@ class ServiceManager:
         self._status = ""
 
     def tick(self, supervisor: Supervisor) -> None:
+        def status() -> str:
+            return _in_words(one.state for one in supervisor.snapshots(look=False).values())
+
+        self.tell(lambda: is_ready(supervisor) is None, status)
+
+    def tell(self, ready: Callable[[], bool], status: Callable[[], str]) -> None:
+        """Tell whether a service is ready, that it is alive, and its status, if these are due."""
         if not self._address:
             return
         now = time.monotonic()
         lines = []
-        if not self._is_ready and is_ready(supervisor) is None:
+        if not self._is_ready and ready():
             self._is_ready = True
             lines.append("READY=1")
         if self._watchdog is not None and now - self._alive_at >= self._watchdog:
@@ -43,16 +52,16 @@ class ServiceManager:
             lines.append("WATCHDOG=1")
         if now - self._told_at >= _STATUS_SECONDS:
             self._told_at = now
-            status = _in_words(one.state for one in supervisor.snapshots(look=False).values())
-            if status != self._status:
-                self._status = status
-                lines.append(f"STATUS={status}")
-        self._tell(lines)
+            text = status()
+            if text != self._status:
+                self._status = text
+                lines.append(f"STATUS={text}")
+        self._send(lines)
 
     def close(self) -> None:
-        self._tell(["STOPPING=1"])
+        self._send(["STOPPING=1"])
 
-    def _tell(self, lines: list[str]) -> None:
+    def _send(self, lines: list[str]) -> None:
         if not (lines and self._address):
             return
         # An abstract socket has a name that begins with a zero byte.

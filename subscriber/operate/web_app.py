@@ -2,10 +2,10 @@
 
 ========== =====================================================================
 /metrics   for Prometheus
-/livez     200 while the supervisor's loop goes round; asks no server
-/readyz    200 when the run lock is held and the workers are started
+/livez     200 while the loop of supervisor or receiver goes round; asks no server
+/readyz    200 when the run lock is held and the workers are started, or the receiver
 /health    200 or 503 with the reasons, by the limits ``?lag=60s&errors=0``
-/          the dashboard
+/          the dashboard of a run
 ========== =====================================================================
 
 Everything is read-only: another method than GET or HEAD is refused. Without a token only requests
@@ -31,16 +31,18 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from subscriber.base.errors import UsageError
-from subscriber.operate.exposition import CONTENT_TYPE, exposition, registry
+from subscriber.operate.exposition import CONTENT_TYPE, RunCollector, exposition, registry
 from subscriber.operate.health import Health, HealthFacts, HealthLimits, Verdict, judge, read_limits
 from subscriber.operate.http_server import is_loopback
 from subscriber.operate.observation import Observation, RunObservation
+from subscriber.publisher.client import Slot
 
 if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-_ALIVE_SECONDS: Final = 60.0
-"""How long the supervisor's loop may take: it may wait for the target's catalog."""
+ALIVE_SECONDS: Final = 60.0
+"""How long a loop may take: it may wait for the target's catalog, or for a slow disk."""
 _OPEN: Final = frozenset({"/livez", "/readyz"})
 HEADERS: Final = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self';"
@@ -65,22 +67,49 @@ class Served:
     began: float = field(default_factory=time.monotonic)
 
 
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """What the addresses for machines answer.
+
+    Attributes:
+        looped_at: when the loop last went round (monotonic seconds).
+        unready: what is missing until the service is ready; None if nothing is.
+        judge: the health, by limits.
+    """
+
+    metrics: CollectorRegistry
+    looped_at: Callable[[], float]
+    unready: Callable[[], str | None]
+    judge: Callable[[HealthLimits], Health]
+    token: str | None = None
+
+
 def web_app(served: Served, more: Sequence[Route] = ()) -> ASGIApp:
-    """The application; ``more`` are the routes of the dashboard."""
-    metrics = registry(served.observe, served.most_tables)
+    """The application of a run; ``more`` are the routes of the dashboard."""
+    answers = Answers(
+        registry(RunCollector(served.observe, served.most_tables)),
+        lambda: served.observe().looped_at or served.began,
+        served.unready,
+        lambda limits: judge_run(served.observe(), limits),
+        served.token,
+    )
+    return application(answers, more)
+
+
+def application(answers: Answers, more: Sequence[Route] = ()) -> ASGIApp:
+    """The application that gives these answers."""
 
     def scrape(_: Request) -> Response:
-        return Response(exposition(metrics), media_type=CONTENT_TYPE)
+        return Response(exposition(answers.metrics), media_type=CONTENT_TYPE)
 
     def livez(_: Request) -> Response:
-        looped = served.observe().looped_at or served.began
-        silent = time.monotonic() - looped
-        if silent <= _ALIVE_SECONDS:
+        silent = time.monotonic() - answers.looped_at()
+        if silent <= ALIVE_SECONDS:
             return PlainTextResponse("ok\n")
-        return PlainTextResponse(f"the supervisor's loop has not gone round for {silent:.0f} s\n", 503)
+        return PlainTextResponse(f"the loop has not gone round for {silent:.0f} s\n", 503)
 
     def readyz(_: Request) -> Response:
-        unready = served.unready()
+        unready = answers.unready()
         return PlainTextResponse("ok\n") if unready is None else PlainTextResponse("not ready\n", 503)
 
     def health(request: Request) -> Response:
@@ -88,7 +117,7 @@ def web_app(served: Served, more: Sequence[Route] = ()) -> ASGIApp:
             limits = read_limits(dict(request.query_params))
         except UsageError as error:
             return PlainTextResponse(f"{error.report()}\n", 400)
-        found = judge_run(served.observe(), limits)
+        found = answers.judge(limits)
         healthy = found.verdict in (Verdict.OK, Verdict.WARNING)
         return PlainTextResponse(f"{found.verdict.name}\n{''.join(f'{one}{chr(10)}' for one in found.reasons)}",
                                  200 if healthy else 503)  # fmt: skip
@@ -102,7 +131,7 @@ def web_app(served: Served, more: Sequence[Route] = ()) -> ASGIApp:
             *more,
         ]
     )
-    return Guard(app, served.token)
+    return Guard(app, answers.token)
 
 
 def standby_app(token: str | None) -> ASGIApp:
@@ -124,10 +153,16 @@ def facts_of(one: Observation) -> HealthFacts:
     errors = 0
     if one.worker is not None:
         errors = one.worker.failing.in_a_row + len(one.worker.failed_tables)
-    slot = one.slot
-    lost = "lost" if slot is not None and slot.lost is not None else None
-    status = lost or ("unreserved" if slot is not None and slot.wal_status == "unreserved" else None)
-    return HealthFacts(one.name, one.state, one.lag_seconds, errors, status, one.publisher.error)
+    return HealthFacts(one.name, one.state, one.lag_seconds, errors, problem_of(one.slot), one.publisher.error)
+
+
+def problem_of(slot: Slot | None) -> str | None:
+    """``lost`` or ``unreserved``, if that is what the slot is."""
+    if slot is None:
+        return None
+    if slot.lost is not None:
+        return "lost"
+    return "unreserved" if slot.wal_status == "unreserved" else None
 
 
 class Guard:

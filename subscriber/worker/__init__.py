@@ -18,6 +18,7 @@ target.
   ``failures``.
 - ``receiving`` and ``receiver_process`` receive the stream into the journal; ``publisher_notices``
   records what the publisher says meanwhile.
+- ``slot_receiver`` is ``subscriber receive``: a receiver in its own process, without a target.
 - ``applying`` applies the journal to the target. ``catalog_rules`` reads the rules of each batch,
   and ``refresh_publisher_tables`` asks the publisher about its tables.
 - ``copying`` and ``tablesync`` copy tables with ``table_copy`` and ``copy_progress``; ``hand_over``

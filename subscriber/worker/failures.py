@@ -20,7 +20,7 @@ from subscriber.apply.conflicts.conflict_tally import records_of
 from subscriber.base.background import Background
 from subscriber.base.errors import ApplyError, PublisherError, SubscriberError
 from subscriber.base.lsn import format_lsn
-from subscriber.base.retry import FailedAttempts, RetryState, repeat_if_busy
+from subscriber.base.retry import LONGEST_RETRIES, FailedAttempts, RetryState, repeat_if_busy
 from subscriber.base.run_log import OVER
 from subscriber.base.settings import Settings
 from subscriber.catalog.statistics import ConflictLog, count_conflicts, record_error, resolve_error
@@ -40,11 +40,6 @@ _UNNAMED: Final = re.compile(r"ALTER SUBSCRIPTION (?:\.\.\.|…) ")
 COPY: Final = "copy"
 """The stage of a failed copy in the log; the others are those of their attempts."""
 NOT_FAILED: Final = FailedAttempts()
-_LONGEST_RETRIES: Final = 12
-"""The waits between the attempts to reach a server double up to so many times
-``wal_retrieve_retry_interval`` (a minute). A change that cannot be applied is tried again after
-that interval itself, as in PostgreSQL.
-"""
 
 
 class FailureLog:
@@ -63,7 +58,7 @@ class FailureLog:
         catalog then.
         """
         error = with_name(error, self._state.subscription)
-        longest = self._apply_interval if isinstance(error, ApplyError) else _LONGEST_RETRIES * self._apply_interval
+        longest = self._apply_interval if isinstance(error, ApplyError) else LONGEST_RETRIES * self._apply_interval
         again = "" if error.stops or self.disables(error) else f", trying again in {attempts.next_wait(longest):.1f} s"
         self._log(error, attempts.stage, attempts.failed.in_a_row + 1, again)
         record(self._state.target, self._state.subscription, error)

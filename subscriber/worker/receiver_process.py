@@ -69,14 +69,11 @@ from subscriber.publisher.slots import StreamOptions, start_command
 from subscriber.stream.journal.control import read_control
 from subscriber.stream.journal.message_rows import changed_relations
 from subscriber.stream.journal.storage import Storage, open_storage
-from subscriber.stream.journal.writer import open_writer
+from subscriber.stream.journal.writer import KeepRules, open_writer
 from subscriber.stream.receive.quiet import Quiet
 from subscriber.stream.receive.walreceiver import ReceiverCounts, WalReceiver
 
 Emit = Callable[..., None]
-
-_COUNTS: Final = ReceiverCounts()
-"""What this process has received, also if the stream was restarted as text."""
 
 GO: Final = "go\n"
 """What the supervisor writes to a receiver that is ready, to let it receive and confirm."""
@@ -107,6 +104,8 @@ class Assignment:
     messages: bool = False
     wal_receiver_timeout: float = 60.0
     """That of the subscription, in seconds; it replaces the setting's."""
+    has_target: bool = True
+    """Whether a target is to read the journal, also before it has a consumer there."""
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
@@ -118,7 +117,12 @@ class Assignment:
 
 
 def receive(
-    assignment: Assignment, settings: Settings, stop: threading.Event, emit: Emit, go: threading.Event | None = None
+    assignment: Assignment,
+    settings: Settings,
+    stop: threading.Event,
+    emit: Emit,
+    go: threading.Event | None = None,
+    counts: ReceiverCounts | None = None,
 ) -> None:
     """Check the publisher, open the journal, and stream until ``stop`` is set.
 
@@ -126,7 +130,8 @@ def receive(
     read in that form (user-defined types, money, the names of catalogs' objects). Then it is
     restarted as text; the values are the same. ``emit`` is called with events (``ready``,
     ``streaming``, ``warning``, ``notice``). ``go`` is waited for after ``ready``, and after a
-    ``notice`` that a publication is skipped, and then cleared.
+    ``notice`` that a publication is skipped, and then cleared. What is received is added to
+    ``counts``, also if the stream is restarted as text.
     """
     options = StreamOptions(
         assignment.publications,
@@ -136,7 +141,8 @@ def receive(
         origin=assignment.origin,
         messages=assignment.messages,
     )
-    begin = partial(_begin, assignment, settings, stop, emit, go)
+    run = _Run(settings, stop, emit, go, counts or ReceiverCounts())
+    begin = partial(_begin, assignment, run)
     try:
         begin(options)
     except BinaryFormNotRead as unread:
@@ -144,14 +150,18 @@ def receive(
         _start_again(partial(begin, replace(options, binary=False)), stop)
 
 
-def _begin(
-    assignment: Assignment,
-    settings: Settings,
-    stop: threading.Event,
-    emit: Emit,
-    go: threading.Event | None,
-    options: StreamOptions,
-) -> None:
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """The arguments of :func:`receive`."""
+
+    settings: Settings
+    stop: threading.Event
+    emit: Emit
+    go: threading.Event | None
+    counts: ReceiverCounts
+
+
+def _begin(assignment: Assignment, run: _Run, options: StreamOptions) -> None:
     control = read_control(open_storage(assignment.journal))
     received_on = history.UNKNOWN_TIMELINE if control is None else control.timeline
     with ReplicationConnection(assignment.conninfo, assignment.subscription) as stream:
@@ -159,8 +169,8 @@ def _begin(
         with history.naming_server(server):
             history.check_system(server.system_identifier, assignment.system_identifier)
             history.check_is_primary(server, received_on, wants_standby=wants_standby(assignment.conninfo))
-            found = _check_publisher(assignment, stream, server, emit)
-            _stream(assignment, stream, found, settings, stop, emit, go, options)
+            found = _check_publisher(assignment, stream, server, run.emit)
+            _stream(assignment, stream, found, run, options)
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,15 +200,9 @@ def _check_publisher(
 
 
 def _stream(
-    assignment: Assignment,
-    stream: ReplicationConnection,
-    found: _Found,
-    settings: Settings,
-    stop: threading.Event,
-    emit: Emit,
-    go: threading.Event | None,
-    options: StreamOptions,
+    assignment: Assignment, stream: ReplicationConnection, found: _Found, run: _Run, options: StreamOptions
 ) -> None:
+    settings, stop, emit, go = run.settings, run.stop, run.emit, run.go
     storage = open_storage(assignment.journal)
     with open_writer(
         storage,
@@ -206,7 +210,11 @@ def _stream(
         slot=assignment.slot,
         confirmed_lsn=found.confirmed,
         applied_lsn=LSN(assignment.applied_lsn),
-        keep_size=settings.journal_keep_size,
+        rules=KeepRules(
+            settings.journal_keep_size,
+            settings.journal_absent_consumers,
+            None if assignment.has_target else settings.journal_absent_consumers,
+        ),
         segment_bytes=settings.segment_bytes,
         batch_bytes=settings.max_batch_bytes,
     ) as journal:
@@ -236,7 +244,7 @@ def _stream(
             binary=options.binary,
             may_linger=not found.is_synchronous,
         )
-        receiver.counts = _COUNTS
+        receiver.counts = run.counts
         receiver.on_notice = partial(_on_notice, assignment.publications, stop, emit, go, receiver.stay_alive)
         ask = partial(_standbys, assignment, stream)
         with (
@@ -321,7 +329,7 @@ def _start_again(begin: Callable[[], None], stop: threading.Event) -> None:
 def main() -> int:
     # The supervisor handles the terminal's Ctrl-C; it then closes the stdin of this process.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    stop, go = threading.Event(), threading.Event()
+    stop, go, counts = threading.Event(), threading.Event(), ReceiverCounts()
     set_by_signals(stop, [signal.SIGTERM])
     use_arrow_without_pandas()
     logging.basicConfig(format="%(message)s", level=logging.WARNING, handlers=[_ToSupervisor()])
@@ -338,14 +346,14 @@ def main() -> int:
 
     def beat() -> None:
         while not stop.wait(BEAT_SECONDS):
-            first = _COUNTS.take_first_commit()
-            _emit("beat", **{**asdict(_COUNTS), "first_commit": first})
+            first = counts.take_first_commit()
+            _emit("beat", **{**asdict(counts), "first_commit": first})
 
     threading.Thread(target=watch, daemon=True).start()
     threading.Thread(target=beat, daemon=True).start()
     try:
         settings = replace(Settings.from_environment(), wal_receiver_timeout=assignment.wal_receiver_timeout)
-        receive(assignment, settings, stop, _emit, go)
+        receive(assignment, settings, stop, _emit, go, counts)
     except SubscriberError as error:
         _emit_error(error)
         return 1

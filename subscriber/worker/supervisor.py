@@ -23,6 +23,7 @@ from typing import Final
 
 from subscriber.apply.message_listener import MessageListener
 from subscriber.base.errors import SubscriberError
+from subscriber.base.retry import PATIENT_FAILURES
 from subscriber.base.settings import Settings
 from subscriber.catalog.own_tables import target_identifier
 from subscriber.catalog.released import released_slots
@@ -36,7 +37,7 @@ from subscriber.worker import once
 from subscriber.worker.catalog_watch import CatalogWatch, EnabledSubscriptions
 from subscriber.worker.receiving import SpareReceiver
 from subscriber.worker.worker import SubscriptionWorker
-from subscriber.worker.worker_snapshot import PATIENT_FAILURES, WorkerSnapshot
+from subscriber.worker.worker_snapshot import WorkerSnapshot
 
 logger = logging.getLogger(__name__)
 

@@ -19,7 +19,7 @@ from typing import Final, Literal
 from subscriber.base.errors import SubscriberError
 from subscriber.base.lsn import INVALID_LSN, LSN, format_lsn
 from subscriber.base.reach import Reach
-from subscriber.base.retry import FailedAttempts
+from subscriber.base.retry import PATIENT_FAILURES, FailedAttempts
 from subscriber.catalog.counters import WorkerCounters
 from subscriber.catalog.subscriptions import Subscription
 from subscriber.catalog.table_states import TableStates
@@ -27,8 +27,6 @@ from subscriber.stream.receive.walreceiver import ReceiverCounts
 from subscriber.worker.commit_marks import CommitMarks
 from subscriber.worker.copy_progress import CopyStatus
 
-PATIENT_FAILURES: Final = 5
-"""Failures in a row until `run --once` gives up: ten seconds, in which a server may restart."""
 PATIENT_COPIES: Final = 2
 """The number of failed copies of one table after which `run --once` gives up."""
 

@@ -12,6 +12,7 @@ from subscriber.postgres.protocol import messages
 from subscriber.postgres.protocol.decode_message import decode
 from subscriber.stream.journal.control import JournalControl, read_control
 from subscriber.stream.journal.message_rows import read_finish, read_rows
+from subscriber.stream.journal.named_consumers import NamedConsumer, list_named
 from subscriber.stream.journal.reader import JournalReader
 from subscriber.stream.journal.retention import ConsumerPosition, list_consumers
 from subscriber.stream.journal.segment import Entry, Segment, journal_entries
@@ -24,6 +25,8 @@ class JournalSummary:
     control: JournalControl
     entries: list[Entry]
     consumers: list[ConsumerPosition]
+    named: list[NamedConsumer]
+    """Also those that were dropped."""
 
     @property
     def size(self) -> int:
@@ -34,13 +37,14 @@ class JournalSummary:
         """End LSN of the last entry; the journal's ``begin`` where it has no entries."""
         return LSN(max([self.control.begin, *(entry.end for entry in self.entries)]))
 
-    def behind(self, consumer: ConsumerPosition) -> int:
+    def behind(self, consumer: ConsumerPosition | NamedConsumer) -> int:
         """The bytes of WAL between a consumer's position and the last entry."""
         return max(0, self.end - consumer.lsn)
 
-    def holds_back(self, consumer: ConsumerPosition) -> bool:
+    def holds_back(self, consumer: ConsumerPosition | NamedConsumer) -> bool:
         """Whether this consumer is the slowest, and is behind the end."""
-        slowest = min(one.lsn for one in self.consumers)
+        keeping = [one.lsn for one in self.consumers] + [one.lsn for one in self.named if one.dropped is None]
+        slowest = min(keeping)
         return consumer.lsn == slowest and self.behind(consumer) > 0
 
 
@@ -61,7 +65,8 @@ def list_journals(base: str) -> list[JournalSummary]:
         storage = open_storage(url)
         control = read_control(storage)
         if control is not None:
-            summaries.append(JournalSummary(url, control, journal_entries(storage), list_consumers(storage)))
+            consumers, named = list_consumers(storage), list_named(storage)
+            summaries.append(JournalSummary(url, control, journal_entries(storage), consumers, named))
     return summaries
 
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -125,9 +125,11 @@ def forget(storage: Storage, name: str) -> bool:
     return bool(known)
 
 
-def list_named(storage: Storage) -> list[NamedConsumer]:
-    """All named consumers of a journal, also those that were dropped, by name."""
-    names = storage.names()
+def list_named(storage: Storage, names: Sequence[tuple[str, int]] | None = None) -> list[NamedConsumer]:
+    """All named consumers of a journal, also those that were dropped, by name; ``names`` is a
+    listing of the journal.
+    """
+    names = storage.names() if names is None else names
     listed = [*named_files(names), *(name for name, _ in names if name.startswith(_PREFIX) and name.endswith(_RECORD))]
     found = (read_named(storage, file) for file in listed)
     return sorted((one for one in found if one is not None), key=lambda one: one.name)

@@ -69,7 +69,7 @@ class JournalReader:
         if control is None:
             raise JournalGap(
                 f'there is no journal at "{self.storage.url}"',
-                hint="The receiver creates it: start `subscriber run`. If it was deleted, restore it.",
+                hint="The receiver creates it: start `subscriber run` or `subscriber receive`. If it was deleted, restore it.",
             )
         return control
 
@@ -77,6 +77,11 @@ class JournalReader:
         """The complete entries that there are now; none where there is no journal."""
         self._listing.update()
         return self._listing.entries
+
+    @property
+    def other_files(self) -> list[tuple[str, int]]:
+        """Names and sizes of the files that are no segments, as :meth:`listed` has found them."""
+        return self._listing.others
 
     def entries(self, start: LSN) -> list[Entry]:
         """The complete entries after ``start``; raises JournalGap if changes are missing."""

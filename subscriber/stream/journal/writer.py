@@ -16,8 +16,9 @@ consumers' files that the last one showed are read.
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from subscriber.base import failpoints
@@ -30,10 +31,12 @@ from subscriber.stream.journal.compaction import entries_to_merge, merge
 from subscriber.stream.journal.control import TRIMMED, JournalControl, check_identity, read_control, write_control
 from subscriber.stream.journal.listing import Listing
 from subscriber.stream.journal.message_rows import read_segment
-from subscriber.stream.journal.named_consumers import drop, list_named
+from subscriber.stream.journal.named_consumers import drop, is_named, list_named, quoted, read_named
 from subscriber.stream.journal.positions import CachedAnswer
 from subscriber.stream.journal.segment import TEMPORARY_SUFFIX, Entry, EntryKind, Segment
 from subscriber.stream.journal.storage import Storage
+
+logger = logging.getLogger(__name__)
 
 _LISTINGS_OF_A_NAME: Final = 64
 """How often a name may be listed, on average, before its file is removed."""
@@ -41,6 +44,25 @@ _POSITIONS_SECONDS: Final = 0.01
 """How old the consumers' positions may be. The receiver asks for them with every gulp of the
 stream, and reading them so often would take a third of its time.
 """
+
+
+@dataclass(frozen=True, slots=True)
+class KeepRules:
+    """What is kept although it need not be, and what is not kept although a consumer needs it.
+
+    Attributes:
+        passed_size: so many bytes of what every consumer has passed are kept.
+        absent_size: a named consumer is dropped when more bytes than this are after its position;
+            None drops none.
+        unread_size: while there is no consumer at all, so many bytes are kept; None keeps all.
+    """
+
+    passed_size: int = 0
+    absent_size: int | None = None
+    unread_size: int | None = None
+
+
+KEEP_NOTHING_PASSED: Final = KeepRules()
 
 
 @contextlib.contextmanager
@@ -51,16 +73,16 @@ def open_writer(
     slot: str,
     confirmed_lsn: LSN,
     applied_lsn: LSN,
-    keep_size: int = 0,
+    rules: KeepRules = KEEP_NOTHING_PASSED,
     segment_bytes: int = 0,
     batch_bytes: int = 0,
 ) -> Iterator[JournalWriter]:
     """Open the journal as its only writer, and create it if there is none.
 
     A new journal begins at ``applied_lsn``, the target's progress, since the target has everything
-    before it. ``confirmed_lsn`` is the slot's ``confirmed_flush_lsn``. Of passed entries,
-    ``keep_size`` bytes are not trimmed. Small entries are merged up to ``segment_bytes`` (0 merges
-    none), except the ``batch_bytes`` that a consumer may have planned to read.
+    before it. ``confirmed_lsn`` is the slot's ``confirmed_flush_lsn``. Small entries are merged up
+    to ``segment_bytes`` (0 merges none), except the ``batch_bytes`` that a consumer may have
+    planned to read.
 
     Raises:
         SlotInUse: another process writes this journal.
@@ -70,13 +92,13 @@ def open_writer(
         if not locked:
             raise SlotInUse(
                 f'another receiver writes the journal at "{storage.url}"',
-                hint="Stop the other `subscriber run`, or wait for it to end.",
+                hint="Stop the other `subscriber run` or `subscriber receive`, or wait for it to end.",
             )
         control = read_control(storage)
         if control is None:
             control = JournalControl(system_identifier, slot, begin=applied_lsn, received=applied_lsn, end=applied_lsn)
         check_identity(control, system_identifier=system_identifier, slot=slot, url=storage.url)
-        writer = JournalWriter(storage, control, keep_size, segment_bytes, batch_bytes)
+        writer = JournalWriter(storage, control, rules, segment_bytes, batch_bytes)
         if confirmed_lsn <= applied_lsn and writer.durable_lsn < applied_lsn:
             # The journal is left from an earlier subscription whose slot had the same name. The
             # target has everything in it, and the slot has all later changes.
@@ -95,12 +117,12 @@ class JournalWriter:
         self,
         storage: Storage,
         control: JournalControl,
-        keep_size: int = 0,
+        rules: KeepRules = KEEP_NOTHING_PASSED,
         segment_bytes: int = 0,
         batch_bytes: int = 0,
     ) -> None:
         self._storage = storage
-        self._keep_size = keep_size
+        self._rules = rules
         self._segment_bytes = 0 if storage.remote else segment_bytes
         self._batch_bytes = batch_bytes
         self.control = control
@@ -184,7 +206,8 @@ class JournalWriter:
         return self._positions.get().slowest
 
     def trim(self) -> None:
-        """Remove passed entries except ``keep_size`` bytes, and merge small entries."""
+        """Remove passed entries that need not be kept, and merge small entries."""
+        self._drop_absent()
         self._remove_passed(at_once=False)
         self._compact()
         self._storage.make_reserve()
@@ -216,11 +239,36 @@ class JournalWriter:
 
     def _removable(self) -> list[Entry]:
         """The entries that the known consumers have passed and that need not be kept."""
-        passed = self._passed()
+        passed, size = self._passed(), self._rules.passed_size
         if passed == INVALID_LSN:
-            return []
+            if self._consumers or self._rules.unread_size is None:
+                return []
+            passed, size = self.end, self._rules.unread_size
         behind = [entry for entry in self._listing.entries if entry.end <= passed]
-        return retention.trimmable(retention.without_kept(behind, self._keep_size), passed)
+        return retention.trimmable(retention.without_kept(behind, size), passed)
+
+    def _drop_absent(self) -> None:
+        """Drop the named consumers for which too much is kept."""
+        most = self._rules.absent_size
+        if most is None:
+            return
+        for file in filter(is_named, self._consumers):
+            named = read_named(self._storage, file)
+            if named is None or named.lsn == INVALID_LSN:
+                continue
+            kept = sum(entry.size for entry in self._listing.entries if entry.end > named.lsn)
+            if kept > most:
+                drop(self._storage, named)
+                self._consumers -= {file}
+                self._positions.forget()
+                logger.warning(
+                    "consumer %s of the journal was dropped at %s: %d bytes are after its position, SUBSCRIBER_JOURNAL_ABSENT_CONSUMERS"
+                    " allows %d\nHINT:  It is refused when it returns, and has to start again with a new checkpoint.",
+                    quoted(named.name),
+                    format_lsn(named.lsn),
+                    kept,
+                    most,
+                )
 
     def _find_consumers(self) -> None:
         names = self._storage.names(self._listing.sizes())

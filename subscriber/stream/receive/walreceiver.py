@@ -95,6 +95,7 @@ class ReceiverCounts:
         commit_lsn: the end of the last commit.
         first_commit: the commit time of the first commit since :meth:`take_first_commit`
             (microseconds since 2000-01-01 UTC, by the publisher's clock).
+        looped_at: when the receiver last went round its loop (monotonic seconds).
     """
 
     bytes: int = 0
@@ -104,6 +105,7 @@ class ReceiverCounts:
     confirmed_lsn: int = 0
     commit_lsn: int = 0
     first_commit: int | None = None
+    looped_at: float = 0.0
 
     def committed(self, message: m.Commit | m.StreamCommit | m.CommitPrepared) -> None:
         self.transactions += 1
@@ -187,7 +189,7 @@ class WalReceiver:
                     self.counts.heard_at = time.time()
                 lingers = self._publish_finished()
                 self._send_feedback()
-                now = self._clock()
+                now = self.counts.looped_at = self._clock()
                 if self._schedule.trim.passed(now):
                     self._journal.trim()
                 if self._schedule.ping_due(now):

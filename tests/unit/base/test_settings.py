@@ -33,6 +33,7 @@ def test_every_field_is_read_from_its_variable():
             "SUBSCRIBER_WAL_RETRIEVE_RETRY_INTERVAL": "3s",
             "SUBSCRIBER_SEGMENT_BYTES": "4kB",
             "SUBSCRIBER_JOURNAL_KEEP_SIZE": "2",
+            "SUBSCRIBER_JOURNAL_ABSENT_CONSUMERS": "drop 10GB",
             "SUBSCRIBER_MAX_BATCH_BYTES": "5kB",
             "SUBSCRIBER_PARTITION_BYTES": "6kB",
             "SUBSCRIBER_PASSWORD_COMMAND": "cat /run/secrets/password",
@@ -41,8 +42,23 @@ def test_every_field_is_read_from_its_variable():
         }
     )
     password = "cat /run/secrets/password"
-    assert settings == Settings("s3://bucket/j", 1.0, 2.0, 3.0, 4096, 2 * MIB, 5120, 6144, password, 19, 7)
-    assert len(fields(Settings)) == 11
+    assert settings == Settings(
+        "s3://bucket/j", 1.0, 2.0, 3.0, 4096, 2 * MIB, 10 * 1024 * MIB, 5120, 6144, password, 19, 7
+    )
+    assert len(fields(Settings)) == 12
+
+
+@pytest.mark.parametrize(
+    ("text", "size"), [("", None), ("hold", None), (" hold ", None), ("drop 2", 2 * MIB), ("drop 64MB", 64 * MIB)]
+)
+def test_absent_consumers_are_held_or_dropped_beyond_a_size(text, size):
+    assert Settings.from_environment({"SUBSCRIBER_JOURNAL_ABSENT_CONSUMERS": text}).journal_absent_consumers == size
+
+
+@pytest.mark.parametrize("text", ["drop", "hold 10GB", "10GB", "drop ten", "Drop 10GB", "drop -1", "drop 0"])
+def test_a_rule_for_absent_consumers_that_is_not_one_is_refused(text):
+    with pytest.raises(UsageError, match="SUBSCRIBER_JOURNAL_ABSENT_CONSUMERS"):
+        Settings.from_environment({"SUBSCRIBER_JOURNAL_ABSENT_CONSUMERS": text})
 
 
 def test_a_version_of_postgresql_is_one_of_those_that_this_program_can_be():

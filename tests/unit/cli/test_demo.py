@@ -13,11 +13,11 @@ import pytest
 from rich.console import Console
 
 from subscriber.base.errors import ConflictError
-from subscriber.base.retry import FailedAttempts
+from subscriber.base.retry import PATIENT_FAILURES, FailedAttempts
 from subscriber.cli.demo import _journal_folder, _replicate, _what_next
 from subscriber.targets import open_target
 from subscriber.testing import demo_data
-from subscriber.worker.worker_snapshot import PATIENT_FAILURES, WorkerSnapshot
+from subscriber.worker.worker_snapshot import WorkerSnapshot
 from tests.subscriptions import NOWHERE, SUBSCRIPTION
 
 WAITING = WorkerSnapshot(SUBSCRIPTION)

@@ -7,7 +7,9 @@ import shutil
 
 import pytest
 
+from subscriber.base.lsn import LSN
 from subscriber.postgres.protocol import messages as m
+from subscriber.stream.journal import named_consumers
 from subscriber.stream.journal.retention import list_consumers
 from subscriber.stream.journal.storage import LocalStorage
 from tests.frames import relation, transaction, values
@@ -68,6 +70,45 @@ def test_journal_forget_removes_one_consumer_and_asks_first(run, journal):
     code, _, err = run(*forget, "--yes")
     assert code == 1
     assert "has no consumer" in err
+
+
+def test_journal_ls_shows_named_consumers_and_when_they_have_last_moved(run, journal, monkeypatch):
+    monkeypatch.setattr(named_consumers, "now", lambda: "2026-01-01T00:00:00.000+00:00")
+    storage = LocalStorage(journal)
+    for name, lsn in (("orders", 0x180), ("gone\n", 0x150)):
+        named_consumers.register(storage, name, LSN(lsn))
+    named_consumers.drop(storage, named_consumers.list_named(storage)[0])
+    passed(storage, 0x190)
+    _, out, _ = run("journal", "ls", "--journal", str(journal))
+    assert out.splitlines()[4:] == [
+        '  consumer "gone\\n": at 0/150, 176 bytes behind',
+        "    last moved 2026-01-01T00:00:00.000+00:00, dropped 2026-01-01T00:00:00.000+00:00: nothing is kept for it",
+        '  consumer "orders": at 0/180, 128 bytes behind, holds trimming back',
+        "    last moved 2026-01-01T00:00:00.000+00:00",
+    ]
+    _, out, _ = run("journal", "ls", "--journal", str(journal), "--json")
+    assert json.loads(out)[0]["named_consumers"][1] == {
+        "name": "orders",
+        "lsn": "0/180",
+        "moved": "2026-01-01T00:00:00.000+00:00",
+        "dropped": None,
+        "behind_bytes": 128,
+        "holds_trimming_back": True,
+    }
+
+
+@pytest.mark.parametrize("is_dropped", [False, True])
+def test_journal_forget_removes_a_named_consumer_or_the_record_of_its_drop(run, journal, is_dropped):
+    storage = LocalStorage(journal)
+    named_consumers.register(storage, "orders")
+    if is_dropped:
+        named_consumers.drop(storage, named_consumers.list_named(storage)[0])
+    forget = ("journal", "forget", "orders", "--journal", str(journal))
+    code, _, err = run(*forget)
+    assert (code, len(named_consumers.list_named(storage))) == (1, 1)
+    assert 'nothing was removed: consumer "orders" is at 0/100' in err
+    assert run(*forget, "--yes")[:2] == (0, 'removed consumer "orders"\n')
+    assert named_consumers.list_named(storage) == []
 
 
 @pytest.mark.parametrize("file", ["journal.json", "../1_s/journal.json"])

@@ -17,7 +17,7 @@ from subscriber.base.errors import ConflictError, UsageError
 from subscriber.base.lsn import LSN
 from subscriber.base.retry import FailedAttempts
 from subscriber.catalog.table_states import RelationState
-from subscriber.operate.exposition import exposition, registry
+from subscriber.operate.exposition import RunCollector, exposition, registry
 from subscriber.operate.metrics import METRICS, RUN_METRICS, Metric, RunMetric
 from subscriber.operate.observation import Observation, RunObservation
 from subscriber.operate.sampler import ProcessSample, PublisherSample
@@ -32,7 +32,7 @@ Series = dict[tuple[str, frozenset[tuple[str, str]]], float]
 
 
 def scraped(run: RunObservation, most_tables: int = 200) -> str:
-    return exposition(registry(lambda: run, most_tables)).decode()
+    return exposition(registry(RunCollector(lambda: run, most_tables))).decode()
 
 
 def series(*observations: Observation, most_tables: int = 200) -> Series:
@@ -179,7 +179,7 @@ def test_what_the_publisher_says_of_the_slot_is_shown():
 
 def test_the_series_of_what_is_gone_vanish():
     observed = [run_of(observation(), observation("t", 2))]
-    made = registry(lambda: observed[-1], 200)
+    made = registry(RunCollector(lambda: observed[-1], 200))
     assert 'subscription="t"' in exposition(made).decode()
     observed.append(run_of(observation()))
     assert 'subscription="t"' not in exposition(made).decode()

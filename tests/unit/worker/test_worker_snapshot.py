@@ -9,9 +9,9 @@ import pytest
 
 from subscriber.base.errors import ConflictError, PublisherUnavailable, TargetUnavailable
 from subscriber.base.lsn import LSN
-from subscriber.base.retry import FailedAttempts
+from subscriber.base.retry import PATIENT_FAILURES, FailedAttempts
 from subscriber.catalog.table_states import RelationState, SubscriptionRelation, TableStates
-from subscriber.worker.worker_snapshot import PATIENT_FAILURES, WorkerSnapshot
+from subscriber.worker.worker_snapshot import WorkerSnapshot
 from tests.copy_statuses import COPY
 from tests.subscriptions import SUBSCRIPTION
 

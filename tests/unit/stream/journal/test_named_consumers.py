@@ -13,6 +13,7 @@ from subscriber.stream.journal.retention import Passed, consumer_files, list_con
 from subscriber.stream.journal.retention import passed as passed_by
 from subscriber.stream.journal.segment import journal_entries
 from subscriber.stream.journal.storage import LocalStorage, Storage, open_storage
+from subscriber.stream.journal.writer import KeepRules
 from tests.frames import transaction
 from tests.journals import T, insert, keys_of, passed, publish, three_transactions, writing
 
@@ -263,6 +264,59 @@ def test_a_journal_that_begins_again_drops_the_consumers_before_its_beginning(st
         publish(journal, 0x600, transaction(0x600, T, insert(6)))
     with pytest.raises(JournalGap, match='"behind" was dropped'):
         register(storage, "behind", LSN(0x300))
+
+
+# Absent consumers ---------------------------------------------------------------------------------
+
+
+def trimmed_by(storage: Storage, rules: KeepRules) -> list[int]:
+    with writing(storage, applied=0x400, rules=rules) as journal:
+        journal.trim()  # the first one, when it is opened, has not found every consumer
+    return [entry.end for entry in journal_entries(storage)]
+
+
+def size_of(storage: Storage, after: int) -> int:
+    return sum(entry.size for entry in journal_entries(storage) if entry.end > after)
+
+
+def test_an_absent_consumer_holds_everything_by_default(storage):
+    register(storage, "absent", LSN(0x200))
+    register(storage, "present", LSN(0x400))
+    assert trimmed_by(storage, KeepRules()) == [0x300, 0x400]
+
+
+def test_a_consumer_for_which_too_much_is_kept_is_dropped_with_a_warning(storage, caplog):
+    register(storage, "absent", LSN(0x200))
+    register(storage, "slow", LSN(0x300))
+    kept, most = size_of(storage, 0x200), size_of(storage, 0x300)
+    assert trimmed_by(storage, KeepRules(absent_size=most)) == [0x400]
+    assert positions(storage) == {"slow": 0x300}
+    assert (
+        f'consumer "absent" of the journal was dropped at 0/200: {kept} bytes are after its position,'
+        f" SUBSCRIBER_JOURNAL_ABSENT_CONSUMERS allows {most}"
+    ) in caplog.text
+    with pytest.raises(JournalGap, match="was dropped"):
+        register(storage, "absent", LSN(0x200))
+
+
+def test_subscriptions_are_never_dropped(storage):
+    passed(storage, 0x200)
+    assert trimmed_by(storage, KeepRules(absent_size=1)) == [0x300, 0x400]
+
+
+def test_a_consumer_whose_position_is_damaged_is_not_dropped(storage):
+    register(storage, "orders", LSN(0x200))
+    for file in storage.folder.glob("named-*"):
+        file.write_bytes(b"")
+    assert trimmed_by(storage, KeepRules(absent_size=1)) == [0x200, 0x300, 0x400]
+    assert positions(storage) == {"orders": INVALID_LSN}
+
+
+def test_without_any_consumer_the_newest_entries_are_kept_up_to_the_size_if_no_target_is_to_come(storage):
+    most = size_of(storage, 0x200)
+    assert trimmed_by(storage, KeepRules(absent_size=most)) == [0x200, 0x300, 0x400]
+    assert trimmed_by(storage, KeepRules(absent_size=most, unread_size=most)) == [0x300, 0x400]
+    assert register(storage, "orders") == 0x200
 
 
 # Names --------------------------------------------------------------------------------------------
