@@ -73,6 +73,7 @@ bench-peers: .venv/.installed ## a tenth of the size beside Debezium's engine an
 docs: .venv/.docs ## the pages that are made from the code, and the site of all pages in site/
 	$(BIN)/python -m tools.row_filters_page > docs/row-filters.md
 	$(BIN)/python -m tools.types_page > docs/types.md
+	$(BIN)/python -m tools.spark_types_page > docs/spark-types.md
 	$(BIN)/python -m tools.metrics_page > docs/metrics.md
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 

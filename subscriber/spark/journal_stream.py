@@ -43,6 +43,7 @@ class JournalStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._two_phase = two_phase
         self._journal = JournalReader(open_storage(url))
         self._last: LSN | None = None
+        self._newest: tuple[LSN, Offset] | None = None
 
     @abstractmethod
     def begin(self) -> LSN:
@@ -65,9 +66,16 @@ class JournalStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadMaxBytes(self._max_bytes)
 
     @told
+    def reportLatestOffset(self) -> Offset | None:
+        """The newest position of the journal, for the query's progress."""
+        last = newest(self._journal)
+        if self._newest is None or self._newest[0] != last:
+            self._newest = last, self.offset(last)
+        return self._newest[1]
+
+    @told
     def prepareForTriggerAvailableNow(self) -> None:
-        control = self._journal.control()
-        self._last = max([control.begin, *(entry.end for entry in self._journal.listed())])
+        self._last = newest(self._journal)
 
     @told
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:
@@ -97,6 +105,11 @@ class JournalStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._journal, self._url, begin, stop, self._partition_bytes, two_phase=self._two_phase
         )
         return [InputPartition(partition) for partition in planned]
+
+
+def newest(journal: JournalReader) -> LSN:
+    """The end of the last entry."""
+    return max([journal.control().begin, *(entry.end for entry in journal.listed())])
 
 
 def check_kept(journal: JournalReader, start: LSN) -> None:

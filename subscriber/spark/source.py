@@ -9,15 +9,17 @@ from partition to partition. docs/spark.md has the options of both.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import TYPE_CHECKING, Final
 
-from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 
 from subscriber.base.errors import NotSupportedError
 from subscriber.base.lsn import LSN
+from subscriber.spark.feed.change_batch import ChangeFeedBatchReader
 from subscriber.spark.feed.change_feed import ChangeFeedReader, resolved
 from subscriber.spark.feed.feed_options import RawOptions, feed_options, is_typed, raw_options
 from subscriber.spark.feed.feed_schema import FeedSchema
+from subscriber.spark.feed.table_snapshot import SnapshotFeedReader
 from subscriber.spark.journal_frames import JournalPartition
 from subscriber.spark.journal_stream import JournalStreamReader
 from subscriber.spark.told_errors import told, told_while_reading
@@ -48,18 +50,21 @@ class PgoutputSource(DataSource):
         return self._resolved().spark
 
     @told
-    def reader(self, schema: StructType) -> NoReturn:
-        del schema  # Spark's interface demands it
-        raise NotSupportedError(
-            'format "pgoutput" cannot be read with spark.read',
-            hint="Use spark.readStream; with .trigger(availableNow=True) the query ends at what the journal has.",
-        )
+    def reader(self, schema: StructType) -> DataSourceReader:
+        if not is_typed(self.options):
+            raise NotSupportedError(
+                'spark.read of format "pgoutput" needs the option "table"',
+                hint="Name a table, or use spark.readStream; with .trigger(availableNow=True) it ends at what the journal has.",
+            )
+        return ChangeFeedBatchReader(feed_options(self.options), self._resolved().checked(schema))
 
     @told
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         if not is_typed(self.options):
             return PgoutputStreamReader(raw_options(self.options))
-        return ChangeFeedReader(feed_options(self.options), self._resolved().checked(schema))
+        options = feed_options(self.options)
+        reader = SnapshotFeedReader if options.snapshot else ChangeFeedReader
+        return reader(options, self._resolved().checked(schema))
 
     def _resolved(self) -> FeedSchema:
         # Spark asks for the schema, and then sends this object to the processes that plan and read.

@@ -13,6 +13,8 @@ from pyspark.sql import Row, SparkSession
 from subscriber.postgres.protocol import messages as m
 from subscriber.spark.session import spark_session
 from subscriber.spark.source import PgoutputSource
+from subscriber.stream.journal.named_consumers import list_named
+from subscriber.stream.journal.storage import LocalStorage
 from tests.frames import relation, transaction, values
 from tests.journals import publish, writing
 
@@ -110,3 +112,46 @@ def test_an_error_of_an_executor_is_a_sentence_and_a_hint_without_a_traceback_of
     assert 'the table "public.t" was truncated by the transaction that ends at 0/500' in text
     assert 'option("truncate", "event")' in text
     assert "Traceback (most recent call last)" not in text
+
+
+@pytest.mark.parametrize("pushed", ["true", "false"])
+def test_a_batch_read_has_the_rows_that_its_filters_leave(spark, journal, pushed):
+    spark.conf.set("spark.sql.python.filterPushdown.enabled", pushed)
+    read = spark.read.format("pgoutput").options(journal=journal, table="public.t").load()
+    assert read.count() == 5
+    assert [one.a for one in read.where("_commit_version > 768").collect()] == [2]
+    assert read.where("_commit_version = 512 AND a = 2").count() == 1
+    assert read.where("_commit_timestamp > '2024-01-01'").count() == 0
+    assert (
+        spark.read.format("pgoutput").options(journal=journal, table="public.t", endingVersion="768").load().count()
+        == 4
+    )
+
+
+def test_a_batch_read_of_net_changes_has_one_row_for_each_row_that_changed(spark, journal):
+    read = (
+        spark.read.format("pgoutput").options(journal=journal, table="public.t", deduplicationMode="netChanges").load()
+    )
+    assert [(one._change_type, one.a, one.b) for one in read.collect()] == [("insert", 1, "y")]
+
+
+def test_a_consumer_follows_the_query_and_keeps_what_it_has_not_read(spark, journal, tmp_path):
+    options = {"journal": journal, "table": "public.t", "consumer": "orders"}
+    read_all(spark, tmp_path / "checkpoint", **options)
+    read_all(spark, tmp_path / "checkpoint", **options)
+    ((name, lsn),) = [(one.name, one.lsn) for one in list_named(LocalStorage(journal))]
+    assert name == "orders"
+    assert lsn == 0x400
+
+
+def test_a_query_that_is_stopped_at_another_shape_goes_on_with_the_new_columns(spark, journal, tmp_path):
+    wider = relation("public.t", {**dict.fromkeys("abndtly", "text"), "new": "int4"}, key=["a"])
+    with writing(journal) as writer:
+        row_of_wider = m.Insert(wider.relation_id, values(*["1"] * 8))
+        publish(writer, 0x500, transaction(0x500, wider, row_of_wider))
+    options = {"journal": journal, "table": "public.t"}
+    with pytest.raises(StreamingQueryException, match="has another shape from 0/500 on") as caught:
+        read_all(spark, tmp_path / "checkpoint", **options)
+    assert 'option("startingVersion", "1280")' in str(caught.value)
+    (rows,) = read_all(spark, tmp_path / "checkpoint", **options, startingVersion="1280")
+    assert [(one.a, one.new) for one in rows] == [("1", 1)]

@@ -11,5 +11,8 @@
 - ``table_shape`` finds in a journal how a table was described at a place.
 - ``feed_schema`` has the rows' columns: those of the table, and those that describe the change.
 - ``feed_rows`` makes rows of changes, column by column, on the executors.
-- ``change_feed`` is the reader of a stream.
+- ``published_shape`` and ``table_snapshot`` ask the publisher: how it describes a table, and its rows.
+- ``feed_range`` decides how far a batch goes, and finds transactions by their time.
+- ``net_changes`` folds the changes of each row.
+- ``change_feed`` is the reader of a stream, ``change_batch`` that of a batch read.
 """

@@ -1,19 +1,25 @@
-"""The typed change feed as a stream: where it begins, and the rows of its partitions."""
+"""The typed change feed as a stream: where it begins, how far a batch goes, and the rows."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
 
-from subscriber.base.lsn import LSN
-from subscriber.spark.feed.feed_options import LATEST, FeedOptions
+from subscriber.base.errors import UsageError
+from subscriber.base.lsn import LSN, parse_lsn
+from subscriber.spark.feed.feed_options import Bound, FeedOptions
+from subscriber.spark.feed.feed_range import batch_end, committed_at, first_after
 from subscriber.spark.feed.feed_rows import FeedRows, divided_origin, ordered
 from subscriber.spark.feed.feed_schema import FeedSchema
-from subscriber.spark.feed.table_shape import table_shape
+from subscriber.spark.feed.net_changes import net_changes
+from subscriber.spark.feed.published_shape import published_shape
+from subscriber.spark.feed.table_shape import NoChanges, table_shapes
 from subscriber.spark.journal_frames import JournalPartition
-from subscriber.spark.journal_stream import JournalStreamReader, check_kept
-from subscriber.spark.told_errors import told_while_reading
+from subscriber.spark.journal_stream import JournalStreamReader, Offset, check_kept, newest
+from subscriber.spark.told_errors import told, told_while_reading
 from subscriber.stream.journal.message_rows import read_rows
+from subscriber.stream.journal.named_consumers import advance, list_named, register
 from subscriber.stream.journal.reader import JournalReader
 from subscriber.stream.journal.storage import open_storage
 
@@ -21,44 +27,140 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.datasource import InputPartition
 
+ALL_BYTES: Final = 2**62
+
 
 def resolved(options: FeedOptions) -> FeedSchema:
     """The feed's schema: the table as it is described where the feed begins."""
     journal = JournalReader(open_storage(options.journal))
     begin = begin_of(options, journal)
     check_kept(journal, begin)
-    schema = FeedSchema(table_shape(journal, options.table, begin), options.unsupported)
+    shapes = table_shapes(journal, options.table, begin)
+    try:
+        shape = published_shape(options) if options.snapshot else next(shapes)
+    except NoChanges:
+        if options.connection is None:
+            raise
+        shape = published_shape(options)
+    schema = FeedSchema(shape, options.unsupported, options.evolves)
+    if options.evolves and not options.snapshot:
+        for shape in shapes:
+            later = schema.with_columns_of(shape)
+            if later is None:
+                break
+            schema = later
     schema.check_names()
+    key_of(schema, options)
     return schema
 
 
+def key_of(schema: FeedSchema, options: FeedOptions) -> tuple[str, ...]:
+    """The columns that identify a row, if the options need that; UsageError if they are not known."""
+    relation = schema.relation
+    identity = tuple(column.name for column in relation.columns if column.is_identity)
+    if options.key is not None:
+        for name in options.key:
+            if name not in identity:
+                raise UsageError(
+                    f'option "keyColumns" names "{name}", which is no column of the replica identity',
+                    hint=f"The identity of {relation.qualified_name} is {', '.join(identity) or 'nothing'}.",
+                    relation=relation.qualified_name,
+                    column=name,
+                )
+        return options.key
+    if (options.net_changes or options.split_key_changes) and (relation.replica_identity == "f" or not identity):
+        raise UsageError(
+            f'the stream does not say which columns are the key of "{relation.qualified_name}"',
+            hint='Name them with option("keyColumns", "…"); deduplicationMode and keyChanges need them.',
+            relation=relation.qualified_name,
+        )
+    return identity
+
+
 def begin_of(options: FeedOptions, journal: JournalReader) -> LSN:
+    """Changes with a greater end LSN are read."""
     begin = journal.control().begin
+    if options.start is None and options.consumer is not None:
+        known = (one.lsn for one in list_named(journal.storage) if one.name == options.consumer and not one.dropped)
+        return max(next(known, begin), begin)
     if options.start is None:
         return begin
-    if options.start == LATEST:
-        return LSN(max([begin, *(entry.end for entry in journal.listed())]))
-    return LSN(int(options.start))
+    return before(options.start, journal, begin)
+
+
+def before(bound: Bound, journal: JournalReader, begin: LSN) -> LSN:
+    """The position before the first transaction from a lower bound on."""
+    if bound.version is not None:
+        return LSN(max(bound.version - bound.inclusive, 0))
+    if bound.microseconds is not None:
+        found = first_after(journal, begin, bound.microseconds, inclusive=bound.inclusive)
+        if found is not None:
+            return LSN(found - 1)
+    return newest(journal)
 
 
 class ChangeFeedReader(JournalStreamReader):
+    """The stream of a table. A consumer's position follows what Spark has committed."""
+
     def __init__(self, options: FeedOptions, schema: FeedSchema) -> None:
-        super().__init__(options.journal, options.max_bytes, options.partition_bytes)
-        self._options = options
+        super().__init__(
+            options.journal, options.max_bytes, ALL_BYTES if options.net_changes else options.partition_bytes
+        )
+        self._options = options.for_streams()
         self._schema = schema
+        self._is_registered = False
 
     def begin(self) -> LSN:
-        return begin_of(self._options, self._journal)
+        begin = begin_of(self._options, self._journal)
+        self._register(begin)
+        return begin
+
+    def offset(self, lsn: LSN) -> Offset:
+        """The end LSN of a transaction, and when it was committed."""
+        moment = committed_at(self._journal, lsn)
+        return {**super().offset(lsn), **({} if moment is None else {"commitTimestamp": moment.isoformat()})}
+
+    def within(self, start: LSN, end: LSN) -> LSN:
+        self._register(start)
+        return batch_end(self._journal, (self._schema,), start, end, self._options.max_rows)
+
+    @told
+    def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
+        self._register(parse_lsn(start["lsn"]))
+        return super().partitions(start, end)
+
+    @told
+    def commit(self, end: dict[str, Any]) -> None:
+        if self._options.consumer is not None:
+            advance(self._journal.storage, self._options.consumer, parse_lsn(end["lsn"]))
 
     @told_while_reading
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         yield from partition_rows(partition.value, self._schema, self._options)
 
+    def _register(self, start: LSN) -> None:
+        """Keep what the query still has to read, from its first position on."""
+        if self._options.consumer is not None and not self._is_registered:
+            register(self._journal.storage, self._options.consumer, start)
+            self._is_registered = True
+
 
 def partition_rows(partition: JournalPartition, schema: FeedSchema, options: FeedOptions) -> Iterator[pa.RecordBatch]:
-    """The rows of a partition, in the publisher's order."""
+    """The rows of a partition, in the publisher's order; of net changes, which are of one partition,
+    in the order of the rows' last changes.
+    """
+    if not options.net_changes:
+        yield from _rows(partition, schema, options)
+        return
+    images = replace(options, compute_updates=True, split_key_changes=False)
+    batches = list(_rows(partition, schema, images))
+    if batches:
+        yield net_changes(batches, schema, key_of(schema, options), compute_updates=options.compute_updates)
+
+
+def _rows(partition: JournalPartition, schema: FeedSchema, options: FeedOptions) -> Iterator[pa.RecordBatch]:
     storage = open_storage(partition.url)
-    feed = FeedRows(schema, options)
+    feed = FeedRows(schema, options, key_of(schema, options))
     for one, finish in partition.ranges:
         segment = one.segment
         origin = divided_origin(storage, segment) if segment.parts > 1 else None

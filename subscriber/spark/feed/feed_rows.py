@@ -62,7 +62,7 @@ def ordered(batches: Iterable[pa.RecordBatch], segment: Segment, origin: str | N
     is_divided = segment.parts > 1
     count = (segment.part - 1) << _PART if is_divided else 0
     for batch in batches:
-        types = _types(batch)
+        types = message_types(batch)
         numbers = count + np.cumsum(np.isin(types, _CHANGES))
         if not is_divided:
             begins = np.flatnonzero((types == ord("B")) | (types == ord("b")))
@@ -74,7 +74,7 @@ def ordered(batches: Iterable[pa.RecordBatch], segment: Segment, origin: str | N
         yield batch.append_column(_NUMBER, pa.array(numbers, pa.int64())).append_column(_ORIGIN, origins)
 
 
-def _types(batch: pa.RecordBatch) -> NDArray[np.uint8]:
+def message_types(batch: pa.RecordBatch) -> NDArray[np.uint8]:
     """The type byte of each message."""
     action = batch.column("action")
     _, offsets, data = action.buffers()
@@ -130,6 +130,7 @@ class FeedRows:
 
     schema: FeedSchema
     options: FeedOptions
+    key: Sequence[str] = ()
     _decoder: FrameDecoder = field(default_factory=FrameDecoder)
 
     def rows(self, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -147,6 +148,22 @@ class FeedRows:
         images += self._truncates(frame.controls, batch)
         return self._assembled(images, batch)
 
+    def snapshot_rows(self, relation: Relation, values: pa.RecordBatch, lsn: int, first: int) -> pa.RecordBatch:
+        """Rows of a table in a snapshot at ``lsn``, as inserts, numbered from ``first`` on."""
+        count = values.num_rows
+        described = pa.RecordBatch.from_pydict(
+            {
+                "finish_lsn": np.full(count, lsn, np.int64),
+                "lsn": np.full(count, lsn, np.int64),
+                "commit_timestamp": pa.nulls(count, pa.timestamp("us", "UTC")),
+                "xid": pa.nulls(count, pa.int64()),
+                _ORIGIN: pa.nulls(count, pa.string()),
+                _NUMBER: np.arange(first, first + count, dtype=np.int64),
+            }
+        )
+        group = ChangeGroup(relation, "I", None, np.arange(count, dtype=np.int32), None, values)
+        return self._assembled(list(self._images(group, described)), described)
+
     def _of_table(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Without the changes of other tables, which need not be decoded."""
         of_others = pc.fill_null(pc.not_equal(batch.column("relation"), self.schema.relation.qualified_name), False)
@@ -159,19 +176,19 @@ class FeedRows:
 
     def _images(self, group: ChangeGroup, batch: pa.RecordBatch) -> Iterator[_Image]:
         rows = group.positions.astype(np.int64)
-        first = int(batch.column("finish_lsn")[int(rows[0])].as_py())
-        names = self.schema.fitted(group.relation, first)
+        if not self.schema.fits(group.relation):
+            raise self.schema.changed(group.relation, batch.column("finish_lsn")[int(rows[0])].as_py())
         old, new = _columns(group.old), _columns(group.new)
         if group.action == "I":
-            yield self._image(INSERT, group, rows, new, names, batch)
+            yield self._image(INSERT, group, rows, new, batch)
         elif group.action == "D":
-            yield self._image(DELETE, group, rows, old, names, batch)
+            yield self._image(DELETE, group, rows, old, batch)
         else:
             # The old row has what the new one lacks: the value is unchanged.
             new = {**{name: values for name, values in old.items() if name not in new}, **new}
             if group.old_kind is None:  # the key is unchanged
                 old = {one.name: new[one.name] for one in group.relation.columns if one.is_identity and one.name in new}
-            yield from self._updates(group, rows, old, new, names, batch)
+            yield from self._updates(group, rows, old, new, batch)
 
     def _updates(
         self,
@@ -179,12 +196,11 @@ class FeedRows:
         rows: Rows,
         old: dict[str, pa.Array],
         new: dict[str, pa.Array],
-        names: Sequence[str],
         batch: pa.RecordBatch,
     ) -> Iterator[_Image]:
         split = np.full(len(rows), not self.options.compute_updates)
         if self.options.split_key_changes and group.old_kind is not None:
-            split |= _key_changed(group.relation, old, new, len(rows))
+            split |= _key_changed(self.key, old, new, len(rows))
         for chosen, kinds in (
             (np.flatnonzero(~split), (PREIMAGE, POSTIMAGE)),
             (np.flatnonzero(split), (DELETE, INSERT)),
@@ -192,7 +208,7 @@ class FeedRows:
             if chosen.size:
                 for kind, columns in zip(kinds, (old, new), strict=True):
                     taken = columns if chosen.size == len(rows) else _taken(columns, chosen)
-                    yield self._image(kind, group, rows[chosen], taken, names, batch)
+                    yield self._image(kind, group, rows[chosen], taken, batch)
 
     def _image(
         self,
@@ -200,7 +216,6 @@ class FeedRows:
         group: ChangeGroup,
         rows: Rows,
         columns: dict[str, pa.Array],
-        names: Sequence[str],
         batch: pa.RecordBatch,
     ) -> _Image:
         converted = {}
@@ -209,7 +224,7 @@ class FeedRows:
             if bad is not None and self.options.unsupported == "fail":
                 lsn = int(batch.column("lsn")[int(rows[int(bad.argmax())])].as_py())
                 raise self._unsupported(group.relation, name, lsn)
-        unchanged = [name for name in self.schema.types if name in names and name not in columns]
+        unchanged = [name for name in self.schema.types if name not in columns]
         return _Image(change_type, rows, change_type in (INSERT, POSTIMAGE), converted, unchanged)
 
     def _unsupported(self, relation: Relation, name: str, lsn: int) -> SubscriberError:
@@ -290,12 +305,12 @@ def _taken(columns: dict[str, pa.Array], rows: NDArray[np.int64]) -> dict[str, p
 
 
 def _key_changed(
-    relation: Relation, old: dict[str, pa.Array], new: dict[str, pa.Array], count: int
+    key: Sequence[str], old: dict[str, pa.Array], new: dict[str, pa.Array], count: int
 ) -> NDArray[np.bool_]:
     changed = np.zeros(count, np.bool_)
-    for column in relation.columns:
-        if column.is_identity and column.name in old and column.name in new:
-            differs = pc.fill_null(pc.not_equal(old[column.name], new[column.name]), False)
+    for name in key:
+        if name in old and name in new:
+            differs = pc.fill_null(pc.not_equal(old[name], new[name]), False)
             changed |= differs.to_numpy(zero_copy_only=False)
     return changed
 

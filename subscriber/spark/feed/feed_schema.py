@@ -2,13 +2,12 @@
 
 The feed's schema is that of the table at the query's start, because Spark fixes a query's schema
 there. A change of the table at another shape fits if nothing of it would be lost: its columns are
-columns of the schema, with the same Spark type (:func:`fitted`).
+columns of the schema, with the same Spark type (:meth:`FeedSchema.fits`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final
 
@@ -37,10 +36,13 @@ METADATA: Final[tuple[tuple[str, DataType], ...]] = (
 
 @dataclass(frozen=True)
 class FeedSchema:
-    """A table's columns as rows of the feed have them. ``relation`` is the table's description."""
+    """A table's columns as rows of the feed have them. ``relation`` is the table's description. With
+    ``evolves``, each start of the query takes the columns that were added meanwhile.
+    """
 
     relation: Relation
     unsupported: OnUnsupported
+    evolves: bool = False
 
     @cached_property
     def types(self) -> dict[str, SparkType]:
@@ -76,23 +78,27 @@ class FeedSchema:
             )
         return self
 
-    def fitted(self, relation: Relation, lsn: int) -> Sequence[str]:
-        """The names of a description's columns, all of which fit this schema; UsageError (55000)
-        with both shapes if one does not.
-        """
-        if relation.columns != self.relation.columns:
-            for name, one in _types(relation, self.unsupported).items():
-                if name not in self.types or self.types[name].type != one.type:
-                    raise self.changed(relation, lsn)
-        return [column.name for column in relation.columns]
+    def fits(self, relation: Relation) -> bool:
+        """Whether nothing of the table's changes would be lost at this shape."""
+        if relation.columns == self.relation.columns:
+            return True
+        types = _types(relation, self.unsupported)
+        return all(name in self.types and self.types[name].type == one.type for name, one in types.items())
+
+    def with_columns_of(self, relation: Relation) -> FeedSchema | None:
+        """This schema at a later shape of the table; None unless columns were only added."""
+        later = replace(self, relation=relation)
+        return later if later.fits(self.relation) else None
 
     def changed(self, relation: Relation, lsn: int) -> UsageError:
         return UsageError(
             f'the table "{relation.qualified_name}" has another shape from {format_lsn(lsn)} on',
             sqlstate="55000",
-            detail=f"The query has the columns ({shape_text(self.relation)}), the table now ({shape_text(relation)}).",
-            hint=f'Start the query again with option("startingVersion", "{lsn}"): it then reads the new columns, '
-            "from where its checkpoint ends.",
+            detail=f"The query has the columns ({shape_text(self.relation)}), the table there ({shape_text(relation)}).",
+            hint="Start the query again: it then has the new columns."
+            if self.evolves and self.with_columns_of(relation)
+            else f'Start the query again with option("startingVersion", "{lsn}"): it then has the new columns, '
+            "and continues where its checkpoint ends.",
             relation=relation.qualified_name,
             lsn=lsn,
         )

@@ -11,43 +11,49 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 
 from subscriber.base.errors import UsageError
-from subscriber.base.lsn import LSN, format_lsn
+from subscriber.base.lsn import LSN
 from subscriber.postgres.protocol.decode_message import decode
 from subscriber.postgres.protocol.messages import Relation
 from subscriber.postgres.schema.relation_names import TableName
 from subscriber.postgres.sql.quoting import quote_qualified_name
 from subscriber.postgres.types.oids import declared_type
 from subscriber.stream.journal.builder import rows_of
-from subscriber.stream.journal.message_rows import checked, described_relations, opened
+from subscriber.stream.journal.message_rows import described_relations, opened
 from subscriber.stream.journal.reader import JournalReader
 from subscriber.stream.journal.segment import Segment
 from subscriber.stream.journal.storage import Storage
 
 
-def table_shape(journal: JournalReader, table: TableName, start: LSN) -> Relation:
-    """How the table's first change after ``start`` is described; without one, its last change up to
-    there. UsageError: the journal has no change of the table.
+class NoChanges(UsageError):
+    """A journal has no change of a table."""
+
+
+def table_shapes(journal: JournalReader, table: TableName, start: LSN) -> Iterator[Relation]:
+    """How the table's changes after ``start`` are described, in their order. Without changes there:
+    how its last change up to ``start`` is. Raises NoChanges.
     """
     seen: set[str] = set()
+    storage = journal.storage
     ahead = (planned.segment for planned in journal.plan(start, journal.latest(start)))
-    found = next(_of_table(_described(journal.storage, ahead), table, seen), None)
-    if found is None:
-        behind = (
-            part for entry in reversed(journal.listed()) if entry.end <= start for part in reversed(entry.segments)
-        )
-        for segment in behind:
-            of_segment = list(_of_table(_described(journal.storage, (segment,)), table, seen))
-            if of_segment:
-                found = of_segment[-1]
-                break
-    if found is None:
-        raise UsageError(
-            f'the journal has no change of the table "{".".join(table)}" after {format_lsn(start)}',
+    behind = (part for entry in reversed(journal.listed()) if entry.end <= start for part in reversed(entry.segments))
+    found = False
+    for segment in ahead:
+        for relation in _of_table(described(storage, segment), table, seen):
+            found = True
+            yield relation
+    for segment in () if found else behind:
+        shapes = list(_of_table(described(storage, segment), table, seen))
+        if shapes:
+            yield shapes[-1]
+            return
+    if not found:
+        raise NoChanges(
+            f'the journal has no change of the table "{".".join(table)}"',
             sqlstate="42P01",
             detail=f"It has changes of {', '.join(sorted(seen))}." if seen else "It has no changes of tables.",
-            hint="Start the query after the first change of the table.",
+            hint='Give the publisher\'s connection string with option("connection", "…"): it then describes the table.'
+            " Or start the query after the first change of the table.",
         )
-    return found
 
 
 def _of_table(relations: Iterable[Relation], table: TableName, seen: set[str]) -> Iterator[Relation]:
@@ -57,16 +63,15 @@ def _of_table(relations: Iterable[Relation], table: TableName, seen: set[str]) -
         seen.add(quote_qualified_name(relation.namespace, relation.name))
 
 
-def _described(storage: Storage, segments: Iterable[Segment]) -> Iterator[Relation]:
-    """The relation messages of segments: those that the first change needs, then those within."""
-    for segment in segments:
-        with opened(storage, segment) as file:
-            batches = chain((described_relations(file),), checked(file, segment))
-            for messages in (batch.column("message") for batch in batches):
-                for row in rows_of(messages, b"R"):
-                    relation = decode(messages[row].as_py())
-                    assert isinstance(relation, Relation)
-                    yield relation
+def described(storage: Storage, segment: Segment) -> Iterator[Relation]:
+    """The relation messages of a segment: those that its first changes need, then those within."""
+    with opened(storage, segment) as file:
+        batches = chain((described_relations(file),), map(file.get_batch, range(file.num_record_batches)))
+        for messages in (batch.column("message") for batch in batches):
+            for row in rows_of(messages, b"R"):
+                relation = decode(messages[row].as_py())
+                assert isinstance(relation, Relation)
+                yield relation
 
 
 def shape_text(relation: Relation) -> str:

@@ -218,6 +218,6 @@ def test_with_available_now_a_query_ends_at_what_the_journal_has_at_its_start(tm
     assert reader.latestOffset(offset("0/400"), ReadMaxBytes(1)) == offset("0/400")
 
 
-def test_a_batch_read_is_refused_with_what_to_do_instead(tmp_path):
+def test_a_batch_read_of_the_raw_feed_is_refused_with_what_to_do_instead(tmp_path):
     with pytest.raises(NotSupportedError, match="availableNow"):
         PgoutputSource({"journal": str(tmp_path)}).reader(StructType())

@@ -249,7 +249,7 @@ def test_the_columns_are_those_of_the_first_change_after_the_start(tmp_path):
 
 def test_a_table_without_changes_is_refused_with_the_tables_that_have_some(tmp_path):
     write(tmp_path, [T, OTHER, m.Insert(99, values("1")), insert(1)])
-    with pytest.raises(UsageError, match=r'no change of the table "public.orders" after 0/100') as caught:
+    with pytest.raises(UsageError, match=r'no change of the table "public.orders"') as caught:
         feed_source(tmp_path, "orders").schema()
     assert "public.other, public.t" in str(caught.value)
 
@@ -263,7 +263,7 @@ def test_another_shape_ends_the_query_with_both_and_the_way_on(tmp_path):
 
 
 def test_a_shape_with_fewer_columns_fits(tmp_path):
-    """Of a column that did not exist yet nothing is lost, and it is not called unchanged."""
+    """A column that did not exist yet was not sent, and is no NULL that was sent."""
     write(tmp_path, [T, insert(1)], [WIDER, m.Insert(T.relation_id, values("3", "x", "t"))])
     late = feed_reader(tmp_path, startingVersion=str(0x300))
     rows = [
@@ -272,7 +272,7 @@ def test_a_shape_with_fewer_columns_fits(tmp_path):
         for b in late.read(one)
         for row in b.to_pylist()
     ]
-    assert [(row["a"], row["c"], row["_unchanged"]) for row in rows] == [(1, None, []), (3, True, [])]
+    assert [(row["a"], row["c"], row["_unchanged"]) for row in rows] == [(1, None, ["c"]), (3, True, [])]
 
 
 @pytest.mark.parametrize("name", [name for name, _ in METADATA])

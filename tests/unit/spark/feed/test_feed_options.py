@@ -4,7 +4,7 @@ import pytest
 
 from subscriber.base.errors import UsageError
 from subscriber.base.lsn import LSN
-from subscriber.spark.feed.feed_options import FEED_OPTIONS, RAW_OPTIONS, feed_options, is_typed, raw_options
+from subscriber.spark.feed.feed_options import FEED_OPTIONS, RAW_OPTIONS, Bound, feed_options, is_typed, raw_options
 
 MINIMUM = {"journal": "/j", "table": "orders"}
 
@@ -85,10 +85,38 @@ def test_a_table_is_named_as_in_sql(text, name):
 
 
 def test_a_version_is_the_first_that_is_read_or_the_last_that_is_not():
-    assert feed_options({**MINIMUM, "startingVersion": "512"}).start == LSN(511)
-    assert feed_options({**MINIMUM, "startingVersion": "512", "startingBoundInclusive": "false"}).start == LSN(512)
-    assert feed_options({**MINIMUM, "startingVersion": "0"}).start == LSN(0)
+    assert feed_options({**MINIMUM, "startingVersion": "512"}).start == Bound(LSN(512))
+    assert feed_options({**MINIMUM, "startingVersion": "512", "startingBoundInclusive": "false"}).start == Bound(
+        LSN(512), inclusive=False
+    )
+    assert feed_options({**MINIMUM, "startingVersion": "0"}).start == Bound(LSN(0))
 
 
 def test_both_names_of_the_batch_size_mean_the_same():
     assert feed_options({**MINIMUM, "maxBytesPerTrigger": "7"}) == feed_options({**MINIMUM, "MAXBYTES": "7"})
+
+
+def test_a_snapshot_needs_the_publisher_and_its_publications():
+    for missing in ("connection", "publication"):
+        given = {"connection": "host=h", "publication": "p", "startingSnapshot": "true"}
+        del given[missing]
+        with pytest.raises(UsageError, match=f'needs the option "{missing}"'):
+            feed_options({**MINIMUM, **given})
+
+
+def test_a_snapshot_is_a_start_of_its_own():
+    with pytest.raises(UsageError, match="exclude each other"):
+        feed_options(
+            {**MINIMUM, "startingSnapshot": "true", "startingVersion": "1", "connection": "", "publication": "p"}
+        )
+
+
+@pytest.mark.parametrize("conninfo", ["host=h password=secret", "postgresql://u:secret@h/d"])
+def test_a_password_in_an_option_is_refused_because_spark_shows_options(conninfo):
+    with pytest.raises(UsageError, match="must not have a password") as caught:
+        feed_options({**MINIMUM, "connection": conninfo})
+    assert "secret" not in caught.value.report()
+
+
+def test_the_connection_is_not_shown():
+    assert "host=h" not in repr(feed_options({**MINIMUM, "connection": "host=h"}))
