@@ -4,7 +4,8 @@
 
     check, cutover, decode, demo, explain,
     journal, publication, receive, run,
-    scenario, schema, sql, status, verify  the verbs; each module has a click command ``command``
+    scenario, schema, spark, sql, status,
+    verify                                 the verbs; each module has a click command ``command``
     options                                options that several verbs share, and logging
     backslash                              the backslash commands of ``sql``
     prompt                                 the prompt of ``sql``, and its history file
@@ -43,6 +44,7 @@ VERBS: Final = {
     "scenario": "Run psql sessions as tests of PostgreSQL's subscriber or of this one.",
     "run": "Replicate: run the workers of all enabled subscriptions of a target.",
     "schema": "List what the target lacks of the publisher's schema, and build it.",
+    "spark": "Prepare Spark applications that read change feeds.",
     "sql": "Run CREATE, ALTER and DROP SUBSCRIPTION or PUBLICATION, and queries, on a target.",
     "status": "Show subscriptions, slots, table states, lag, conflicts and errors of a target.",
     "verify": "Compare publisher and target at one LSN, and repair what differs.",

@@ -19,5 +19,29 @@
   how Spark shows their errors.
 - ``spark_functions`` bundles loops and copies for :mod:`subscriber.worker`.
 
+- ``lakehouse`` writes typed change feeds into Delta Lake and Iceberg.
+
 Only this package imports pyspark. What tasks do (:mod:`subscriber.stream.decode`) runs without it.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from subscriber.base.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from subscriber.spark.lakehouse.delta import DeltaSink
+    from subscriber.spark.lakehouse.fold import append_changes, apply_changes
+    from subscriber.spark.lakehouse.iceberg import IcebergSink
+else:
+    __getattr__ = lazy_names(
+        __name__,
+        {
+            "lakehouse.delta": ("DeltaSink",),
+            "lakehouse.fold": ("append_changes", "apply_changes"),
+            "lakehouse.iceberg": ("IcebergSink",),
+        },
+    )
+
+__all__ = ["DeltaSink", "IcebergSink", "append_changes", "apply_changes"]

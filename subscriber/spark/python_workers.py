@@ -98,9 +98,8 @@ def _fork_server(address: Path, log_file: Path) -> Iterator[None]:
             process.wait()
 
 
-def package_archive(folder: Path) -> Path:
-    """A zip of this package for executors, with the data files that row filters need."""
-    archive = folder / "subscriber.zip"
+def package_archive(archive: Path) -> Path:
+    """Write a zip of this package for executors, with the data files that row filters need."""
     root = Path(str(resources.files("subscriber")))
     with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as zipped:
         for path in sorted([*root.rglob("*.py"), *root.rglob("*.tsv")]):

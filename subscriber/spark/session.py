@@ -108,7 +108,7 @@ def starting_spark(master: str, log_file: Path) -> Iterator[PendingSession]:
                 if not local:
                     if session.sparkContext.getConf().get("spark.authenticate", "false") != "true":
                         logger.warning(_NOT_AUTHENTICATED, master)
-                    session.sparkContext.addPyFile(str(package_archive(Path(scratch))))
+                    session.sparkContext.addPyFile(str(package_archive(Path(scratch, "subscriber.zip"))))
             except Exception as error:  # py4j and Spark raise many kinds here, with the JVM's text
                 raise UsageError(
                     f'could not start Spark on master "{master}"',

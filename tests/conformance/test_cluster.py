@@ -12,10 +12,12 @@ what the publisher has.
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import re
 import sqlite3
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -27,6 +29,7 @@ import pytest
 from subscriber.postgres.schema.published_table import PublishedTable
 from subscriber.spark.session import find_java
 from tests.crash.harness import Runner, differences, wait_until
+from tests.journals import three_transactions
 from tests.spark import VARIABLE as JVM_OPTIONS
 
 pytestmark = [pytest.mark.server, pytest.mark.spark, pytest.mark.slow, pytest.mark.long]
@@ -212,3 +215,68 @@ def test_two_workers_give_what_local_threads_give(cluster, publisher_database, t
             assert SECRET not in log.read_text(errors="replace"), log
         for name in masters:
             runners[name].sql(f"DROP SUBSCRIPTION {name}")
+
+
+APPLICATION = """
+import sys
+
+from pyspark.sql import SparkSession
+
+import subscriber
+from subscriber import PgoutputSource
+
+spark = SparkSession.builder.getOrCreate()
+spark.dataSource.register(PgoutputSource)
+feed = spark.readStream.format("pgoutput").options(journal=sys.argv[1], table="public.t", maxBytesPerTrigger="1").load()
+query = feed.writeStream.format("json").option("path", sys.argv[2]).option("checkpointLocation", sys.argv[3])
+query.trigger(availableNow=True).start().awaitTermination()
+
+
+def package(_):
+    import subscriber
+
+    return subscriber.__file__
+
+
+print("package:", *{subscriber.__file__, *spark.sparkContext.parallelize(range(4), 4).map(package).collect()})
+"""
+
+
+def test_an_application_reads_a_feed_where_only_the_archive_has_the_package(cluster, tmp_path):
+    """On the executors and the driver, whose Python has the dependencies of the package."""
+    journal, archive, application = tmp_path / "journal", tmp_path / "subscriber.zip", tmp_path / "application.py"
+    journal.mkdir()
+    three_transactions(journal)
+    application.write_text(APPLICATION)
+    with contextlib.closing(Runner("", tmp_path / "runner")) as runner:
+        assert runner.call("spark", "archive", str(archive)).returncode == 0
+    python = tmp_path / "python"
+    # With -S Python reads no .pth file, and this package is installed by one.
+    dependencies = Path(pyspark.__file__).parents[1]
+    python.write_text(f'#!/bin/sh\nPYTHONPATH="$PYTHONPATH:{dependencies}" exec {sys.executable} -S "$@"\n')
+    python.chmod(0o700)
+    submit = Path(pyspark.__file__).parent / "bin" / "spark-submit"
+    output = tmp_path / "output"
+    options = ["--master", cluster.url, "--executor-memory", "512m", "--py-files", str(archive)]
+    arguments = [str(journal), str(output), str(tmp_path / "checkpoint")]
+    answer = subprocess.run(
+        [str(submit), *options, str(application), *arguments],
+        env={
+            **{name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
+            "JAVA_HOME": str(find_java()),
+            "SPARK_LOCAL_IP": "127.0.0.1",
+            "SPARK_CONF_DIR": str(cluster.folder),
+            "PYSPARK_PYTHON": str(python),
+        },
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert answer.returncode == 0, answer.stderr[-5000:]
+    rows = [json.loads(line) for file in output.glob("*.json") for line in file.read_text().splitlines()]
+    assert sorted((row["a"], row["_change_type"], row["_commit_version"]) for row in rows) == [
+        (1, "insert", 0x200), (2, "insert", 0x300), (3, "insert", 0x400),
+    ]  # fmt: skip
+    (shown,) = re.findall(r"^package: (.*)", answer.stdout, re.MULTILINE)
+    assert all("/subscriber.zip/" in place for place in shown.split()), shown

@@ -167,7 +167,7 @@ def test_positions_of_the_journal_are_what_the_query_reaches(journal):
 
 def test_the_archive_for_executors_is_the_whole_package(tmp_path):
     """Executors need nothing but Python and the dependencies."""
-    archive = package_archive(tmp_path)
+    archive = package_archive(tmp_path / "subscriber.zip")
     code = (
         f"import sys; sys.path.insert(0, {str(archive)!r}); import subscriber.spark.source, subscriber.spark.apply_loop;"
         "print(subscriber.spark.apply_loop.__file__)"

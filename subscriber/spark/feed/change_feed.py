@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from subscriber.base.errors import UsageError
 from subscriber.base.lsn import LSN, parse_lsn
-from subscriber.spark.feed.feed_options import Bound, FeedOptions
+from subscriber.spark.feed.feed_options import FeedBound, FeedOptions
 from subscriber.spark.feed.feed_range import batch_end, committed_at, first_after
 from subscriber.spark.feed.feed_rows import FeedRows, divided_origin, ordered
 from subscriber.spark.feed.feed_schema import FeedSchema, RowSchema
@@ -94,7 +94,7 @@ def begin_of(options: FeedOptions, journal: JournalReader) -> LSN:
     return before(options.start, journal, begin)
 
 
-def before(bound: Bound, journal: JournalReader, begin: LSN) -> LSN:
+def before(bound: FeedBound, journal: JournalReader, begin: LSN) -> LSN:
     """The position before the first transaction from a lower bound on."""
     if bound.version is not None:
         return LSN(max(bound.version - bound.inclusive, 0))

@@ -75,7 +75,7 @@ def test_a_local_python_asks_for_what_imports_most(no_choice, tmp_path, monkeypa
 
 
 def test_the_archive_has_the_modules_and_the_data_of_the_package(tmp_path):
-    archive = package_archive(tmp_path)
+    archive = package_archive(tmp_path / "subscriber.zip")
     with zipfile.ZipFile(archive) as zipped:
         names = zipped.namelist()
     assert archive.parent == tmp_path

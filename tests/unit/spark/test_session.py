@@ -67,7 +67,7 @@ def test_the_archive_for_executors_has_what_row_filters_are_read_with(tmp_path):
     """The recorded catalog is no module; a filter is analysed on the executors, where nothing else
     of us is installed.
     """
-    archive = package_archive(tmp_path)
+    archive = package_archive(tmp_path / "subscriber.zip")
     program = (
         "import sys; sys.path.insert(0, sys.argv[1])\n"
         "from subscriber.postgres.expressions import builtin_catalog\n"
