@@ -1,6 +1,6 @@
 """Serves a dashboard of played subscriptions in a process of its own, for tests in a browser:
-``python -m tests.dashboard_server [admin]``. It prints its port. Each line on its standard input
-is the name of a scene that it shows from then on.
+``python -m tests.dashboard_server``. It prints its port. Each line on its standard input is the
+name of a scene that it shows from then on.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def _sources(target: Target, folder: Path) -> PageSources:
         for number in range(1, 4):
             end = 0x100 * (number + 1)
             publish(journal, end, transaction(end, T, insert(number, MARKUP), xid=700 + number))
-    return PageSources(target, Settings(journal=str(folder)), show_values=True, admin="admin" in sys.argv)
+    return PageSources(target, Settings(journal=str(folder)), show_values=True, admin=True)
 
 
 def _with_carriers(run: RunObservation) -> RunObservation:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
 import shutil
 import subprocess
@@ -57,27 +56,18 @@ class Dashboard:
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
+def dashboard() -> Iterator[Dashboard]:
     program = server_or_skip(chromium)
-    with sync_playwright() as playwright:
+    command = [sys.executable, "-m", "tests.dashboard_server"]
+    with (
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server,
+        sync_playwright() as playwright,
+    ):
         browser = playwright.chromium.launch(executable_path=program, args=ARGUMENTS)
-        yield browser
-        browser.close()
-
-
-@contextlib.contextmanager
-def running_dashboard(browser: Any, *arguments: str) -> Iterator[Dashboard]:
-    command = [sys.executable, "-m", "tests.dashboard_server", *arguments]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
         yield Dashboard(browser, server)
+        browser.close()
         assert server.stdin is not None
         server.stdin.close()
-
-
-@pytest.fixture(scope="module")
-def dashboard(browser) -> Iterator[Dashboard]:
-    with running_dashboard(browser) as running:
-        yield running
 
 
 @pytest.fixture
@@ -197,6 +187,19 @@ def test_everything_is_reached_by_the_keyboard_and_has_a_name(at):
             assert element.get_attribute("aria-label") or element.locator("caption").count(), role
 
 
+def test_a_command_is_given_by_the_keyboard_after_a_question(at):
+    page = at("one", "/subscriptions/1")
+    page.get_by_role("link", name="Disable").focus()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Give this command?")
+    expect(page.locator("pre")).to_have_text("ALTER SUBSCRIPTION orders DISABLE;")
+    page.get_by_role("button", name="Give the command").focus()
+    page.keyboard.press("Enter")
+    row = page.get_by_role("row", name=re.compile("orders DISABLE"))
+    expect(row.locator(".answer")).to_have_text("ALTER SUBSCRIPTION")
+    expect(row).to_contain_text("not seen yet")
+
+
 def test_the_journal_is_read_from_the_list_to_the_messages_of_a_transaction(at):
     page = at("one", "/subscriptions/1")
     page.get_by_role("link", name="Journal").click()
@@ -238,18 +241,3 @@ def test_an_unknown_subscription_is_not_found(dashboard):
     page = dashboard._browser.new_page()
     assert page.goto(f"{dashboard.address}/subscriptions/99").status == 404
     page.close()
-
-
-def test_a_command_is_given_by_the_keyboard_after_a_question(browser):
-    with running_dashboard(browser, "admin") as dashboard:
-        page = dashboard.open("/subscriptions/1")
-        page.get_by_role("link", name="Disable").focus()
-        page.keyboard.press("Enter")
-        expect(page.get_by_role("heading", level=1)).to_have_text("Give this command?")
-        expect(page.locator("pre")).to_have_text("ALTER SUBSCRIPTION orders DISABLE;")
-        page.get_by_role("button", name="Give the command").focus()
-        page.keyboard.press("Enter")
-        row = page.get_by_role("row", name=re.compile("orders DISABLE"))
-        expect(row).to_contain_text("not seen yet")
-        expect(row.locator(".answer")).to_have_text("ALTER SUBSCRIPTION")
-        assert dashboard.said == []
