@@ -127,7 +127,7 @@ def _sources(target: Target, folder: Path) -> PageSources:
         for number in range(1, 4):
             end = 0x100 * (number + 1)
             publish(journal, end, transaction(end, T, insert(number, MARKUP), xid=700 + number))
-    return PageSources(target, Settings(journal=str(folder)), show_values=True)
+    return PageSources(target, Settings(journal=str(folder)), show_values=True, admin=True)
 
 
 def _with_carriers(run: RunObservation) -> RunObservation:

@@ -42,12 +42,12 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-Action = Literal["enable", "disable", "refresh", "skip"]
+CommandAction = Literal["enable", "disable", "refresh", "skip"]
 _KEPT: Final = 20
 _EFFECT_SECONDS: Final = 60.0
 _LOOK_SECONDS: Final = 0.05
 _FORM_BYTES: Final = 8_192
-_QUESTIONS: Final[Mapping[Action, str]] = {
+_QUESTIONS: Final[Mapping[CommandAction, str]] = {
     "enable": "Its worker starts. If it retries already, it tries again at once.",
     "disable": "Its worker ends, and nothing is received or applied. The publisher keeps its WAL for the slot meanwhile.",
     "refresh": "Tables that the publications have gained are copied. Those that they have lost are replicated no longer.",
@@ -65,7 +65,7 @@ class GivenCommand:
     """
 
     subid: int
-    action: Action
+    action: CommandAction
     statement: str
     given_at: float
     lsn: LSN = INVALID_LSN
@@ -90,7 +90,7 @@ class AdminCommands:
     def of(self, subid: int) -> list[GivenCommand]:
         return [one for one in self._given if one.subid == subid]
 
-    def give(self, one: Observation, action: Action, lsn: LSN) -> None:
+    def give(self, one: Observation, action: CommandAction, lsn: LSN) -> None:
         """Begin a command in a thread. 55P03: another one is not finished."""
         if not self._busy.acquire(blocking=False):
             raise UsageError(
@@ -155,7 +155,7 @@ class AdminCommands:
                 return run.polls > polls
 
 
-def statement_of(name: str, action: Action, lsn: LSN = INVALID_LSN) -> str:
+def statement_of(name: str, action: CommandAction, lsn: LSN = INVALID_LSN) -> str:
     if action == "skip":
         return skip_statement(name, lsn)
     words = {"enable": "ENABLE", "disable": "DISABLE", "refresh": "REFRESH PUBLICATION"}[action]
@@ -175,10 +175,12 @@ def admin_routes(commands: AdminCommands) -> list[Route]:
     """``/subscriptions/1/commands/disable``: GET asks, POST gives the command."""
     templates = PageTemplates()
 
-    def asked(request: Request, parameters: Mapping[str, str]) -> tuple[Observation, Action, LSN] | None:
+    def asked(request: Request, parameters: Mapping[str, str]) -> tuple[Observation, CommandAction, LSN] | None:
         """The subscription, the action and its LSN; None if there is no such page."""
         one = find_observation(commands.served, int(request.path_params["subid"]))
-        action: Action | None = next((one for one in get_args(Action) if one == request.path_params["action"]), None)
+        action: CommandAction | None = next(
+            (one for one in get_args(CommandAction) if one == request.path_params["action"]), None
+        )
         if one is None or action is None:
             return None
         return one, action, _lsn_to_skip(parameters) if action == "skip" else INVALID_LSN

@@ -90,6 +90,9 @@ NOT_ASKED: Final = SubscriptionDetails()
 
 @dataclass(frozen=True, slots=True)
 class _Questions:
+    """``about`` is what the answers depend on; the states of tables are no part of it."""
+
+    about: tuple[object, ...]
     conflicts: _Repeated[list[StoredConflict]]
     publications: _Repeated[list[Publication]]
     cutover: _Repeated[CutoverFacts]
@@ -102,7 +105,7 @@ class DetailsOfSubscriptions:
 
     def __init__(self, sources: PageSources) -> None:
         self._sources = sources
-        self._asked: dict[tuple[int, int], _Questions] = {}
+        self._asked: dict[int, _Questions] = {}
 
     def of(self, subscription: Subscription, *, may_wait: bool) -> SubscriptionDetails:
         asked, wait = self._questions(subscription), _FIRST_SECONDS if may_wait else 0.0
@@ -112,16 +115,14 @@ class DetailsOfSubscriptions:
         return self._questions(subscription).cutover.latest(_FIRST_SECONDS if may_wait else 0.0)
 
     def forget(self, subid: int) -> None:
-        for key in list(self._asked):
-            if key[0] == subid:
-                self._asked.pop(key, None)
+        self._asked.pop(subid, None)
 
     def _questions(self, subscription: Subscription) -> _Questions:
-        key = subscription.subid, subscription.version
-        asked = self._asked.get(key)
-        if asked is None:
-            self.forget(subscription.subid)  # it was altered
-            asked = self._asked[key] = _Questions(
+        about = (subscription.connection, subscription.publications, subscription.options.carrier)
+        asked = self._asked.get(subscription.subid)
+        if asked is None or asked.about != about:
+            asked = self._asked[subscription.subid] = _Questions(
+                about,
                 _Repeated(partial(self._conflicts, subscription.subid), "conflicts of a page", _CONFLICT_SECONDS),
                 _Repeated(partial(self._publications, subscription), "publications of a page", _PUBLICATION_SECONDS),
                 _Repeated(partial(self._cutover, subscription.subid), "cutover of a page", _CUTOVER_SECONDS),

@@ -172,6 +172,19 @@ def test_everything_is_reached_by_the_keyboard_and_has_a_name(at):
             assert element.get_attribute("aria-label") or element.locator("caption").count(), role
 
 
+def test_a_command_is_given_by_the_keyboard_after_a_question(at):
+    page = at("one", "/subscriptions/1")
+    page.get_by_role("link", name="Disable").focus()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Give this command?")
+    expect(page.locator("pre")).to_have_text("ALTER SUBSCRIPTION orders DISABLE;")
+    page.get_by_role("button", name="Give the command").focus()
+    page.keyboard.press("Enter")
+    row = page.get_by_role("row", name=re.compile("orders DISABLE"))
+    expect(row.locator(".answer")).to_have_text("ALTER SUBSCRIPTION")
+    expect(row).to_contain_text("not seen yet")
+
+
 def test_the_journal_is_read_from_the_list_to_the_messages_of_a_transaction(at):
     page = at("one", "/subscriptions/1")
     page.get_by_role("link", name="Journal").click()

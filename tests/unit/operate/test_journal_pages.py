@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 
 import pytest
@@ -9,15 +10,18 @@ import pytest
 from subscriber.base.lsn import LSN
 from subscriber.catalog.publications import insert_publication
 from subscriber.catalog.stored_publishing import store_publishing
+from subscriber.operate import journal_pages
 from subscriber.operate.journal_pages import MESSAGES, TRANSACTIONS
 from subscriber.postgres.protocol import messages as m
 from subscriber.postgres.publication.definition import Publication
 from subscriber.postgres.publication.publishing import Publishing
+from subscriber.stream.journal.browse import TransactionPage
 from tests.dashboards import ServedDashboard, served_dashboard
 from tests.frames import transaction, values
 from tests.journals import T as SERVERS_TABLE
 from tests.journals import insert, publish, segment_files, writing
 from tests.publications import as_sent, entry, table, tables
+from tests.waits import wait_until
 
 JOURNAL = "/subscriptions/1/journal"
 SECRET = "<b>secret</b>"
@@ -146,6 +150,28 @@ def test_a_server_that_evaluates_the_publications_explains_nothing(dashboard):
 def test_what_cannot_be_shown_says_why(dashboard, path, status, said):
     page = dashboard.ask(path)
     assert (page.status, said in page.read.text) == (status, True)
+
+
+def test_pages_that_wait_hold_up_neither_metrics_nor_probes(dashboard, monkeypatch):
+    """Invariant one_does_not_end_another: a journal or a target may not answer."""
+    answers, waiting = threading.Event(), []
+
+    def held_up(*_: object) -> TransactionPage:
+        waiting.append(1)
+        answers.wait(60)
+        return TransactionPage([], None)
+
+    monkeypatch.setattr(journal_pages, "newest_transactions", held_up)
+    pages = [threading.Thread(target=dashboard.ask, args=(JOURNAL,)) for _ in range(4)]
+    for page in pages:
+        page.start()
+    wait_until(lambda: len(waiting) == 4)
+    assert [dashboard.ask(path).status for path in ("/metrics", "/livez", "/")] == [200, 503, 200]
+    refused = dashboard.ask(JOURNAL)
+    assert (refused.status, "4 other pages wait" in refused.read.text) == (503, True)
+    answers.set()
+    for page in pages:
+        page.join()
 
 
 def test_a_damaged_segment_is_reported_and_the_other_pages_work(dashboard):

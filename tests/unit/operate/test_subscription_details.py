@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
@@ -146,6 +147,8 @@ def test_a_target_that_does_not_answer_is_asked_once_and_holds_no_page_up(held_u
         assert details.of(one.subscription, may_wait=False).conflicts == LatestAnswer()
     wait_until(lambda: held_up.asked)
     assert details.of(one.subscription, may_wait=True).conflicts == LatestAnswer()
+    copied = replace(one.subscription, version=one.subscription.version + 1)
+    assert details.of(copied, may_wait=False).conflicts == LatestAnswer()
     assert held_up.asked == 1
     held_up.answers.set()
     wait_until(lambda: details.of(one.subscription, may_wait=False).conflicts == LatestAnswer([]))

@@ -11,6 +11,7 @@ from subscriber.base.lsn import LSN, MAX_LSN
 from subscriber.postgres.protocol import messages as m
 from subscriber.stream.journal.browse import browse, newest_transactions, transaction_messages
 from subscriber.stream.journal.segment import EntryKind
+from subscriber.stream.journal.storage import LocalStorage
 from tests.frames import relation, transaction
 from tests.journals import (
     T,
@@ -114,6 +115,28 @@ def test_the_messages_of_a_transaction_in_parts_come_page_by_page(tmp_path, most
     whole = [line.description for line in browse(str(tmp_path), LSN(0x100), LSN(0x200), show_values=True) if line.lsn]
     assert [line for page in pages for line in page] == whole
     assert "INSERT (a: '3', b: 'x')" in whole
+
+
+def test_a_page_opens_only_the_segments_that_it_shows(tmp_path, monkeypatch):
+    """Invariant bounded_memory: a transaction may have thousands of segments."""
+    begin, *changes, commit = transaction(0x200, T, *map(insert, range(9)), xid=7)
+    with writing(tmp_path) as journal:
+        publish(journal, 0x200, [begin, *changes[:2]], *([one] for one in changes[2:]), [commit], xid=7)
+    opened: list[str] = []
+    open_file = LocalStorage.open
+
+    def noted(storage: LocalStorage, name: str) -> object:
+        opened.append(name)
+        return open_file(storage, name)
+
+    monkeypatch.setattr(LocalStorage, "open", noted)
+    page = transaction_messages(str(tmp_path), LSN(0x200), part=3, most=1, show_values=True)
+    assert [line.description for line in page.lines] == ["INSERT (a: '3', b: 'x')"]
+    assert page.following == (4, 1)  # row 0 is the relation message from before
+    finish, shown, following = (name.split("-")[4] for name in opened)
+    assert (int(finish), int(shown), int(following)) == (10, 4, 5)
+    newest_transactions(str(tmp_path), MAX_LSN, 9)
+    assert len(opened) == 4
 
 
 def test_one_transaction_of_a_run_is_shown_with_the_names_that_came_before_it(tmp_path):
