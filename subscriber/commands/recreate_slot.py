@@ -23,7 +23,8 @@ after it (:mod:`subscriber.worker.catalog_rules`, ``check_replicated``). If the 
 - at 1 there is no slot, and at 2 there is one that was confirmed beyond the journal's end: a
   receiver refuses both, and the repeated command finds that changes are lost, and begins again;
 - at 3 everything is done. A receiver begins a journal that ends before C again at C by itself. It
-  refuses one that ends after C, or cannot be read; the repeated command removes it.
+  refuses one that ends after C, is from another timeline, or cannot be read; the repeated command
+  removes it.
 
 The creation of a slot waits for every transaction of the publisher, prepared ones included. So a
 transaction that is still prepared in the target was decided at the publisher before C, and the
@@ -118,7 +119,7 @@ def recreate_slot(
             except BaseException:
                 publisher.drop_slot(slot_name)
                 raise
-            if _hinders(storage, begin):
+            if _hinders(storage, begin, server.timeline):
                 remove_journal_of(server.system_identifier, slot_name, settings, notify)
     if copy_data:
         notice(notify, f"{_count(tables)} copied again; readers see the old rows until then")
@@ -229,12 +230,14 @@ def _roll_back_prepared(target: Target, connection: sa.Connection, subid: int, n
         forget_prepared(connection, subid, transaction.xid)
 
 
-def _hinders(storage: Storage, begin: LSN) -> bool:
-    """Whether a receiver that begins at ``begin`` would refuse the journal that is here."""
+def _hinders(storage: Storage, begin: LSN, timeline: int) -> bool:
+    """Whether a receiver that begins at ``begin`` of a timeline would refuse the journal that is
+    here. After a failover its changes are from a timeline that the publisher has left before.
+    """
     if not storage.names():
         return False
     try:
-        return journal_positions(storage.url)[0] >= begin
+        return journal_positions(storage.url)[0] >= begin or _timeline(storage) not in (UNKNOWN_TIMELINE, timeline)
     except JournalCorrupt:
         return True
 

@@ -63,7 +63,7 @@ def test_what_was_backed_up_is_restored_and_what_was_lost_comes_again(reader, tm
     begin, lost = (DEPLOYMENT.index(f"\n## {title}\n") for title in ("Backup and restore", "The journal is lost"))
     reader.follow(DEPLOYMENT[begin:lost])
     shutil.rmtree(tmp_path / "journal")
-    reader.follow(DEPLOYMENT[lost:])
+    reader.follow(section(DEPLOYMENT, "The journal is lost"))
     with closing(sqlite3.connect(tmp_path / "shop.db")) as target:
         assert target.execute("SELECT customer FROM orders ORDER BY id").fetchall() == [("Ada",), ("Emmy",)]
 

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import psycopg
 import pytest
+import sqlalchemy.exc
 
-from subscriber.testing.servers.open_servers import PostgreSQLServer
+from subscriber.testing.servers.open_servers import MariaDB, PostgreSQLServer
 from tests.crash.harness import Runner, wait_until
 
 SHARED = '''
@@ -53,10 +54,13 @@ storage.filesystem = filesystem
 
 
 class Standby:
-    """A publisher and a target on one server, and two runs with one journal."""
+    """A publisher, a target on the same server or in MariaDB, and two runs with one journal."""
 
-    def __init__(self, server: PostgreSQLServer, folder: Path, name: str, journal: str) -> None:
+    def __init__(
+        self, server: PostgreSQLServer, folder: Path, name: str, journal: str, mariadb: MariaDB | None = None
+    ) -> None:
         self.server = server
+        self.of_target = server if mariadb is None else mariadb
         self.journal = journal
         self.publisher = server.conninfo(name, options="-cwal_sender_timeout=3s")
         self.target = f"{name}_target"
@@ -67,7 +71,7 @@ class Standby:
             "UPLOADS": str(folder),
             "SUBSCRIBER_WAL_RECEIVER_TIMEOUT": "5s",
         }
-        url = server.url(self.target)
+        url = self.of_target.url(self.target)
         self.first = Runner(url, folder / "first", dict(environment))
         self.second = Runner(url, folder / "second", dict(environment))
 
@@ -77,8 +81,7 @@ class Standby:
                 connection.execute("INSERT INTO t VALUES (%s, 'a row')", (number,))
 
     def rows(self) -> list[int]:
-        with psycopg.connect(self.server.conninfo(self.target)) as connection:
-            return [number for (number,) in connection.execute("SELECT id FROM t ORDER BY id")]
+        return [number for (number,) in self.of_target.execute("SELECT id FROM t ORDER BY id", self.target)]
 
     def wait_for(self, last: int) -> None:
         try:
@@ -100,7 +103,17 @@ class Standby:
         """
         for pid in self.first.processes():
             os.kill(pid, signal.SIGSTOP)
-        self.server.execute(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{self.target}'")
+        if isinstance(self.of_target, MariaDB):
+            sessions = self.of_target.execute(
+                f"SELECT id FROM information_schema.processlist WHERE db = '{self.target}'"
+            )
+            for (number,) in sessions:
+                with contextlib.suppress(sqlalchemy.exc.OperationalError):  # it has ended
+                    self.of_target.execute(f"KILL {number}")
+        else:
+            self.server.execute(
+                f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{self.target}'"
+            )
 
     def wake_first(self) -> None:
         for pid in self.first.processes():
@@ -110,14 +123,19 @@ class Standby:
 
 @pytest.fixture
 def standby(own_server, tmp_path, request) -> Iterator[Standby]:
-    """With the journal in a shared folder, and at a URL, where there is no lock."""
+    """With the journal in a shared folder, and at a URL, where there is no lock; and with a target
+    in MariaDB.
+    """
     name = f"standby_{request.param}"
+    mariadb = request.getfixturevalue("mariadb") if request.param == "mariadb" else None
+    of_target = mariadb or own_server
     own_server.create_database(name)
-    own_server.create_database(f"{name}_target")
+    of_target.create_database(f"{name}_target")
     table = "CREATE TABLE t (id int PRIMARY KEY, a text)"
     own_server.execute(f"{table}; CREATE PUBLICATION p FOR TABLE t", name)
-    own_server.execute(table, f"{name}_target")
-    made = Standby(own_server, tmp_path, name, f"{'shared://' if request.param == 'url' else ''}{tmp_path}/journal")
+    of_target.execute(table, f"{name}_target")
+    place = f"{'shared://' if request.param == 'url' else ''}{tmp_path}/journal"
+    made = Standby(own_server, tmp_path, name, place, mariadb)
     try:
         made.first.sql(
             f"CREATE SUBSCRIPTION {name} CONNECTION '{made.publisher}' PUBLICATION p WITH (copy_data = false)"
@@ -128,10 +146,10 @@ def standby(own_server, tmp_path, request) -> Iterator[Standby]:
         made.first.close()
         made.second.close()
         own_server.drop_database(name)
-        own_server.drop_database(f"{name}_target")
+        of_target.drop_database(f"{name}_target")
 
 
-@pytest.mark.parametrize("standby", ["folder", pytest.param("url", marks=pytest.mark.long)], indirect=True)
+@pytest.mark.parametrize("standby", ["folder", pytest.param("url", marks=pytest.mark.long), "mariadb"], indirect=True)
 def test_a_standby_takes_over_from_a_run_that_is_killed(standby):
     standby.start_both()
     standby.first.kill()
@@ -142,7 +160,11 @@ def test_a_standby_takes_over_from_a_run_that_is_killed(standby):
     assert "Traceback" not in standby.second.said()
 
 
-@pytest.mark.parametrize("standby", ["url", pytest.param("folder", marks=pytest.mark.long)], indirect=True)
+@pytest.mark.parametrize(
+    "standby",
+    ["url", pytest.param("folder", marks=pytest.mark.long), pytest.param("mariadb", marks=pytest.mark.long)],
+    indirect=True,
+)
 def test_a_run_that_was_taken_over_and_wakes_up_changes_nothing_and_ends(standby):
     """progress_with_data, slot_after_disk: a stopped receiver keeps the lock of a folder. At a URL,
     the second run goes on without it.
