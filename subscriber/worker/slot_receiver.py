@@ -46,6 +46,7 @@ from subscriber.publisher.client import PublisherClient
 from subscriber.publisher.connection import ReplicationConnection, connect_publisher
 from subscriber.publisher.slots import create_slot
 from subscriber.stream.journal.control import JournalControl, read_control
+from subscriber.stream.journal.named_consumers import list_named
 from subscriber.stream.journal.positions import CachedAnswer, watched_positions
 from subscriber.stream.journal.retention import list_consumers
 from subscriber.stream.journal.storage import journal_url, open_storage
@@ -80,13 +81,18 @@ _OPTIONS: Final = (
 @dataclass(frozen=True, slots=True)
 class SlotSource:
     """What is received: a slot of a publisher, for publications. ``create``: create the slot if
-    there is none.
+    there is none. UsageError: a publication is named twice.
     """
 
     conninfo: str
     slot: str
     publications: tuple[str, ...]
     create: bool = False
+
+    def __post_init__(self) -> None:
+        for number, name in enumerate(self.publications):
+            if name in self.publications[:number]:
+                raise UsageError(f'publication name "{name}" used more than once', sqlstate="42710")
 
 
 class SlotReceiver:
@@ -112,6 +118,7 @@ class SlotReceiver:
         self._standby = standby
         self._streaming_since: float | None = None
         self._has_streamed = False
+        self._is_new = False
         self._barrier: LSN | None = None
         self._is_done = False
         self._said: set[str] = set()
@@ -119,7 +126,7 @@ class SlotReceiver:
 
     @property
     def is_ready(self) -> bool:
-        """Whether it has begun its work: the options have proved right."""
+        """Whether it receives, or tries to: nothing is known to be wrong with its options."""
         return self.state in ("streaming", "retrying")
 
     @property
@@ -166,6 +173,7 @@ class SlotReceiver:
         if self.assignment is None:
             self.assignment = self._prepare(stop)
         control = read_control(open_storage(self.assignment.journal))
+        self._is_new = control is None
         if control is not None:
             self.assignment = replace(self.assignment, applied_lsn=control.begin)
         receive(self.assignment, self._settings, stop, self._emit, counts=self.counts)
@@ -197,8 +205,6 @@ class SlotReceiver:
                 )
             found = publisher.slot(source.slot)
         begin = self._create_slot(url, control, stop) if found is None else found.confirmed_flush_lsn
-        if control is None:
-            logger.info('a new journal begins at %(lsn)s: "%(journal)s"', {"lsn": format_lsn(begin), "journal": url})
         return Assignment(
             subscription=source.slot,
             conninfo=source.conninfo,
@@ -239,8 +245,12 @@ class SlotReceiver:
         match event:
             case "streaming":
                 self._streaming_since = self.counts.looped_at = time.monotonic()
-                self.state, self._has_streamed = "streaming", True
                 assert self.assignment is not None
+                if not self._has_streamed:
+                    self._say_what_is_kept(self.assignment.journal)
+                    if self._is_new:
+                        logger.info("the journal is new, and begins at %s", format_lsn(self.assignment.applied_lsn))
+                self.state, self._has_streamed = "streaming", True
                 logger.info(
                     'receiving slot "%(slot)s" from %(lsn)s of %(server)s into the journal "%(journal)s"',
                     {
@@ -254,6 +264,13 @@ class SlotReceiver:
                 logger.warning('slot "%(slot)s": %(error)s', {"slot": slot, "error": fields["message"]})
             case "notice":
                 self._on_notice(**fields)
+
+    def _say_what_is_kept(self, journal: str) -> None:
+        if any(one.dropped is None for one in list_named(open_storage(journal))):
+            return
+        size = self._settings.journal_absent_consumers
+        kept = "everything" if size is None else f"its newest {size} bytes (SUBSCRIBER_JOURNAL_ABSENT_CONSUMERS)"
+        logger.info("no consumer is registered: the journal keeps %s", kept)
 
     def _on_notice(self, severity: str, report: str, skipped: tuple[str, ...], lsn: str) -> None:
         """Log what the publisher says, once. A publication that it skips is a loss of rows."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import json
 import re
 import signal
 import socket
@@ -12,11 +13,12 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from subscriber.base.errors import JournalGap
 from subscriber.publisher.client import PublisherClient
 from subscriber.publisher.connection import ReplicationConnection, connect_publisher
 from subscriber.publisher.slots import create_slot
 from subscriber.stream.journal.named_consumers import advance, register
-from subscriber.stream.journal.positions import journal_positions
+from subscriber.stream.journal.positions import journal_bytes, journal_positions
 from subscriber.stream.journal.reader import JournalReader
 from subscriber.stream.journal.retention import Consumer, write_consumer
 from subscriber.stream.journal.storage import open_storage
@@ -105,6 +107,52 @@ def test_everything_stays_without_a_consumer_and_what_a_consumer_has_not_passed_
     advance(storage, "orders", second)
     assert receive.call("--once").returncode == 0
     assert receive.changes() == ["INSERT (a: '2', b: 'x')"]
+
+
+def test_a_consumer_that_stays_away_is_dropped_and_the_journal_stays_within_its_bound(receive):
+    receive.environment["SUBSCRIBER_JOURNAL_ABSENT_CONSUMERS"] = "drop 1MB"
+    receive.environment["SUBSCRIBER_SEGMENT_BYTES"] = "64kB"
+    receive.start("--create-slot")
+    receive.wait_for("receiving slot")
+    storage = open_storage(receive.journal)
+    register(storage, "absent")
+    for number in range(4):
+        receive.database.execute(
+            f"INSERT INTO t SELECT {number} * 1000 + i, repeat(md5(i::text), 30) FROM generate_series(1, 1000) i"
+        )
+    receive.wait_for('consumer "absent" of the journal was dropped at')
+    wait_until(lambda: journal_bytes(receive.journal) <= 1024 * 1024, "the journal to be trimmed")
+    with pytest.raises(JournalGap, match='consumer "absent" was dropped'):
+        register(storage, "absent")
+    assert register(storage, "new") == JournalReader(storage).control().begin
+    assert receive.stop(signal.SIGTERM) == 0
+
+
+def test_a_slot_that_is_not_pgoutputs_is_refused_and_gets_no_journal(receive):
+    receive.database.execute(f"SELECT pg_create_physical_replication_slot('{receive.slot}')")
+    try:
+        ended = receive.call("--create-slot")
+    finally:
+        receive.database.execute(f"SELECT pg_drop_replication_slot('{receive.slot}')")
+    assert ended.returncode == 1
+    assert 'has no output plugin (it is a physical slot), but "pgoutput" is needed' in ended.stderr
+    assert "HINT:  Use another --slot, or drop that slot at the publisher." in ended.stderr
+    assert not receive.journals.exists()
+
+
+def test_a_name_that_no_slot_can_have_is_refused_by_the_publisher(receive):
+    ended = receive.call("--create-slot", slot="../Spark")
+    assert ended.returncode == 1
+    assert 'replication slot name "../Spark" contains invalid character' in ended.stderr
+    assert not receive.journals.exists()
+
+
+def test_an_error_is_an_object_of_the_json_log(receive):
+    ended = receive.call("--log-format", "json")
+    assert ended.returncode == 1
+    last = json.loads(ended.stderr.splitlines()[-1])
+    assert last["message"] == f'replication slot "{receive.slot}" does not exist'
+    assert last["hint"] == "Add --create-slot to create it."
 
 
 @pytest.mark.parametrize(

@@ -19,10 +19,13 @@ from subscriber.base.errors import (
     SlotInUse,
     SlotLost,
     SubscriberError,
+    UsageError,
 )
 from subscriber.base.retry import PATIENT_FAILURES
 from subscriber.base.settings import Settings
 from subscriber.publisher.server_errors import RULES
+from subscriber.stream.journal.named_consumers import register
+from subscriber.stream.journal.storage import LocalStorage
 from subscriber.worker import slot_receiver
 from subscriber.worker.slot_receiver import SlotReceiver, SlotSource
 from tests.assignments import assignment_to_nowhere
@@ -41,9 +44,11 @@ def receiver(tmp_path, monkeypatch):
     monkeypatch.setattr(slot_receiver, "_STANDBY_SECONDS", 0.0)
     three_transactions(tmp_path)
 
-    def run(*script: Step, **options: Any) -> tuple[SlotReceiver, bool]:
+    def run(*script: Step, journal_absent_consumers: int | None = None, **options: Any) -> tuple[SlotReceiver, bool]:
         steps, stop = list(script), threading.Event()
-        settings = Settings(str(tmp_path), wal_retrieve_retry_interval=0.001)
+        settings = Settings(
+            str(tmp_path), wal_retrieve_retry_interval=0.001, journal_absent_consumers=journal_absent_consumers
+        )
         made = SlotReceiver(SOURCE, settings, **options)
         made.assignment = replace(assignment_to_nowhere(tmp_path), journal=str(tmp_path))
 
@@ -93,6 +98,20 @@ def test_a_loss_ends_the_command_at_any_time(receiver, error):
         receiver("streams", error)
 
 
+@pytest.mark.parametrize(("size", "kept"), [(None, "everything"), (1024, "its newest 1024 bytes")])
+def test_what_is_kept_while_there_is_no_consumer_is_said_once(receiver, caplog, size, kept):
+    caplog.set_level("INFO")
+    receiver("streams", "streams", "stop", journal_absent_consumers=size)
+    assert caplog.text.count(f"no consumer is registered: the journal keeps {kept}") == 1
+
+
+def test_nothing_is_said_of_what_is_kept_when_there_is_a_consumer(receiver, tmp_path, caplog):
+    caplog.set_level("INFO")
+    register(LocalStorage(tmp_path), "orders")
+    receiver("streams", "stop")
+    assert "no consumer is registered" not in caplog.text
+
+
 def test_an_unforeseen_exception_is_reported_and_tried_again(receiver, caplog):
     assert receiver("streams", ZeroDivisionError("a row's value"), "streams", "stop")[1]
     assert "the receiver failed" in caplog.text
@@ -130,6 +149,11 @@ def test_it_works_again_when_it_has_streamed_for_a_while(receiver, caplog):
     made._look(threading.Event())
     assert made.attempts.error is None
     assert 'slot "s" is received again' in caplog.text
+
+
+def test_a_publication_that_is_named_twice_is_refused_in_postgresqls_words():
+    with pytest.raises(UsageError, match='publication name "p" used more than once'):
+        SlotSource("", "s", ("p", "q", "p"))
 
 
 WORDS_OF_SUBSCRIPTIONS = ("SUBSCRIPTION", "subscription", "CONNECTION", "slot_name", "subscriber run")
