@@ -16,10 +16,12 @@ from typing import Final
 from pyspark.sql import SparkSession
 
 from subscriber.base.errors import UsageError
+from subscriber.spark.told_errors import told
 
 _SECONDS: Final = 60.0
 
 
+@told
 def check_python_of_spark() -> None:
     """UsageError if Spark's Python cannot import this package, and nobody has sent it (``--py-files``).
     Without a session nothing is known.
