@@ -22,6 +22,7 @@ from subscriber.spark.feed.feed_schema import RowSchema, check_given
 from subscriber.spark.feed.table_snapshot import SnapshotFeedReader
 from subscriber.spark.journal_frames import JournalPartition
 from subscriber.spark.journal_stream import JournalStreamReader
+from subscriber.spark.python_check import check_python_of_spark
 from subscriber.spark.told_errors import told, told_while_reading
 from subscriber.stream.journal.message_rows import read_rows
 from subscriber.stream.journal.storage import open_storage
@@ -40,6 +41,7 @@ class PgoutputSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
+        check_python_of_spark()  # Spark asks for the name when the source is registered
         return "pgoutput"
 
     @told
