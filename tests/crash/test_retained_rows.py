@@ -1,6 +1,6 @@
 """A run with ``retain_dead_tuples`` and transactions of the publisher that stay open: a row that
-was deleted in the target is ``update_deleted`` as long as a transaction that could conflict is open,
-and ``update_missing`` afterwards (rule C18a).
+was deleted in the target is ``update_deleted`` as long as a transaction that could conflict is
+open, and ``update_missing`` afterwards (rule C18a).
 """
 
 from __future__ import annotations
