@@ -16,6 +16,7 @@ from subscriber.catalog.own_tables import CONFLICT, SUBSCRIPTION_REL, SUBSCRIPTI
 from subscriber.catalog.progress import OriginProgress
 from subscriber.catalog.rows import ROW_NUMBERS, RowNumbers, matching
 from subscriber.catalog.subscriptions import find_subscription
+from subscriber.postgres.schema.relation_names import QualifiedName
 from subscriber.targets.statements import upsert
 
 KEPT_ROWS: Final = 10_000
@@ -108,7 +109,7 @@ class ConflictRecord:
     """A row of ``subscriber_conflict``: a conflict of one row or of one key.
 
     Attributes:
-        relation: the target's table.
+        relation: the target's table. A plain text is divided at its first dot.
         final_lsn: of the publisher's transaction; SKIP takes it.
         timestamp: the commit time, microseconds since 2000-01-01 UTC.
         index: the index that already contains the key; None where no key is violated.
@@ -209,13 +210,17 @@ class ConflictLog:
             self._connection.execute(sa.delete(CONFLICT).where(mine, CONFLICT.c.conflictid <= oldest))
 
     def _row(self, record: ConflictRecord) -> dict[str, Any]:
-        schema, _, name = record.relation.partition(".")
+        relation = record.relation
+        if isinstance(relation, QualifiedName):
+            schema, name = relation.schema, relation.name
+        else:
+            schema, _, name = relation.partition(".")
         return {
             "conflictid": self._numbers.next(),
             "recorded_at": clock.now(),
             "subid": self._subid,
             "subname": self._name,
-            "relation": record.relation,
+            "relation": str(relation),
             "schemaname": schema,
             "relname": name,
             "conflict_type": record.kind.value,

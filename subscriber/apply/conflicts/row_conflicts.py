@@ -38,6 +38,7 @@ from subscriber.apply.statements.row_statements import CompiledStatement, build_
 from subscriber.catalog.deleted_rows import find_deletion, relation_name
 from subscriber.catalog.own_tables import ConflictKind
 from subscriber.postgres.protocol.changes import ChangeGroup
+from subscriber.postgres.schema.relation_names import QualifiedName
 from subscriber.targets import RowVersion, Target
 
 
@@ -220,7 +221,7 @@ def find_rows_of_others(
                 leaf = None if version is None else version.leaf
                 yield Conflict(
                     ORIGIN_DIFFERS[changes.action],
-                    local.qualified_name if leaf is None else ".".join(leaf),
+                    local.qualified_name if leaf is None else QualifiedName.of(*leaf),
                     place,
                     search=search_key(identity, some.slice(0, 1), values=True),
                     remote_row=new_row(local, some.slice(0, 1)),

@@ -42,6 +42,7 @@ from subscriber.catalog.own_tables import ConflictKind
 from subscriber.catalog.schema_changes import Alteration
 from subscriber.postgres.protocol.changes import ChangeGroup, Frame
 from subscriber.postgres.protocol.messages import Relation
+from subscriber.postgres.schema.relation_names import QualifiedName
 from subscriber.targets import Target
 
 
@@ -251,7 +252,7 @@ def refined(conflict: Conflict, collisions: Collisions | None) -> Conflict | Non
     return replace(
         conflict,
         kind=ConflictKind.MULTIPLE_UNIQUE_CONFLICTS if len(collisions.violated) > 1 else conflict.kind,
-        relation=conflict.relation if collisions.leaf is None else ".".join(collisions.leaf),
+        relation=conflict.relation if collisions.leaf is None else QualifiedName.of(*collisions.leaf),
         violated=collisions.violated,
         search=collisions.search,
         remote_row=collisions.remote_row,

@@ -187,7 +187,7 @@ def _of_these(found: Implementation, arguments: Sequence[tree.Expression], table
 
 
 def _constant(node: tree.Expression, tables: PublisherTables) -> object:
-    """The value of an expression without columns; None if it is NULL, varies, or raises an error."""
+    """The value of an expression without columns; None if it varies, is NULL, or has an error."""
     if _varies(node):
         return None
     with suppress(DataException):

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Self
 
 from subscriber.base.errors import SQLSyntaxError, UsageError
 from subscriber.postgres.sql.cursor import Cursor, read_label, read_name
@@ -25,6 +25,20 @@ Place = Callable[[str, str], tuple[str | None, str]]
 """The target's own schema and name: SQLite has one namespace for all schemas."""
 
 _HINT: Final = "Write map = 'schema.table => schema.table, schema.* => schema.*', with identifiers quoted as in SQL."
+
+
+class QualifiedName(str):
+    """``schema.table``, for messages. The text alone does not tell which dot is between them."""
+
+    __slots__ = ("name", "schema")
+    schema: str
+    name: str
+
+    @classmethod
+    def of(cls, schema: str, name: str) -> Self:
+        made = cls(f"{schema}.{name}")
+        made.schema, made.name = schema, name
+        return made
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +59,9 @@ class RelationNames:
                 return local
         return dict(self.schemas).get(schema, schema), name
 
-    def qualified(self, schema: str, name: str) -> str:
-        """The target's name of the publisher's relation as ``schema.table``, for messages."""
-        return ".".join(self.in_target(schema, name))
+    def qualified(self, schema: str, name: str) -> QualifiedName:
+        """The target's name of the publisher's relation."""
+        return QualifiedName.of(*self.in_target(schema, name))
 
     def check_distinct(self, relations: Iterable[TableName], place: Place | None = None) -> None:
         """Refuse names that map two relations of the publisher to the same table (UsageError,

@@ -11,6 +11,7 @@ import pytest
 from subscriber.base.lsn import LSN
 from subscriber.catalog.own_tables import CONFLICT, ConflictKind
 from subscriber.catalog.statistics import ConflictLog, ConflictRecord
+from subscriber.postgres.schema.relation_names import QualifiedName
 from tests.subscriptions import as_stored
 
 RECORD = ConflictRecord(
@@ -44,6 +45,11 @@ def kept(connection) -> Kept:
         return [dict(row) for row in connection.execute(query).mappings()]
 
     return read
+
+
+def test_schema_and_table_are_told_apart_whatever_dots_they_have(log, kept):
+    log.write([replace(RECORD, relation=QualifiedName.of("a.b", "c.d"))])
+    assert kept("relation", "schemaname", "relname") == [{"relation": "a.b.c.d", "schemaname": "a.b", "relname": "c.d"}]
 
 
 def test_a_conflict_is_stored_with_its_transaction(log, connection):
