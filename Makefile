@@ -1,7 +1,7 @@
 # `make` lists the targets. Each of them sets up what it needs, once (.venv is the only trace in the tree; bench-peers also leaves build/peers).
 
 .DEFAULT_GOAL := help
-.PHONY: help venv check test chaos long scenarios demo bench bench-smoke bench-peers docs screenshots secrets clean
+.PHONY: help venv check test chaos long scenarios demo demo-spark bench bench-smoke bench-peers docs screenshots secrets clean
 
 BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest
@@ -53,6 +53,9 @@ scenarios: .venv/.installed .venv/.servers ## the library on PostgreSQL's own su
 
 demo: .venv/.installed ## a real PostgreSQL replicates into SQLite through Spark, on this machine
 	@$(WITH_JAVA) $(BIN)/subscriber demo
+
+demo-spark: .venv/.installed ## the same into Delta Lake, by Spark queries that read change feeds
+	@$(WITH_JAVA) $(BIN)/subscriber spark demo
 
 bench: .venv/.installed .venv/.servers ## the workloads beside PostgreSQL's own subscriber, about 40 minutes; writes the figures into the documents
 	@$(WITH_JAVA) $(BIN)/python -m benchmarks --json benchmarks/results/full.json $(ARGS)

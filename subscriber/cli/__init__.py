@@ -44,7 +44,7 @@ VERBS: Final = {
     "scenario": "Run psql sessions as tests of PostgreSQL's subscriber or of this one.",
     "run": "Replicate: run the workers of all enabled subscriptions of a target.",
     "schema": "List what the target lacks of the publisher's schema, and build it.",
-    "spark": "Prepare Spark applications that read change feeds.",
+    "spark": "Write an archive for Spark applications that read change feeds; a demo.",
     "sql": "Run CREATE, ALTER and DROP SUBSCRIPTION or PUBLICATION, and queries, on a target.",
     "status": "Show subscriptions, slots, table states, lag, conflicts and errors of a target.",
     "verify": "Compare publisher and target at one LSN, and repair what differs.",
