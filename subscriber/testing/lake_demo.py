@@ -1,4 +1,5 @@
-"""The demo of the change feed: the shop of :mod:`subscriber.testing.demo_data` goes into Delta Lake.
+"""The demo of the change feed: the shop of :mod:`subscriber.testing.demo_data` goes into Delta
+Lake.
 
 ::
 
@@ -49,7 +50,7 @@ _END_SECONDS: Final = 10.0
 
 
 @dataclass(frozen=True)
-class Compared:
+class ComparedTable:
     """A table at the end: its rows at the publisher and in Delta Lake."""
 
     table: str
@@ -60,7 +61,7 @@ class Compared:
 
 def demonstrate(
     folder: Path, seconds: float, stop: threading.Event, say: Callable[[str], object]
-) -> list[Compared] | None:
+) -> list[ComparedTable] | None:
     """Write the shop into ``folder/lake``, and compare; None if ``stop`` was set before the end.
 
     SubscriberError: the receiver or a query has failed.
@@ -176,7 +177,7 @@ def _catch_up(publisher: PostgreSQL, journal: str, queries: list[Any], stop: thr
             query.processAllAvailable()
 
 
-def _compare(publisher: PostgreSQL, table: str, sink: DeltaSink) -> Compared:
+def _compare(publisher: PostgreSQL, table: str, sink: DeltaSink) -> ComparedTable:
     published = publisher.execute(f"SELECT * FROM {table}")
     stored: list[tuple[Any, ...]] = [tuple(row.values()) for row in pa.table(_stored(sink).scan()).to_pylist()]
-    return Compared(table, len(published), len(stored), sorted(published) == sorted(stored))
+    return ComparedTable(table, len(published), len(stored), sorted(published) == sorted(stored))

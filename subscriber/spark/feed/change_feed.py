@@ -162,8 +162,8 @@ class ChangeFeedReader(JournalStreamReader):
 
 
 def partition_rows(partition: JournalPartition, schema: RowSchema, options: FeedOptions) -> Iterator[pa.RecordBatch]:
-    """The rows of a partition, in the publisher's order; of net changes, which are of one partition,
-    in the order of the rows' last changes.
+    """The rows of a partition, in the publisher's order; of net changes, which are of one
+    partition, in the order of the rows' last changes.
     """
     if not options.net_changes or not isinstance(schema, FeedSchema):
         yield from _rows(partition, schema, options)
