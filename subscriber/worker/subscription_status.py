@@ -28,7 +28,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from subscriber import __version__
 from subscriber.base import clock
 from subscriber.base.background import in_background
 from subscriber.base.errors import SubscriberError
@@ -226,7 +225,7 @@ class SubscriptionStatus:
     journal_bytes: int | None = None
     publisher_version: str | None = None
     target_version: str | None = None
-    version: str = __version__
+    version: str | None = None
     unknown: tuple[str, ...] = ()
 
 
