@@ -181,7 +181,7 @@ class SubscriptionStatus:
         as_of: when it was read (ISO 8601), if it is from the status file of a run that holds the
             target.
         publisher_version: such as "18.4"; ``target_version`` also names the database, such as
-            "MariaDB 11.8.3"; ``version`` is that of this program, which need not be that of the run.
+            "MariaDB 11.8.3"; ``version`` is that of this program, and need not be that of the run.
         unknown: why values are None, a sentence for each cause.
     """
 

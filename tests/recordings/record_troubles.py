@@ -3,10 +3,10 @@
     python -m tests.recordings.record_troubles      (about five minutes; as root)
 
 ``troubles.json.xz`` has two films. A film is a list of scrapes, one every ten seconds, as is a
-sample of the publisher: the seconds since 1970, and the text of /metrics, or None where the run does
-not answer. ``tests/unit/test_recorded_troubles.py`` shows them slowly to the alerts. Each
-subscription of the first film meets one trouble, after which it has its name. In the second one the
-journal is on a small disk.
+sample of the publisher: the seconds since 1970, and the text of /metrics, or None where the run
+does not answer. ``tests/unit/test_recorded_troubles.py`` shows them slowly to the alerts. Each
+subscription of the first film meets one trouble, after which it has its name. In the second one
+the journal is on a small disk.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class Filmed:
 
 
 def troubles(publisher: PostgreSQLServer, filmed: Filmed, target: MariaDBServer) -> None:
-    """Film a healthy time, then all troubles at once, then a slot that is lost, and a killed run."""
+    """Film a healthy time, then all troubles at once, then a lost slot, and a killed run."""
     publisher.create_database("film")
     conninfo = publisher.conninfo("film")
     with psycopg.connect(conninfo, autocommit=True) as connection:

@@ -1,7 +1,7 @@
 """The alerts on what real runs have shown of each trouble (tests/recordings/record_troubles.py).
 
 A film is shown slowly, so that the ten seconds between two of its scrapes are five minutes for
-Prometheus; ages and the times of events are stretched, too. So a trouble of two minutes lasts an hour.
+Prometheus; ages and the times of events are stretched, too. So two minutes of trouble last an hour.
 """
 
 from __future__ import annotations
