@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from importlib import metadata
 from typing import Any, Final, Self
 
 from subscriber.base import clock
@@ -64,6 +65,7 @@ def subscription_statuses(
             failover=failovers.get(one.subscription.subid),
             worker=workers.get(one.subscription.subid),
             state=_state(one.subscription, runner, workers.get(one.subscription.subid)),
+            version=metadata.version("subscriber"),
             target_version=None if version is None else f"{target.capabilities.database} {version}",
         )
         for one in stored
