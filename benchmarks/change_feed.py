@@ -2,8 +2,8 @@
 
 ``python -m benchmarks.change_feed`` writes a journal of 1,000,000 inserts of five columns (those of
 :mod:`benchmarks.decoder`) in transactions of 1,000, and reads it on ``local[2]``: as frames, which
-is what ``subscriber run`` needs of Spark, and as the feed. Each is the best of three runs, after one
-that starts Spark's processes.
+is what ``subscriber run`` needs of Spark, and as the feed. Each is the best of three runs, after
+one that starts Spark's processes.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""The text of ``docs/spark-types.md``, from the code that makes Spark's values; ``make docs`` writes
-it. The notes list those of :data:`_SAMPLES` that Spark's type cannot hold.
+"""The text of ``docs/spark-types.md``, from the code that makes Spark's values; ``make docs``
+writes it. The notes list those of :data:`_SAMPLES` that Spark's type cannot hold.
 """
 
 from __future__ import annotations

@@ -16,7 +16,8 @@
   ``fork_client``.
 - ``source`` is the public ``format("pgoutput")``: its rows are a table's changes (``feed``) or the
   messages of the journal. ``journal_stream`` has what both have in common, and ``told_errors`` says
-  how Spark shows their errors. ``python_check`` looks whether Spark's Python can import the package.
+  how Spark shows their errors. ``python_check`` looks whether Spark's Python can import the
+  package.
 - ``spark_functions`` bundles loops and copies for :mod:`subscriber.worker`.
 
 Only this package imports pyspark. What tasks do (:mod:`subscriber.stream.decode`) runs without it.

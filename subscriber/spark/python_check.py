@@ -1,8 +1,9 @@
 """Whether the Python that Spark runs can import this package.
 
 Spark calls a data source in Python processes of its own. Without ``PYSPARK_PYTHON`` these are the
-``python3`` of the path, which is another one unless the virtual environment is activated. Spark then
-reports "No module named 'subscriber'" behind a traceback, so it is checked at the registration.
+``python3`` of the path, which is another one unless the virtual environment is activated. Spark
+then reports "No module named 'subscriber'" behind a traceback, so it is checked at the
+registration.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ _SECONDS: Final = 60.0
 
 @told
 def check_python_of_spark() -> None:
-    """UsageError if Spark's Python cannot import this package, and nobody has sent it (``--py-files``).
-    Without a session nothing is known.
+    """UsageError if Spark's Python cannot import this package, and nobody has sent it
+    (``--py-files``). Without a session nothing is known.
     """
     session = SparkSession.getActiveSession()
     if session is not None and not session.sparkContext._python_includes:  # noqa: SLF001

@@ -1,8 +1,8 @@
-"""Random histories of a real publisher: the fold of each table's change feed is the table, after every
-micro-batch, and so is the fold of its net changes at the end.
+"""Random histories of a real publisher: the fold of each table's change feed is the table, after
+every micro-batch, and so is the fold of its net changes at the end.
 
-The histories are those by which :mod:`tests.conformance.test_random_histories` tests apply, and what
-is compared is the same. So the feed has exactly the rows that ``subscriber run`` applies.
+The histories are those by which :mod:`tests.conformance.test_random_histories` tests apply, and
+what is compared is the same. So the feed has exactly the rows that ``subscriber run`` applies.
 """
 
 from __future__ import annotations
@@ -64,8 +64,8 @@ def contents(table: FoldedTable) -> Counter[tuple[str | None, ...]]:
 
 
 def check(history: History, journal: Path, name: str, source: random.Random, mode: dict[str, str]) -> int:
-    """Read the table's feed in random batches, with a new reader for each, as after a crash. Only the
-    offset's JSON is kept, which is what Spark's checkpoint has.
+    """Read the table's feed in random batches, with a new reader for each, as after a crash. Only
+    the offset's JSON is kept, which is what Spark's checkpoint has.
     """
     table = FoldedTable(COLUMNS[name], KEYS.get(name, ()))
     offset, batches = "", 0

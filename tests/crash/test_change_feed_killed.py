@@ -1,5 +1,5 @@
-"""A query of the change feed is killed in the middle of micro-batches and started again from Spark's
-checkpoint: every row comes once.
+"""A query of the change feed is killed in the middle of micro-batches and started again from
+Spark's checkpoint: every row comes once.
 """
 
 from __future__ import annotations

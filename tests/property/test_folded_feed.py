@@ -47,7 +47,7 @@ def has_changes(wal: Wal, relation_id: int) -> bool:
 
 
 def check(wal: Wal, folder: Path, table: FoldedTable, name: str, part: int, **options: str) -> None:
-    """Read micro-batches with one reader after another, as after a crash, and each of them twice."""
+    """Read micro-batches with one reader after another, as after a crash, and each twice."""
     offset: dict[str, Any] | None = None
     places: list[tuple[int, int]] = []
     while True:

@@ -11,7 +11,8 @@
 - ``table_shape`` finds in a journal how a table was described at a place.
 - ``feed_schema`` has the rows' columns: those of the table, and those that describe the change.
 - ``feed_rows`` makes rows of changes, column by column, on the executors.
-- ``published_shape`` and ``table_snapshot`` ask the publisher: how it describes a table, and its rows.
+- ``published_shape`` and ``table_snapshot`` ask the publisher: how it describes a table, and its
+  rows.
 - ``feed_range`` decides how far a batch goes, and finds transactions by their time.
 - ``json_rows`` has the rows of several tables.
 - ``net_changes`` folds the changes of each row.

@@ -24,7 +24,7 @@ from pyspark.sql.datasource import (
 
 from subscriber.base.lsn import LSN
 from subscriber.spark.feed.change_feed import ALL_BYTES, before, begin_of, partition_rows
-from subscriber.spark.feed.feed_options import Bound, FeedOptions, microseconds_of
+from subscriber.spark.feed.feed_options import FeedBound, FeedOptions, microseconds_of
 from subscriber.spark.feed.feed_range import first_after
 from subscriber.spark.feed.feed_schema import RowSchema
 from subscriber.spark.journal_frames import JournalPartition, plan_partitions
@@ -61,8 +61,8 @@ class ChangeFeedBatchReader(DataSourceReader):
         self._options = options.for_batches()
         self._schema = schema
         self._journal = JournalReader(open_storage(options.journal))
-        self._lower: list[Bound] = []
-        self._upper: list[Bound] = [] if options.end is None else [options.end]
+        self._lower: list[FeedBound] = []
+        self._upper: list[FeedBound] = [] if options.end is None else [options.end]
         self.pushFilters = _PushFilters(self)  # type: ignore[method-assign]
 
     def narrow(self, one: Filter) -> bool:
@@ -74,9 +74,9 @@ class ChangeFeedBatchReader(DataSourceReader):
             return False
         inclusive = isinstance(one, EqualTo | GreaterThanOrEqual | LessThanOrEqual)
         if one.attribute == _VERSION and isinstance(one.value, int):
-            bound = Bound(LSN(one.value), inclusive=inclusive)
+            bound = FeedBound(LSN(one.value), inclusive=inclusive)
         elif one.attribute == _TIMESTAMP and isinstance(one.value, datetime) and one.value.tzinfo is not None:
-            bound = Bound(microseconds=microseconds_of(one.value), inclusive=inclusive)
+            bound = FeedBound(microseconds=microseconds_of(one.value), inclusive=inclusive)
         else:
             return False
         if isinstance(one, _LOWER):
@@ -105,7 +105,7 @@ class ChangeFeedBatchReader(DataSourceReader):
         yield from partition_rows(partition.value, self._schema, self._options)
 
 
-def _last(bound: Bound, journal: JournalReader, begin: LSN) -> LSN:
+def _last(bound: FeedBound, journal: JournalReader, begin: LSN) -> LSN:
     """The position of the last transaction up to an upper bound."""
     if bound.version is not None:
         return LSN(max(bound.version - (not bound.inclusive), 0))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from subscriber.base.errors import UsageError
 from subscriber.base.lsn import LSN, parse_lsn
-from subscriber.spark.feed.feed_options import Bound, FeedOptions
+from subscriber.spark.feed.feed_options import FeedBound, FeedOptions
 from subscriber.spark.feed.feed_range import batch_end, committed_at, first_after
 from subscriber.spark.feed.feed_rows import FeedRows, divided_origin, ordered
 from subscriber.spark.feed.feed_schema import FeedSchema, RowSchema
@@ -33,7 +33,7 @@ ALL_BYTES: Final = 2**62
 
 
 def resolved(options: FeedOptions) -> RowSchema:
-    """The feed's schema: the table as it is described where the feed begins, or JSON for several."""
+    """The feed's schema: the table as described where the feed begins, or JSON for several."""
     journal = JournalReader(open_storage(options.journal))
     # A query may go on from a checkpoint although the journal was trimmed beyond its first start.
     begin = max(begin_of(options, journal), journal.control().begin)
@@ -59,7 +59,7 @@ def resolved(options: FeedOptions) -> RowSchema:
 
 
 def key_of(schema: RowSchema, options: FeedOptions) -> tuple[str, ...]:
-    """The columns that identify a row, if the options need that; UsageError if they are not known."""
+    """The columns that identify a row; UsageError if the options need them and they are unknown."""
     if not isinstance(schema, FeedSchema):
         return ()
     relation = schema.relation
@@ -94,7 +94,7 @@ def begin_of(options: FeedOptions, journal: JournalReader) -> LSN:
     return before(options.start, journal, begin)
 
 
-def before(bound: Bound, journal: JournalReader, begin: LSN) -> LSN:
+def before(bound: FeedBound, journal: JournalReader, begin: LSN) -> LSN:
     """The position before the first transaction from a lower bound on."""
     if bound.version is not None:
         return LSN(max(bound.version - bound.inclusive, 0))
@@ -163,8 +163,8 @@ class ChangeFeedReader(JournalStreamReader):
 
 
 def partition_rows(partition: JournalPartition, schema: RowSchema, options: FeedOptions) -> Iterator[pa.RecordBatch]:
-    """The rows of a partition, in the publisher's order; of net changes, which are of one partition,
-    in the order of the rows' last changes.
+    """The rows of a partition, in the publisher's order; of net changes, which are of one
+    partition, in the order of the rows' last changes.
     """
     if not options.net_changes or not isinstance(schema, FeedSchema):
         yield from _rows(partition, schema, options)

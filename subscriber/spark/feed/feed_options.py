@@ -49,7 +49,7 @@ class RawOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
+class FeedBound:
     """One end of what is read: a ``_commit_version``, or a time in microseconds since 1970."""
 
     version: LSN | None = None
@@ -88,8 +88,8 @@ class FeedOptions:
     publications: tuple[str, ...] | None
     snapshot: bool
     consumer: str | None
-    start: Bound | None
-    end: Bound | None
+    start: FeedBound | None
+    end: FeedBound | None
     net_changes: bool
     key: tuple[str, ...] | None
     compute_updates: bool
@@ -226,19 +226,19 @@ class _Given:
         text = self.text(name)
         return None if text is None else self._number(name, text, 1, "Give a number of rows.")
 
-    def bound(self, which: str) -> Bound | None:
+    def bound(self, which: str) -> FeedBound | None:
         """The bound that the options of this prefix give."""
         inclusive = self.flag(f"{which}BoundInclusive", default=True)
         version, moment = self.text(f"{which}Version"), self.text(f"{which}Timestamp")
         if version is not None and version.lower() == "latest" and which == "starting":
-            return Bound(latest=True)
+            return FeedBound(latest=True)
         if version is not None:
             hint = 'Give a _commit_version, or "latest".' if which == "starting" else "Give a _commit_version."
-            return Bound(LSN(self._number(f"{which}Version", version, 0, hint)), inclusive=inclusive)
+            return FeedBound(LSN(self._number(f"{which}Version", version, 0, hint)), inclusive=inclusive)
         if moment is not None:
-            return Bound(microseconds=self._microseconds(f"{which}Timestamp", moment), inclusive=inclusive)
+            return FeedBound(microseconds=self._microseconds(f"{which}Timestamp", moment), inclusive=inclusive)
         lsn = self.lsn("startingLsn") if which == "starting" else None
-        return None if lsn is None else Bound(lsn, inclusive=False)
+        return None if lsn is None else FeedBound(lsn, inclusive=False)
 
     def _microseconds(self, name: str, text: str) -> int:
         try:

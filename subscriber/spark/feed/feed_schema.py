@@ -40,7 +40,9 @@ Converted = tuple[dict[str, pa.Array], tuple[str, int] | None]
 
 
 class RowSchema(Protocol):
-    """What the rows of a feed are: of one table (:class:`FeedSchema`) or of several (``json_rows``)."""
+    """What the rows of a feed are: of one table (:class:`FeedSchema`) or of several
+    (``json_rows``).
+    """
 
     @property
     def names(self) -> tuple[str, ...]: ...
@@ -71,8 +73,8 @@ def check_given(schema: RowSchema, given: StructType) -> None:
 
 @dataclass(frozen=True)
 class FeedSchema:
-    """A table's columns as rows of the feed have them. ``relation`` is the table's description. With
-    ``evolves``, each start of the query takes the columns that were added meanwhile.
+    """A table's columns as rows of the feed have them. ``relation`` is the table's description.
+    With ``evolves``, each start of the query takes the columns that were added meanwhile.
     """
 
     relation: Relation

@@ -1,10 +1,10 @@
 """The feed of several tables: one row type for all, with the table's columns as a JSON object.
 
 Spark fixes a query's columns when it starts, and tables have different ones. So ``row`` is JSON
-text, which ``from_json`` reads with a schema, and ``parse_json`` as a VARIANT. A table may change its
-shape, and tables may come. Values are what PostgreSQL's ``row_to_json`` writes: numbers, booleans,
-json and arrays as such, everything else as a string with PostgreSQL's text. NaN and the infinities
-are strings. A column that was not sent is missing in the object.
+text, which ``from_json`` reads with a schema, and ``parse_json`` as a VARIANT. A table may change
+its shape, and tables may come. Values are what PostgreSQL's ``row_to_json`` writes: numbers,
+booleans, json and arrays as such, everything else as a string with PostgreSQL's text. NaN and the
+infinities are strings. A column that was not sent is missing in the object.
 """
 
 from __future__ import annotations

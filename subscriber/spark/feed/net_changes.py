@@ -1,4 +1,5 @@
-"""The net change of each row: what remains of several changes of it in a micro-batch or a batch read.
+"""The net change of each row: what remains of several changes of it in a micro-batch or a batch
+read.
 
 ::
 
@@ -8,9 +9,9 @@
     no                                no                          delete
     yes                               no                          none
 
-A change that changes the key is a change of two rows, the old key's and the new key's. Rows have the
-version, time and sequence of their last change. Large values that the last change has not sent come
-from the earlier ones. What comes before the last TRUNCATE is gone.
+A change that changes the key is a change of two rows, the old key's and the new key's. Rows have
+the version, time and sequence of their last change. Large values that the last change has not sent
+come from the earlier ones. What comes before the last TRUNCATE is gone.
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ Rows = NDArray[np.int64]
 def net_changes(
     batches: Sequence[pa.RecordBatch], schema: FeedSchema, key: Sequence[str], *, compute_updates: bool
 ) -> pa.RecordBatch:
-    """The net changes of consecutive rows of the feed, ordered by their last changes. Updates must be
-    in the form of preimage and postimage, next to each other.
+    """The net changes of consecutive rows of the feed, ordered by their last changes. Updates must
+    be in the form of preimage and postimage, next to each other.
     """
     rows = pa.Table.from_batches(batches, schema.arrow).combine_chunks()
     kinds = rows.column("_change_type")
@@ -57,7 +58,8 @@ def _net(rows: pa.Table, schema: FeedSchema, key: Sequence[str], *, compute_upda
     existed, exists = ~enters[first], enters[last]
     updated = existed & exists
     for one in absent.values():
-        # Another row has taken the key, and a value of it is not known: the old row's is another one.
+        # Another row has taken the key, and a value of it is not known: the old row's is another
+        # one.
         updated &= ~(one[chains.sent(last, one, exists)] & chains.came_from_another_key(last))
     old, new = first[existed], last[exists]
     image = np.concatenate((old, new))
@@ -87,7 +89,7 @@ def _net(rows: pa.Table, schema: FeedSchema, key: Sequence[str], *, compute_upda
 
 
 class _Chains:
-    """The changes of each key, in their order. ``first`` and ``last`` are the rows of each chain."""
+    """The changes of each key, in order. ``first`` and ``last`` are the rows of each chain."""
 
     def __init__(self, codes: Rows, enters: NDArray[np.bool_], is_post: NDArray[np.bool_]) -> None:
         order = np.argsort(codes, kind="stable")
@@ -97,7 +99,8 @@ class _Chains:
         previous = np.full(len(codes), _NONE, np.int64)
         previous[order[1:]] = order[:-1]
         previous[self.first] = _NONE
-        # The row before an update is the one that its preimage, just before it, follows in its chain.
+        # The row before an update is the one that its preimage, just before it, follows in its
+        # chain.
         before = np.full(len(codes), _NONE, np.int64)
         posts = np.flatnonzero(is_post)
         before[posts] = previous[posts - 1]
@@ -117,7 +120,7 @@ class _Chains:
         return found
 
     def sent(self, image: Rows, absent: NDArray[np.bool_], is_new: NDArray[np.bool_]) -> Rows:
-        """For each new row, the row that has sent its value of a column; itself if there is none."""
+        """For each new row, the row that has sent its value of a column, or itself."""
         found = image.copy()
         looking = np.flatnonzero(is_new & absent[image])
         at = found[looking]

@@ -4,7 +4,7 @@ import pytest
 
 from subscriber.base.errors import UsageError
 from subscriber.base.lsn import LSN
-from subscriber.spark.feed.feed_options import FEED_OPTIONS, RAW_OPTIONS, Bound, feed_options, is_typed, raw_options
+from subscriber.spark.feed.feed_options import FEED_OPTIONS, RAW_OPTIONS, FeedBound, feed_options, is_typed, raw_options
 
 MINIMUM = {"journal": "/j", "table": "orders"}
 
@@ -85,11 +85,11 @@ def test_a_table_is_named_as_in_sql(text, name):
 
 
 def test_a_version_is_the_first_that_is_read_or_the_last_that_is_not():
-    assert feed_options({**MINIMUM, "startingVersion": "512"}).start == Bound(LSN(512))
-    assert feed_options({**MINIMUM, "startingVersion": "512", "startingBoundInclusive": "false"}).start == Bound(
+    assert feed_options({**MINIMUM, "startingVersion": "512"}).start == FeedBound(LSN(512))
+    assert feed_options({**MINIMUM, "startingVersion": "512", "startingBoundInclusive": "false"}).start == FeedBound(
         LSN(512), inclusive=False
     )
-    assert feed_options({**MINIMUM, "startingVersion": "0"}).start == Bound(LSN(0))
+    assert feed_options({**MINIMUM, "startingVersion": "0"}).start == FeedBound(LSN(0))
 
 
 def test_both_names_of_the_batch_size_mean_the_same():

@@ -40,8 +40,8 @@ def update(key: int) -> m.Update:
 
 
 def write(folder: Path, *transactions: list[m.Message], together: bool = False) -> Path:
-    """Transactions that end at 0/200, 0/300, …, one second after another from 00:00:02 on: each in an
-    entry of its own, or all in one entry.
+    """Transactions that end at 0/200, 0/300, …, one second after another from 00:00:02 on: each in
+    an entry of its own, or all in one entry.
     """
     made: list[tuple[int, list[m.Message]]] = []
     known: dict[int, m.Relation] = {}
