@@ -15,6 +15,7 @@ from subscriber.spark.session import spark_session
 from subscriber.spark.source import PgoutputSource
 from subscriber.stream.journal.named_consumers import list_named
 from subscriber.stream.journal.storage import LocalStorage
+from tests.conformance.test_walreceiver import make_slot, receiving
 from tests.frames import relation, transaction, values
 from tests.journals import publish, writing
 
@@ -155,3 +156,28 @@ def test_a_query_that_is_stopped_at_another_shape_goes_on_with_the_new_columns(s
     assert 'option("startingVersion", "1280")' in str(caught.value)
     (rows,) = read_all(spark, tmp_path / "checkpoint", **options, startingVersion="1280")
     assert [(one.a, one.new) for one in rows] == [("1", 1)]
+
+
+def test_a_feed_that_begins_with_a_snapshot_goes_on_with_the_changes(spark, publisher_database, tmp_path):
+    database = publisher_database
+    database.execute("CREATE TABLE t (a int PRIMARY KEY, b text); INSERT INTO t VALUES (1, 'x'), (2, 'y')")
+    database.execute("CREATE PUBLICATION p FOR TABLE t")
+    folder = tmp_path / "journal"
+    options = {
+        "journal": folder,
+        "table": "t",
+        "connection": database.conninfo,
+        "publication": "p",
+        "startingSnapshot": "true",
+    }
+    with receiving(database, folder, make_slot(database)) as receiver:
+        receiver.wait((folder / "journal.json").exists)
+        (copied,) = read_all(spark, tmp_path / "checkpoint", **options)
+        database.execute("UPDATE t SET b = 'z' WHERE a = 1")
+        receiver.wait_received()
+        (changed,) = read_all(spark, tmp_path / "checkpoint", **options)
+    assert sorted((one._change_type, one.a, one.b) for one in copied) == [("insert", 1, "x"), ("insert", 2, "y")]
+    assert [(one._change_type, one.a, one.b) for one in changed] == [
+        ("update_preimage", 1, None),
+        ("update_postimage", 1, "z"),
+    ]

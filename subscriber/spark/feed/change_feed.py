@@ -33,10 +33,10 @@ ALL_BYTES: Final = 2**62
 
 
 def resolved(options: FeedOptions) -> RowSchema:
-    """The feed's schema: the table as it is described where the feed begins, or JSON for several."""
+    """The feed's schema: the table as described where the feed begins, or JSON for several."""
     journal = JournalReader(open_storage(options.journal))
-    begin = begin_of(options, journal)
-    check_kept(journal, begin)
+    # A query may go on from a checkpoint although the journal was trimmed beyond its first start.
+    begin = max(begin_of(options, journal), journal.control().begin)
     if options.table is None:
         return JsonSchema(options.tables)
     shapes = table_shapes(journal, options.table, begin)
@@ -59,7 +59,7 @@ def resolved(options: FeedOptions) -> RowSchema:
 
 
 def key_of(schema: RowSchema, options: FeedOptions) -> tuple[str, ...]:
-    """The columns that identify a row, if the options need that; UsageError if they are not known."""
+    """The columns that identify a row; UsageError if the options need them and they are unknown."""
     if not isinstance(schema, FeedSchema):
         return ()
     relation = schema.relation
@@ -118,6 +118,7 @@ class ChangeFeedReader(JournalStreamReader):
 
     def begin(self) -> LSN:
         begin = begin_of(self._options, self._journal)
+        check_kept(self._journal, begin)
         self._register(begin)
         return begin
 

@@ -89,7 +89,7 @@ def _net(rows: pa.Table, schema: FeedSchema, key: Sequence[str], *, compute_upda
 
 
 class _Chains:
-    """The changes of each key, in their order. ``first`` and ``last`` are the rows of each chain."""
+    """The changes of each key, in order. ``first`` and ``last`` are the rows of each chain."""
 
     def __init__(self, codes: Rows, enters: NDArray[np.bool_], is_post: NDArray[np.bool_]) -> None:
         order = np.argsort(codes, kind="stable")
@@ -120,7 +120,7 @@ class _Chains:
         return found
 
     def sent(self, image: Rows, absent: NDArray[np.bool_], is_new: NDArray[np.bool_]) -> Rows:
-        """For each new row, the row that has sent its value of a column; itself if there is none."""
+        """For each new row, the row that has sent its value of a column, or itself."""
         found = image.copy()
         looking = np.flatnonzero(is_new & absent[image])
         at = found[looking]

@@ -9,13 +9,14 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
+from pyspark.sql.streaming.datasource import ReadAllAvailable
 from pyspark.sql.types import LongType, StructType
 
 from subscriber.base.errors import JournalGap, UnsupportedValue, UsageError
 from subscriber.base.lsn import LSN
 from subscriber.postgres.protocol import messages as m
 from subscriber.spark.feed.feed_schema import METADATA
-from tests.change_feeds import batches_of, changes, feed_reader, feed_source, relation_of, rows_of_feed
+from tests.change_feeds import batch_read, batches_of, changes, feed_reader, feed_source, relation_of, rows_of_feed
 from tests.frames import relation, transaction, values
 from tests.journals import commit_prepared, prepare, publish, rollback_prepared, writing
 
@@ -223,7 +224,15 @@ def test_a_query_begins_where_it_is_told(tmp_path, options, first):
 def test_a_start_before_the_journal_is_refused(tmp_path):
     write(tmp_path, [T, insert(1)])
     with pytest.raises(JournalGap, match="after 0/32, but the journal begins at 0/100"):
-        feed_source(tmp_path, startingVersion="51").schema()
+        feed_reader(tmp_path, startingVersion="51").initialOffset()
+    with pytest.raises(JournalGap, match="after 0/32, but the journal begins at 0/100"):
+        batch_read(tmp_path, startingVersion="51")
+
+
+def test_a_query_goes_on_from_its_checkpoint_although_its_first_start_was_trimmed(tmp_path):
+    write(tmp_path, [T, insert(1)], [insert(2)])
+    reader = feed_reader(tmp_path, startingVersion="51")
+    assert reader.latestOffset({"lsn": "0/200"}, ReadAllAvailable())["lsn"] == "0/300"
 
 
 def test_a_checkpoint_before_the_journal_is_refused(tmp_path):
