@@ -49,7 +49,7 @@ _END_SECONDS: Final = 10.0
 
 
 @dataclass(frozen=True)
-class Compared:
+class StoredTable:
     """A table at the end: its rows at the publisher and in Delta Lake."""
 
     table: str
@@ -60,7 +60,7 @@ class Compared:
 
 def demonstrate(
     folder: Path, seconds: float, stop: threading.Event, say: Callable[[str], object]
-) -> list[Compared] | None:
+) -> list[StoredTable] | None:
     """Write the shop into ``folder/lake``, and compare; None if ``stop`` was set before the end.
 
     SubscriberError: the receiver or a query has failed.
@@ -176,7 +176,7 @@ def _catch_up(publisher: PostgreSQL, journal: str, queries: list[Any], stop: thr
             query.processAllAvailable()
 
 
-def _compare(publisher: PostgreSQL, table: str, sink: DeltaSink) -> Compared:
+def _compare(publisher: PostgreSQL, table: str, sink: DeltaSink) -> StoredTable:
     published = publisher.execute(f"SELECT * FROM {table}")
     stored: list[tuple[Any, ...]] = [tuple(row.values()) for row in pa.table(_stored(sink).scan()).to_pylist()]
-    return Compared(table, len(published), len(stored), sorted(published) == sorted(stored))
+    return StoredTable(table, len(published), len(stored), sorted(published) == sorted(stored))
