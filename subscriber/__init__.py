@@ -14,7 +14,8 @@ types (PostgreSQL's types and values), sql (the lexemes of PostgreSQL's commands
 (descriptions of tables).
 
 The public names are :func:`subscriber.emulate`, which runs the same stages in one process without
-Spark, :class:`subscriber.PgoutputSource` for ``spark.dataSource.register``, and
+Spark, :class:`subscriber.PgoutputSource` for ``spark.dataSource.register``,
+:class:`subscriber.ChangeFeedLag` for ``spark.streams.addListener``, and
 :class:`subscriber.ReceivedMessage`, the argument of the function that ``subscriber run
 --on-message`` calls.
 """
@@ -27,6 +28,7 @@ from subscriber.base.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from subscriber.apply.message_listener import ReceivedMessage
+    from subscriber.spark.feed.lag_listener import ChangeFeedLag
     from subscriber.spark.source import PgoutputSource
     from subscriber.testing.emulate import emulate
 else:
@@ -34,11 +36,12 @@ else:
         __name__,
         {
             "apply.message_listener": ("ReceivedMessage",),
+            "spark.feed.lag_listener": ("ChangeFeedLag",),
             "spark.source": ("PgoutputSource",),
             "testing.emulate": ("emulate",),
         },
     )
 
-__all__ = ["PgoutputSource", "ReceivedMessage", "__version__", "emulate"]
+__all__ = ["ChangeFeedLag", "PgoutputSource", "ReceivedMessage", "__version__", "emulate"]
 
 __version__ = "0.1.0"

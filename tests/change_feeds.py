@@ -11,8 +11,10 @@ from pyspark.sql.datasource import Filter
 from pyspark.sql.streaming.datasource import ReadLimit
 from pyspark.sql.types import StructType
 
+from subscriber.postgres.protocol.messages import Relation
 from subscriber.spark.feed.change_batch import ChangeFeedBatchReader
 from subscriber.spark.feed.change_feed import ChangeFeedReader
+from subscriber.spark.feed.feed_schema import FeedSchema
 from subscriber.spark.source import PgoutputSource
 
 Row = dict[str, Any]
@@ -29,6 +31,12 @@ def feed_reader(folder: Path, table: str = "public.t", **options: str) -> Change
     reader = source.streamReader(schema)
     assert isinstance(reader, ChangeFeedReader)
     return reader
+
+
+def relation_of(reader: ChangeFeedReader) -> Relation:
+    """The description by which the feed of one table has its columns."""
+    assert isinstance(reader._schema, FeedSchema)
+    return reader._schema.relation
 
 
 def batches_of(reader: ChangeFeedReader, limit: ReadLimit | None = None) -> list[list[Row]]:

@@ -16,7 +16,7 @@
   ``fork_client``.
 - ``source`` is the public ``format("pgoutput")``: its rows are a table's changes (``feed``) or the
   messages of the journal. ``journal_stream`` has what both have in common, and ``told_errors`` says
-  how Spark shows their errors.
+  how Spark shows their errors. ``python_check`` looks whether Spark's Python can import the package.
 - ``spark_functions`` bundles loops and copies for :mod:`subscriber.worker`.
 
 - ``lakehouse`` writes typed change feeds into Delta Lake and Iceberg.

@@ -18,10 +18,11 @@ from subscriber.base.lsn import LSN
 from subscriber.spark.feed.change_batch import ChangeFeedBatchReader
 from subscriber.spark.feed.change_feed import ChangeFeedReader, resolved
 from subscriber.spark.feed.feed_options import RawOptions, feed_options, is_typed, raw_options
-from subscriber.spark.feed.feed_schema import FeedSchema
+from subscriber.spark.feed.feed_schema import RowSchema, check_given
 from subscriber.spark.feed.table_snapshot import SnapshotFeedReader
 from subscriber.spark.journal_frames import JournalPartition
 from subscriber.spark.journal_stream import JournalStreamReader
+from subscriber.spark.python_check import check_python_of_spark
 from subscriber.spark.told_errors import told, told_while_reading
 from subscriber.stream.journal.message_rows import read_rows
 from subscriber.stream.journal.storage import open_storage
@@ -36,10 +37,11 @@ SPARK_SCHEMA: Final = (
 
 
 class PgoutputSource(DataSource):
-    _feed: FeedSchema | None = None
+    _feed: RowSchema | None = None
 
     @classmethod
     def name(cls) -> str:
+        check_python_of_spark()  # Spark asks for the name when the source is registered
         return "pgoutput"
 
     @told
@@ -53,10 +55,11 @@ class PgoutputSource(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         if not is_typed(self.options):
             raise NotSupportedError(
-                'spark.read of format "pgoutput" needs the option "table"',
+                'spark.read of format "pgoutput" needs the option "table" or "tables"',
                 hint="Name a table, or use spark.readStream; with .trigger(availableNow=True) it ends at what the journal has.",
             )
-        return ChangeFeedBatchReader(feed_options(self.options), self._resolved().checked(schema))
+        check_given(self._resolved(), schema)
+        return ChangeFeedBatchReader(feed_options(self.options), self._resolved())
 
     @told
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
@@ -64,9 +67,10 @@ class PgoutputSource(DataSource):
             return PgoutputStreamReader(raw_options(self.options))
         options = feed_options(self.options)
         reader = SnapshotFeedReader if options.snapshot else ChangeFeedReader
-        return reader(options, self._resolved().checked(schema))
+        check_given(self._resolved(), schema)
+        return reader(options, self._resolved())
 
-    def _resolved(self) -> FeedSchema:
+    def _resolved(self) -> RowSchema:
         # Spark asks for the schema, and then sends this object to the processes that plan and read.
         if self._feed is None:
             self._feed = resolved(feed_options(self.options))

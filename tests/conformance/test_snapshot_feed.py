@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from subscriber.base.errors import PublisherNotReady, UsageError
-from tests.change_feeds import FoldedTable, Row, feed_reader
+from tests.change_feeds import FoldedTable, Row, feed_reader, relation_of
 from tests.conformance.test_walreceiver import make_slot, receiving
 from tests.conftest import Database
 from tests.journals import writing
@@ -95,7 +95,7 @@ def test_a_table_without_changes_is_described_by_the_publisher(publisher_databas
     with receiving(database, tmp_path, make_slot(database)):
         wait_until((tmp_path / "journal.json").exists)
         reader = feed_reader(tmp_path, connection=database.conninfo)
-        assert [column.name for column in reader._schema.relation.columns] == list(COLUMNS)
+        assert [column.name for column in relation_of(reader).columns] == list(COLUMNS)
         with pytest.raises(PublisherNotReady, match="not found on publisher"):
             feed_reader(tmp_path, "public.nothing", connection=database.conninfo)
         database.execute("CREATE TABLE unpublished (a int)")

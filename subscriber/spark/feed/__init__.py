@@ -13,6 +13,8 @@
 - ``feed_rows`` makes rows of changes, column by column, on the executors.
 - ``published_shape`` and ``table_snapshot`` ask the publisher: how it describes a table, and its rows.
 - ``feed_range`` decides how far a batch goes, and finds transactions by their time.
+- ``json_rows`` has the rows of several tables.
 - ``net_changes`` folds the changes of each row.
+- ``lag_listener`` tells how far queries are behind.
 - ``change_feed`` is the reader of a stream, ``change_batch`` that of a batch read.
 """

@@ -26,7 +26,7 @@ from subscriber.base.lsn import LSN
 from subscriber.spark.feed.change_feed import ALL_BYTES, before, begin_of, partition_rows
 from subscriber.spark.feed.feed_options import Bound, FeedOptions, microseconds_of
 from subscriber.spark.feed.feed_range import first_after
-from subscriber.spark.feed.feed_schema import FeedSchema
+from subscriber.spark.feed.feed_schema import RowSchema
 from subscriber.spark.journal_frames import JournalPartition, plan_partitions
 from subscriber.spark.journal_stream import check_kept, newest
 from subscriber.spark.told_errors import told, told_while_reading
@@ -57,7 +57,7 @@ class _PushFilters:
 
 
 class ChangeFeedBatchReader(DataSourceReader):
-    def __init__(self, options: FeedOptions, schema: FeedSchema) -> None:
+    def __init__(self, options: FeedOptions, schema: RowSchema) -> None:
         self._options = options.for_batches()
         self._schema = schema
         self._journal = JournalReader(open_storage(options.journal))

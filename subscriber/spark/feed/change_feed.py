@@ -11,7 +11,8 @@ from subscriber.base.lsn import LSN, parse_lsn
 from subscriber.spark.feed.feed_options import Bound, FeedOptions
 from subscriber.spark.feed.feed_range import batch_end, committed_at, first_after
 from subscriber.spark.feed.feed_rows import FeedRows, divided_origin, ordered
-from subscriber.spark.feed.feed_schema import FeedSchema
+from subscriber.spark.feed.feed_schema import FeedSchema, RowSchema
+from subscriber.spark.feed.json_rows import JsonSchema
 from subscriber.spark.feed.net_changes import net_changes
 from subscriber.spark.feed.published_shape import published_shape
 from subscriber.spark.feed.table_shape import NoChanges, table_shapes
@@ -26,15 +27,18 @@ from subscriber.stream.journal.storage import open_storage
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.datasource import InputPartition
+    from pyspark.sql.streaming.datasource import ReadLimit
 
 ALL_BYTES: Final = 2**62
 
 
-def resolved(options: FeedOptions) -> FeedSchema:
-    """The feed's schema: the table as it is described where the feed begins."""
+def resolved(options: FeedOptions) -> RowSchema:
+    """The feed's schema: the table as it is described where the feed begins, or JSON for several."""
     journal = JournalReader(open_storage(options.journal))
     begin = begin_of(options, journal)
     check_kept(journal, begin)
+    if options.table is None:
+        return JsonSchema(options.tables)
     shapes = table_shapes(journal, options.table, begin)
     try:
         shape = published_shape(options) if options.snapshot else next(shapes)
@@ -54,8 +58,10 @@ def resolved(options: FeedOptions) -> FeedSchema:
     return schema
 
 
-def key_of(schema: FeedSchema, options: FeedOptions) -> tuple[str, ...]:
+def key_of(schema: RowSchema, options: FeedOptions) -> tuple[str, ...]:
     """The columns that identify a row, if the options need that; UsageError if they are not known."""
+    if not isinstance(schema, FeedSchema):
+        return ()
     relation = schema.relation
     identity = tuple(column.name for column in relation.columns if column.is_identity)
     if options.key is not None:
@@ -102,7 +108,7 @@ def before(bound: Bound, journal: JournalReader, begin: LSN) -> LSN:
 class ChangeFeedReader(JournalStreamReader):
     """The stream of a table. A consumer's position follows what Spark has committed."""
 
-    def __init__(self, options: FeedOptions, schema: FeedSchema) -> None:
+    def __init__(self, options: FeedOptions, schema: RowSchema) -> None:
         super().__init__(
             options.journal, options.max_bytes, ALL_BYTES if options.net_changes else options.partition_bytes
         )
@@ -121,8 +127,14 @@ class ChangeFeedReader(JournalStreamReader):
         return {**super().offset(lsn), **({} if moment is None else {"commitTimestamp": moment.isoformat()})}
 
     def within(self, start: LSN, end: LSN) -> LSN:
-        self._register(start)
-        return batch_end(self._journal, (self._schema,), start, end, self._options.max_rows)
+        return batch_end(self._journal, self._schema, start, end, self._options.max_rows)
+
+    @told
+    def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:
+        # Spark asks for a new micro-batch when the one before it is committed. It calls commit only
+        # when the new one has rows, which may be days later.
+        self._passed(parse_lsn(start["lsn"]))
+        return super().latestOffset(start, limit)
 
     @told
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
@@ -131,12 +143,16 @@ class ChangeFeedReader(JournalStreamReader):
 
     @told
     def commit(self, end: dict[str, Any]) -> None:
-        if self._options.consumer is not None:
-            advance(self._journal.storage, self._options.consumer, parse_lsn(end["lsn"]))
+        self._passed(parse_lsn(end["lsn"]))
 
     @told_while_reading
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         yield from partition_rows(partition.value, self._schema, self._options)
+
+    def _passed(self, lsn: LSN) -> None:
+        self._register(lsn)
+        if self._options.consumer is not None:
+            advance(self._journal.storage, self._options.consumer, lsn)
 
     def _register(self, start: LSN) -> None:
         """Keep what the query still has to read, from its first position on."""
@@ -145,11 +161,11 @@ class ChangeFeedReader(JournalStreamReader):
             self._is_registered = True
 
 
-def partition_rows(partition: JournalPartition, schema: FeedSchema, options: FeedOptions) -> Iterator[pa.RecordBatch]:
+def partition_rows(partition: JournalPartition, schema: RowSchema, options: FeedOptions) -> Iterator[pa.RecordBatch]:
     """The rows of a partition, in the publisher's order; of net changes, which are of one partition,
     in the order of the rows' last changes.
     """
-    if not options.net_changes:
+    if not options.net_changes or not isinstance(schema, FeedSchema):
         yield from _rows(partition, schema, options)
         return
     images = replace(options, compute_updates=True, split_key_changes=False)
@@ -158,7 +174,7 @@ def partition_rows(partition: JournalPartition, schema: FeedSchema, options: Fee
         yield net_changes(batches, schema, key_of(schema, options), compute_updates=options.compute_updates)
 
 
-def _rows(partition: JournalPartition, schema: FeedSchema, options: FeedOptions) -> Iterator[pa.RecordBatch]:
+def _rows(partition: JournalPartition, schema: RowSchema, options: FeedOptions) -> Iterator[pa.RecordBatch]:
     storage = open_storage(partition.url)
     feed = FeedRows(schema, options, key_of(schema, options))
     for one, finish in partition.ranges:

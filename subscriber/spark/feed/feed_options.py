@@ -23,12 +23,16 @@ PARTITION_BYTES: Final = 8 * 1024 * 1024
 
 RAW_OPTIONS: Final = ("journal", "startingLsn", "maxBytes", "partitionBytes", "twoPhase")
 FEED_OPTIONS: Final = (
-    "journal", "table", "connection", "publication", "consumer", "startingSnapshot", "startingVersion", "startingTimestamp", "startingBoundInclusive", "startingLsn",
+    "journal", "table", "tables", "connection", "publication", "consumer", "startingSnapshot", "startingVersion", "startingTimestamp", "startingBoundInclusive", "startingLsn",
     "endingVersion", "endingTimestamp", "endingBoundInclusive", "deduplicationMode", "keyColumns", "computeUpdates",
     "keyChanges", "truncate", "unsupportedValues", "schemaEvolution", "maxRowsPerTrigger", "maxBytesPerTrigger",
     "maxBytes", "partitionBytes",
 )  # fmt: skip
 _ONLY_STREAMS: Final = ("consumer", "startingSnapshot", "maxRowsPerTrigger", "maxBytesPerTrigger", "maxBytes")
+_ONLY_ONE_TABLE: Final = (
+    "connection", "publication", "startingSnapshot", "deduplicationMode", "keyColumns", "keyChanges", "unsupportedValues",
+    "schemaEvolution",
+)  # fmt: skip
 _ONLY_BATCHES: Final = ("endingVersion", "endingTimestamp", "endingBoundInclusive")
 _LARGEST: Final = 2**63 - 1
 
@@ -59,6 +63,8 @@ class FeedOptions:
     """The options of the typed feed.
 
     Attributes:
+        table: the table whose columns the rows have; None for the feed of several tables.
+        tables: the qualified names of several tables; none for all tables of the journal.
         connection: the publisher's connection string, without a password; None if it is not asked.
         publications: those that the journal's receiver has, for the publisher's description and the
             snapshot; None for all columns.
@@ -76,7 +82,8 @@ class FeedOptions:
     """
 
     journal: str
-    table: TableName
+    table: TableName | None
+    tables: tuple[str, ...]
     connection: str | None = field(repr=False)
     publications: tuple[str, ...] | None
     snapshot: bool
@@ -114,7 +121,7 @@ class FeedOptions:
 
 def is_typed(options: Mapping[str, str]) -> bool:
     """Whether the options ask for the typed feed, and not for the raw one."""
-    return "table" in {name.lower() for name in options}
+    return not {"table", "tables"}.isdisjoint(name.lower() for name in options)
 
 
 def raw_options(options: Mapping[str, str]) -> RawOptions:
@@ -131,12 +138,16 @@ def raw_options(options: Mapping[str, str]) -> RawOptions:
 def feed_options(options: Mapping[str, str]) -> FeedOptions:
     """Raises UsageError (22023) for an unknown option, a missing one, and a value that is wrong."""
     given = _Given(options, FEED_OPTIONS)
+    given.exclusive("table", "tables")
+    for name in _ONLY_ONE_TABLE:
+        given.exclusive("tables", name)
     given.exclusive("startingVersion", "startingTimestamp", "startingLsn")
     given.exclusive("endingVersion", "endingTimestamp")
     given.exclusive("maxBytesPerTrigger", "maxBytes")
     return FeedOptions(
         journal=given.journal(),
-        table=given.table("table"),
+        table=None if given.text("table") is None else given.table("table"),
+        tables=given.tables("tables"),
         connection=given.connection(),
         publications=given.columns("publication"),
         snapshot=given.snapshot(),
@@ -284,6 +295,24 @@ class _Given:
         except UsageError:
             self._refuse(name, text, "Give schema.table, with identifiers quoted as in SQL.")
         return ("public", first) if second is None else (first, second)
+
+    def tables(self, name: str) -> tuple[str, ...]:
+        """The qualified names of a list of tables; none for ``*``, which is all."""
+        text = self.text(name)
+        if text is None or text.strip() == "*":
+            return ()
+        found = []
+        try:
+            cursor = Cursor(text)
+            while True:
+                first = read_label(cursor)
+                found.append(f"{first}.{read_label(cursor)}" if cursor.accept(".") else f"public.{first}")
+                if not cursor.accept(","):
+                    break
+            cursor.end()
+        except UsageError:
+            self._refuse(name, text, "Give schema.table with commas between them, quoted as in SQL, or * for all.")
+        return tuple(found)
 
     def _number(self, name: str, text: str, least: int, hint: str) -> int:
         if not (text.isascii() and text.isdecimal() and least <= parse_int(text) <= _LARGEST):

@@ -8,7 +8,7 @@ looked at for relation messages only, unless rows are counted.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
@@ -22,7 +22,7 @@ from subscriber.base.lsn import LSN
 from subscriber.postgres.protocol.decode_message import decode
 from subscriber.postgres.protocol.messages import Relation
 from subscriber.spark.feed.feed_rows import message_types
-from subscriber.spark.feed.feed_schema import FeedSchema
+from subscriber.spark.feed.feed_schema import RowSchema
 from subscriber.spark.feed.table_shape import described
 from subscriber.stream.journal.message_rows import (
     POSTGRESQL_EPOCH_US,
@@ -38,12 +38,12 @@ _ENDS: Final = np.frombuffer(b"CKrM", np.uint8)
 """Messages after which a batch may end: a message outside of a transaction is one of them."""
 
 
-def batch_end(journal: JournalReader, schemas: Iterable[FeedSchema], start: LSN, end: LSN, max_rows: int | None) -> LSN:
+def batch_end(journal: JournalReader, schema: RowSchema, start: LSN, end: LSN, max_rows: int | None) -> LSN:
     """The end of a batch in (``start``, ``end``] in which every table has its shape, with at most
     ``max_rows`` rows, but at least one transaction. UsageError: the first transaction has a table
     with another shape.
     """
-    walk = _Walk({one.relation.qualified_name: one for one in schemas}, start, max_rows)
+    walk = _Walk(schema, start, max_rows)
     for planned in journal.plan(start, end):
         if max_rows is None and not any(map(walk.misfits, described(journal.storage, planned.segment))):
             walk.reached = planned.end
@@ -60,9 +60,9 @@ class _Walk:
     ``reached`` is the end of the last transaction that may be in it.
     """
 
-    def __init__(self, schemas: dict[str, FeedSchema], start: LSN, max_rows: int | None) -> None:
+    def __init__(self, schema: RowSchema, start: LSN, max_rows: int | None) -> None:
         self.reached = start
-        self._schemas = schemas
+        self._schema = schema
         self._max_rows = max_rows
         self._rows = self._rows_before = 0
         self._finish = 0
@@ -70,8 +70,7 @@ class _Walk:
         self._refusal: UsageError | None = None
 
     def misfits(self, relation: Relation) -> bool:
-        schema = self._schemas.get(relation.qualified_name)
-        return schema is not None and not schema.fits(relation)
+        return self._schema.wants(relation) and not self._schema.fits(relation)
 
     def before(self, start: LSN) -> LSN:
         if self.reached == start and self._refusal is not None:
@@ -82,9 +81,12 @@ class _Walk:
         """Whether the batch of the query ends before or in these rows."""
         types, finishes = message_types(batch), batch.column("finish_lsn").to_numpy()
         names = batch.column("relation")
-        of_tables = pc.is_in(names, pa.array(list(self._schemas), pa.string())).to_numpy(zero_copy_only=False)
+        wanted = self._schema.names
+        of_tables = pc.is_in(names, pa.array(wanted, pa.string())) if wanted else pc.is_valid(names)
         refused = self._first_misfit(batch, types)
-        counted = np.where(of_tables & np.isin(types, _CHANGES), 1 + (types == ord("U")), 0)
+        counted = np.where(
+            of_tables.to_numpy(zero_copy_only=False) & np.isin(types, _CHANGES), 1 + (types == ord("U")), 0
+        )
         begins = np.flatnonzero(np.diff(finishes, prepend=-1))
         counts = np.add.reduceat(counted, begins)
         ended = np.logical_or.reduceat(np.isin(types, _ENDS), begins)
@@ -93,7 +95,7 @@ class _Walk:
                 self._finish, self._rows_before = finish, self._rows
             self._rows += count
             if refused is not None and finish == refused[0]:
-                self._refusal = self._schemas[refused[1].qualified_name].changed(refused[1], finish)
+                self._refusal = self._schema.changed(refused[1], finish)
                 return True
             if self._max_rows is not None and self._rows_before and self._rows > self._max_rows:
                 return True

@@ -32,7 +32,7 @@ from subscriber.postgres.protocol.decode_message import decode
 from subscriber.postgres.protocol.messages import Origin, Relation
 from subscriber.postgres.types.oids import declared_type
 from subscriber.spark.feed.feed_options import FeedOptions
-from subscriber.spark.feed.feed_schema import METADATA, FeedSchema
+from subscriber.spark.feed.feed_schema import METADATA, RowSchema
 from subscriber.stream.decode.decode_frames import FrameDecoder
 from subscriber.stream.journal.builder import rows_of
 from subscriber.stream.journal.message_rows import opened
@@ -48,6 +48,7 @@ _PART: Final = 32
 _HEAD: Final = 4
 """Rows at the beginning of a transaction among which its origin is: after Begin."""
 _CHANGES: Final = np.frombuffer(b"IUDT", np.uint8)
+_ROW_CHANGES: Final = pa.array(["I", "U", "D"])
 _NUMBER: Final = "number"
 _ORIGIN: Final = "origin"
 _DESCRIBED: Final = ["finish_lsn", "commit_timestamp", "xid", _ORIGIN]
@@ -114,7 +115,7 @@ def divided_origin(storage: Storage, segment: Segment) -> str | None:
     return None
 
 
-class _Image(NamedTuple):
+class Image(NamedTuple):
     """Rows of one kind: their rows in the batch, their columns, and the names of absent columns."""
 
     change_type: str
@@ -128,10 +129,13 @@ class _Image(NamedTuple):
 class FeedRows:
     """Makes the rows of one partition, which must be read from its beginning."""
 
-    schema: FeedSchema
+    schema: RowSchema
     options: FeedOptions
     key: Sequence[str] = ()
-    _decoder: FrameDecoder = field(default_factory=FrameDecoder)
+    _decoder: FrameDecoder = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._decoder = FrameDecoder(as_text=self.schema.as_text)
 
     def rows(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The feed's rows of a batch of :func:`ordered`, in the publisher's order.
@@ -139,11 +143,11 @@ class FeedRows:
         UsageError: the table has another shape, or was truncated. UnsupportedValue: Spark's type
         cannot hold a value. Errors have relation, column and LSN.
         """
-        batch = self._of_table(batch)
+        batch = self._of_tables(batch)
         frame = self._decoder.decode(batch.column("message"), batch.column("lsn"))
-        images: list[_Image] = []
+        images: list[Image] = []
         for group in frame.groups:
-            if self._is_of_table(group.relation):
+            if self.schema.wants(group.relation):
                 images += self._images(group, batch)
         images += self._truncates(frame.controls, batch)
         return self._assembled(images, batch)
@@ -164,17 +168,15 @@ class FeedRows:
         group = ChangeGroup(relation, "I", None, np.arange(count, dtype=np.int32), None, values)
         return self._assembled(list(self._images(group, described)), described)
 
-    def _of_table(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+    def _of_tables(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Without the changes of other tables, which need not be decoded."""
-        of_others = pc.fill_null(pc.not_equal(batch.column("relation"), self.schema.relation.qualified_name), False)
-        unneeded = pc.and_(of_others, pc.not_equal(batch.column("action"), "R"))
+        if not self.schema.names:
+            return batch
+        of_tables = pc.is_in(batch.column("relation"), pa.array(self.schema.names, pa.string()))
+        unneeded = pc.and_(pc.is_in(batch.column("action"), _ROW_CHANGES), pc.invert(of_tables))
         return batch.filter(pc.invert(unneeded)) if pc.any(unneeded).as_py() else batch
 
-    def _is_of_table(self, relation: Relation) -> bool:
-        ours = self.schema.relation
-        return (relation.namespace, relation.name) == (ours.namespace, ours.name)
-
-    def _images(self, group: ChangeGroup, batch: pa.RecordBatch) -> Iterator[_Image]:
+    def _images(self, group: ChangeGroup, batch: pa.RecordBatch) -> Iterator[Image]:
         rows = group.positions.astype(np.int64)
         if not self.schema.fits(group.relation):
             raise self.schema.changed(group.relation, batch.column("finish_lsn")[int(rows[0])].as_py())
@@ -197,7 +199,7 @@ class FeedRows:
         old: dict[str, pa.Array],
         new: dict[str, pa.Array],
         batch: pa.RecordBatch,
-    ) -> Iterator[_Image]:
+    ) -> Iterator[Image]:
         split = np.full(len(rows), not self.options.compute_updates)
         if self.options.split_key_changes and group.old_kind is not None:
             split |= _key_changed(self.key, old, new, len(rows))
@@ -217,21 +219,19 @@ class FeedRows:
         rows: Rows,
         columns: dict[str, pa.Array],
         batch: pa.RecordBatch,
-    ) -> _Image:
-        converted = {}
-        for name, values in columns.items():
-            converted[name], bad = self.schema.types[name].convert(values)
-            if bad is not None and self.options.unsupported == "fail":
-                lsn = int(batch.column("lsn")[int(rows[int(bad.argmax())])].as_py())
-                raise self._unsupported(group.relation, name, lsn)
-        unchanged = [name for name in self.schema.types if name not in columns]
-        return _Image(change_type, rows, change_type in (INSERT, POSTIMAGE), converted, unchanged)
+    ) -> Image:
+        converted, unsupported = self.schema.values(group.relation, columns, len(rows))
+        if unsupported is not None and self.options.unsupported == "fail":
+            name, row = unsupported
+            raise self._unsupported(group.relation, name, int(batch.column("lsn")[int(rows[row])].as_py()))
+        absent = self.schema.absent(group.relation, columns)
+        return Image(change_type, rows, change_type in (INSERT, POSTIMAGE), converted, absent)
 
     def _unsupported(self, relation: Relation, name: str, lsn: int) -> SubscriberError:
         column = next(one for one in relation.columns if one.name == name)
         declared = declared_type(column.type_oid, column.type_modifier)
         return UnsupportedValue(
-            f'Spark\'s type {self.schema.types[name].type.simpleString()} cannot hold a value of column "{name}", '
+            f'Spark\'s type {self.schema.spark[name].dataType.simpleString()} cannot hold a value of column "{name}", '
             f"which is {declared}",
             sqlstate="22003",
             hint='Read such columns as strings, with option("unsupportedValues", "string"), or such values as NULL, with "null".',
@@ -240,26 +240,25 @@ class FeedRows:
             lsn=lsn,
         )
 
-    def _truncates(self, controls: Controls, batch: pa.RecordBatch) -> Iterator[_Image]:
-        numbers = [
-            number for number, named in controls.relations.items() if any(self._is_of_table(one) for one in named)
-        ]
-        rows = controls.positions[numbers].astype(np.int64) if numbers else np.empty(0, np.int64)
-        if not rows.size or self.options.truncate == "ignore":
-            return
-        if self.options.truncate == "error":
-            lsn = int(batch.column("finish_lsn")[int(rows[0])].as_py())
-            name = self.schema.relation.qualified_name
-            raise UsageError(
-                f'the table "{name}" was truncated by the transaction that ends at {format_lsn(lsn)}',
-                sqlstate="55000",
-                hint='Read TRUNCATE as a row, with option("truncate", "event"), or leave it out, with "ignore".',
-                relation=name,
-                lsn=lsn,
-            )
-        yield _Image(TRUNCATE, rows, False, {}, [])
+    def _truncates(self, controls: Controls, batch: pa.RecordBatch) -> Iterator[Image]:
+        for number, named in sorted(controls.relations.items()):
+            for relation in filter(self.schema.wants, named):
+                row = int(controls.positions[number])
+                if self.options.truncate == "error":
+                    raise self._truncated(relation, int(batch.column("finish_lsn")[row].as_py()))
+                if self.options.truncate == "event":
+                    yield Image(TRUNCATE, np.array([row], np.int64), False, self.schema.truncated(relation), [])
 
-    def _assembled(self, images: Sequence[_Image], batch: pa.RecordBatch) -> pa.RecordBatch:
+    def _truncated(self, relation: Relation, lsn: int) -> UsageError:
+        return UsageError(
+            f'the table "{relation.qualified_name}" was truncated by the transaction that ends at {format_lsn(lsn)}',
+            sqlstate="55000",
+            hint='Read TRUNCATE as a row, with option("truncate", "event"), or leave it out, with "ignore".',
+            relation=relation.qualified_name,
+            lsn=lsn,
+        )
+
+    def _assembled(self, images: Sequence[Image], batch: pa.RecordBatch) -> pa.RecordBatch:
         """The images as one batch, in the order of their changes."""
         schema = self.schema.arrow
         if not images:
@@ -284,7 +283,7 @@ class FeedRows:
         arrays = []
         for one in schema:
             array = values.get(one.name)
-            if array is None or one.name in self.schema.types:
+            if array is None:
                 parts = [image.columns.get(one.name) for image in images]
                 filled = [
                     pa.nulls(len(image.rows), one.type) if part is None else part.cast(one.type)

@@ -7,9 +7,10 @@ columns of the schema, with the same Spark type (:meth:`FeedSchema.fits`).
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Final
+from typing import ClassVar, Final, Protocol
 
 import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
@@ -33,6 +34,40 @@ METADATA: Final[tuple[tuple[str, DataType], ...]] = (
 )
 """The columns that describe a change. docs/spark.md says what they mean."""
 
+DESCRIBING: Final = tuple(StructField(name, one) for name, one in METADATA)
+
+Converted = tuple[dict[str, pa.Array], tuple[str, int] | None]
+
+
+class RowSchema(Protocol):
+    """What the rows of a feed are: of one table (:class:`FeedSchema`) or of several (``json_rows``)."""
+
+    @property
+    def names(self) -> tuple[str, ...]: ...
+    @property
+    def as_text(self) -> bool: ...
+    @property
+    def row_columns(self) -> Sequence[str]: ...
+    @property
+    def spark(self) -> StructType: ...
+    @property
+    def arrow(self) -> pa.Schema: ...
+    def wants(self, relation: Relation) -> bool: ...
+    def fits(self, relation: Relation) -> bool: ...
+    def changed(self, relation: Relation, lsn: int) -> UsageError: ...
+    def absent(self, relation: Relation, columns: Mapping[str, pa.Array]) -> list[str]: ...
+    def values(self, relation: Relation, columns: Mapping[str, pa.Array], count: int) -> Converted: ...
+    def truncated(self, relation: Relation) -> dict[str, pa.Array]: ...
+
+
+def check_given(schema: RowSchema, given: StructType) -> None:
+    """Refuse a schema of the user."""
+    if [(one.name, one.dataType) for one in given] != [(one.name, one.dataType) for one in schema.spark]:
+        raise UsageError(
+            'format "pgoutput" has a schema of its own',
+            hint="Leave out .schema(...), and change columns with select and cast.",
+        )
+
 
 @dataclass(frozen=True)
 class FeedSchema:
@@ -48,10 +83,22 @@ class FeedSchema:
     def types(self) -> dict[str, SparkType]:
         return _types(self.relation, self.unsupported)
 
+    as_text: ClassVar[bool] = False
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The qualified names of the tables."""
+        return (self.relation.qualified_name,)
+
+    @property
+    def row_columns(self) -> Sequence[str]:
+        """The columns that do not describe the change."""
+        return tuple(self.types)
+
     @cached_property
     def spark(self) -> StructType:
-        columns = [*((name, one.type) for name, one in self.types.items()), *METADATA]
-        return StructType([StructField(name, spark) for name, spark in columns])
+        columns = [StructField(name, one.type) for name, one in self.types.items()]
+        return StructType([*columns, *DESCRIBING])
 
     @cached_property
     def arrow(self) -> pa.Schema:
@@ -69,14 +116,27 @@ class FeedSchema:
                     hint="Rename the column at the publisher, or leave it out by a column list of the publication.",
                 )
 
-    def checked(self, given: StructType) -> FeedSchema:
-        """This schema, if the query has it; a schema of the user is refused."""
-        if [(one.name, one.dataType) for one in given] != [(one.name, one.dataType) for one in self.spark]:
-            raise UsageError(
-                'format "pgoutput" has a schema of its own',
-                hint="Leave out .schema(...), and change columns with select and cast.",
-            )
-        return self
+    def wants(self, relation: Relation) -> bool:
+        return (relation.namespace, relation.name) == (self.relation.namespace, self.relation.name)
+
+    def absent(self, relation: Relation, columns: Mapping[str, pa.Array]) -> list[str]:
+        """The columns that were not sent, also those that the table does not have at this place."""
+        del relation
+        return [name for name in self.types if name not in columns]
+
+    def values(self, relation: Relation, columns: Mapping[str, pa.Array], count: int) -> Converted:
+        """Spark's values; then the column and the row of the first that it cannot hold."""
+        del relation, count
+        converted, first = {}, None
+        for name, values in columns.items():
+            converted[name], bad = self.types[name].convert(values)
+            if bad is not None and first is None:
+                first = name, int(bad.argmax())
+        return converted, first
+
+    def truncated(self, relation: Relation) -> dict[str, pa.Array]:
+        del relation
+        return {}
 
     def fits(self, relation: Relation) -> bool:
         """Whether nothing of the table's changes would be lost at this shape."""

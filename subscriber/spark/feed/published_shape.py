@@ -20,6 +20,7 @@ APPLICATION_NAME: Final = "pgoutput"
 
 def published_shape(options: FeedOptions) -> Relation:
     """The table as the publisher would describe it now. PublisherError: it does not, or cannot."""
+    assert options.table is not None
     with publisher_of(options) as connection:
         schema, name = options.table
         published = PublishedTable(schema, name)

@@ -32,7 +32,7 @@ from subscriber.publisher.snapshot import CopySession, exported_snapshot
 from subscriber.spark.feed.change_feed import ChangeFeedReader
 from subscriber.spark.feed.feed_options import FeedOptions
 from subscriber.spark.feed.feed_rows import FeedRows
-from subscriber.spark.feed.feed_schema import FeedSchema
+from subscriber.spark.feed.feed_schema import RowSchema
 from subscriber.spark.feed.published_shape import APPLICATION_NAME, publisher_of
 from subscriber.spark.journal_stream import Offset, newest
 from subscriber.spark.told_errors import told, told_while_reading
@@ -61,8 +61,9 @@ class SnapshotRange:
 class _OpenSnapshot:
     """A snapshot of the publisher, which exists until :meth:`close`."""
 
-    def __init__(self, options: FeedOptions, schema: FeedSchema, journal: JournalReader) -> None:
+    def __init__(self, options: FeedOptions, schema: RowSchema, journal: JournalReader) -> None:
         assert options.connection is not None
+        assert options.table is not None
         self._stack = contextlib.ExitStack()
         with self._stack:
             with publisher_of(options) as connection:
@@ -162,7 +163,7 @@ class SnapshotFeedReader(ChangeFeedReader):
             self._snapshot = None
 
 
-def _snapshot_rows(one: SnapshotRange, schema: FeedSchema, options: FeedOptions) -> Iterator[pa.RecordBatch]:
+def _snapshot_rows(one: SnapshotRange, schema: RowSchema, options: FeedOptions) -> Iterator[pa.RecordBatch]:
     feed = FeedRows(schema, options)
     count = one.number << 32
     with contextlib.closing(one.reader.read_whole(one.part, threading.Event())) as blocks:

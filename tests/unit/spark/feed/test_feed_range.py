@@ -21,7 +21,7 @@ from subscriber.base.errors import JournalGap, UsageError
 from subscriber.postgres.protocol import messages as m
 from subscriber.stream.journal.named_consumers import drop, forget, list_named
 from subscriber.stream.journal.storage import LocalStorage
-from tests.change_feeds import batch_read, batches_of, feed_reader, feed_source, rows_of_feed
+from tests.change_feeds import batch_read, batches_of, feed_reader, feed_source, relation_of, rows_of_feed
 from tests.frames import relation, transaction, values
 from tests.journals import passed, publish, writing
 
@@ -134,14 +134,14 @@ def test_with_schema_evolution_a_column_that_is_added_ends_the_query_which_is_st
     end = reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
     with pytest.raises(UsageError, match="Start the query again: it then has the new columns"):
         reader.latestOffset(end, ReadAllAvailable())
-    assert feed_reader(tmp_path, schemaEvolution="addColumns")._schema.relation == WIDER
+    assert relation_of(feed_reader(tmp_path, schemaEvolution="addColumns")) == WIDER
 
 
 def test_columns_that_the_table_does_not_have_at_a_place_are_named_as_not_sent(tmp_path):
     """A column that was added later, or has been dropped: its values elsewhere stay."""
     write(tmp_path, [NARROWER, m.Insert(T.relation_id, values("1"))], [WIDER, insert(2, "t")], [T, insert(3)])
     reader = feed_reader(tmp_path, schemaEvolution="addColumns")
-    assert reader._schema.relation == WIDER
+    assert relation_of(reader) == WIDER
     (batch,) = batches_of(reader)
     assert [(row["a"], row["_unchanged"]) for row in batch] == [(1, ["b", "c"]), (2, []), (3, ["c"])]
 
@@ -271,8 +271,19 @@ def test_a_consumer_is_registered_where_the_query_begins_and_follows_its_commits
     assert list_named(storage) == []
     start = reader.initialOffset()
     assert [(one.name, one.lsn) for one in list_named(storage)] == [("orders", 0x100)]
-    reader.commit(reader.latestOffset(start, ReadAllAvailable()))
+    end = reader.latestOffset(start, ReadAllAvailable())
+    assert [(one.name, one.lsn) for one in list_named(storage)] == [("orders", 0x100)]
+    reader.commit(end)
     assert [(one.name, one.lsn) for one in list_named(storage)] == [("orders", 0x300)]
+
+
+def test_a_consumer_moves_when_spark_asks_for_the_next_batch(tmp_path):
+    """It calls commit only when that batch has rows."""
+    write(tmp_path, [T, insert(1)], [insert(2)])
+    reader = feed_reader(tmp_path, consumer="orders")
+    reader.initialOffset()
+    reader.latestOffset({"lsn": "0/200"}, ReadAllAvailable())
+    assert [one.lsn for one in list_named(LocalStorage(tmp_path))] == [0x200]
 
 
 def test_a_query_with_a_new_checkpoint_begins_where_its_consumer_is(tmp_path):
