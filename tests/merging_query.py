@@ -1,4 +1,4 @@
-"""A user's query that a test kills: each batch is appended to one Delta table and merged into
+"""A user's query that a test kills: it appends each batch to one Delta table, and merges it into
 another.
 
 ::

@@ -53,8 +53,8 @@ def archive(file: Path) -> None:
 def demo(seconds: float, folder: Path) -> None:
     """Write an embedded PostgreSQL 18 into Delta Lake with Spark, and compare both sides.
 
-    Starts a PostgreSQL server with a shop, receives its changes, and writes two of its tables,
-    first a snapshot and then the changes. A second query counts orders while they come. The Delta
+    Starts a PostgreSQL server with a shop, receives its changes, and writes two of its tables:
+    first a snapshot, then the changes. Another query counts orders while they come. The Delta
     tables are kept; the server is removed. Needs the extras demo and lakehouse, and Java 17 or
     newer.
 

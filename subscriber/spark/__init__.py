@@ -19,7 +19,6 @@
   how Spark shows their errors. ``python_check`` looks whether Spark's Python can import the
   package.
 - ``spark_functions`` bundles loops and copies for :mod:`subscriber.worker`.
-
 - ``lakehouse`` writes typed change feeds into Delta Lake and Iceberg.
 
 Only this package imports pyspark. What tasks do (:mod:`subscriber.stream.decode`) runs without it.

@@ -1,5 +1,4 @@
-"""The demo of the change feed: the shop of :mod:`subscriber.testing.demo_data` goes into Delta
-Lake.
+"""The demo of the change feed: the shop of :mod:`subscriber.testing.demo_data` goes into Delta Lake.
 
 ::
 
@@ -50,7 +49,7 @@ _END_SECONDS: Final = 10.0
 
 
 @dataclass(frozen=True)
-class ComparedTable:
+class StoredTable:
     """A table at the end: its rows at the publisher and in Delta Lake."""
 
     table: str
@@ -61,7 +60,7 @@ class ComparedTable:
 
 def demonstrate(
     folder: Path, seconds: float, stop: threading.Event, say: Callable[[str], object]
-) -> list[ComparedTable] | None:
+) -> list[StoredTable] | None:
     """Write the shop into ``folder/lake``, and compare; None if ``stop`` was set before the end.
 
     SubscriberError: the receiver or a query has failed.
@@ -177,7 +176,7 @@ def _catch_up(publisher: PostgreSQL, journal: str, queries: list[Any], stop: thr
             query.processAllAvailable()
 
 
-def _compare(publisher: PostgreSQL, table: str, sink: DeltaSink) -> ComparedTable:
+def _compare(publisher: PostgreSQL, table: str, sink: DeltaSink) -> StoredTable:
     published = publisher.execute(f"SELECT * FROM {table}")
     stored: list[tuple[Any, ...]] = [tuple(row.values()) for row in pa.table(_stored(sink).scan()).to_pylist()]
-    return ComparedTable(table, len(published), len(stored), sorted(published) == sorted(stored))
+    return StoredTable(table, len(published), len(stored), sorted(published) == sorted(stored))

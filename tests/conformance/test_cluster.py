@@ -233,9 +233,11 @@ query.trigger(availableNow=True).start().awaitTermination()
 
 
 def package(_):
+    import os
+
     import subscriber
 
-    return subscriber.__file__
+    return os.path.abspath(subscriber.__file__)
 
 
 print("package:", *{subscriber.__file__, *spark.sparkContext.parallelize(range(4), 4).map(package).collect()})

@@ -1,5 +1,5 @@
-"""docs/spark-recipes.md, block by block, over a journal with the changes of a shop. What comes
-later is read by the same queries from their checkpoints.
+"""docs/spark-recipes.md, block by block, over a journal with the changes of a shop. The same
+queries read what comes later, from their checkpoints.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """A query that merges a change feed into Delta Lake is killed at each place between batch, commit
-and checkpoint, and started again: the table has the publisher's rows, and every change is there
+and checkpoint, and started again: the table has the publisher's rows, and each change is there
 once.
 """
 

@@ -19,17 +19,9 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - Spark's documentation calls it so
 
 from subscriber.base.errors import TargetRelationError
+from subscriber.spark.feed.feed_schema import METADATA
 
-METADATA: Final = (
-    "_change_type",
-    "_commit_version",
-    "_commit_timestamp",
-    "_sequence",
-    "_xid",
-    "_commit_lsn",
-    "_origin",
-    "_unchanged",
-)
+_DESCRIBING: Final = frozenset(name for name, _ in METADATA)
 """The columns of a feed that are not the table's."""
 _NEW: Final = ("insert", "update_postimage")
 
@@ -87,7 +79,7 @@ def apply_changes(batch: DataFrame, table: Sink, *, keys: Sequence[str]) -> None
     rows, deleted = newest.filter(has_row), newest.filter(pc.invert(has_row))
     if incomplete:
         rows = _fill_from_table(rows, table, keys)
-    rows = rows.select([name for name in batch.columns if name not in METADATA])
+    rows = rows.select([name for name in batch.columns if name not in _DESCRIBING])
     if truncated is not None:
         table.overwrite(rows, version)
     else:
@@ -139,7 +131,7 @@ def fill_unchanged(changes: DataFrame, keys: Sequence[str]) -> DataFrame:
     by_row = Window.partitionBy("__row").orderBy(_position())
     filled, missing = {}, []
     for name in changes.columns:
-        if name not in METADATA:
+        if name not in _DESCRIBING:
             is_sent = ~F.array_contains("_unchanged", name)
             last = F.last(F.when(is_sent, F.struct(_named(name).alias("value"))), ignorenulls=True).over(by_row)
             filled[name] = last["value"]
