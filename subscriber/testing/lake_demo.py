@@ -1,4 +1,5 @@
-"""The demo of the change feed: the shop of :mod:`subscriber.testing.demo_data` goes into Delta Lake.
+"""The demo of the change feed: the shop of :mod:`subscriber.testing.demo_data` goes into Delta
+Lake.
 
 ::
 
