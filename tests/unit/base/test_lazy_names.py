@@ -36,7 +36,7 @@ def test_another_name_is_an_attribute_error():
 
 
 def test_the_packages_are_found():
-    assert set(PACKAGES) == {"subscriber"}
+    assert set(PACKAGES) == {"subscriber", "subscriber.spark"}
 
 
 @pytest.mark.parametrize("package", PACKAGES)
