@@ -30,7 +30,7 @@ from sqlalchemy import make_url
 
 from benchmarks.peers import PEERS, Peer
 from benchmarks.process_watch import ProcessWatch, Usage, process_with
-from benchmarks.subscribers import Native, Remote, Subscriber
+from benchmarks.subscribers import WATCHED, Native, Remote, Subscriber
 from benchmarks.workloads import MARKER, MARKER_TABLE, Workload
 from subscriber.testing.servers.open_servers import (
     MariaDB,
@@ -177,12 +177,13 @@ class Bench:
             stack.callback(peer.abandon)
             return _Member(peer, roots)
         servers = TargetServers(lambda: self._subscriber_server, self._open_mariadb)
-        fresh = stack.enter_context(fresh_target(name, _DATABASE, self._folder, servers))
-        remote = Remote(fresh.url, self._limit)
+        kind, identifier = name.removesuffix(WATCHED), name.replace("-", "_")
+        fresh = stack.enter_context(fresh_target(kind, f"{_DATABASE}_{identifier}", self._folder, servers))
+        remote = Remote(fresh.url, self._limit, identifier, is_watched=kind != name)
         stack.callback(remote.close)
-        if name == "postgresql":
+        if kind == "postgresql":
             roots |= _server_process(self._subscriber_server, "target")
-        elif name == "mariadb" and self._mariadb is not None:
+        elif kind == "mariadb" and self._mariadb is not None:
             roots |= _server_process(self._mariadb, "target")
         return _Member(remote, roots)
 

@@ -23,6 +23,7 @@ import signal
 import tempfile
 import threading
 import time
+import urllib.request
 from collections.abc import Callable, Iterator
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -32,10 +33,13 @@ import psycopg
 
 from benchmarks.process_watch import descendants
 from benchmarks.workloads import MARKER_TABLE
+from subscriber.base.background import in_background
 from subscriber.base.settings import Settings
 from subscriber.catalog.own_tables import ensure_catalog
 from subscriber.commands.dispatch import run_command
 from subscriber.commands.subscription_grammar import Query, parse
+from subscriber.operate.page_sources import PageSources
+from subscriber.operate.serve_run import serve_run
 from subscriber.spark.session import starting_spark
 from subscriber.spark.spark_functions import functions_on
 from subscriber.targets import Target, open_target
@@ -46,6 +50,9 @@ Row = tuple[Any, ...]
 
 _START_SECONDS: Final = 120.0
 _END_SECONDS: Final = 60.0
+_SCRAPE_SECONDS: Final = 10.0
+WATCHED: Final = "-http"
+"""The end of a target's name whose run has a page open and is scraped, as in ``sqlite-http``."""
 _POLL_SECONDS: Final = 0.02
 """How often a target is asked for a value. A query takes up to a millisecond of the process that
 applies; the query of native is another server's.
@@ -166,7 +173,8 @@ class Native:
 class Ours:
     """This program: commands as in ``subscriber sql``, a supervisor as in ``subscriber run``."""
 
-    def __init__(self, target: Target, settings: Settings, supervisor: Supervisor) -> None:
+    def __init__(self, target: Target, settings: Settings, supervisor: Supervisor, name: str) -> None:
+        self._name = name
         self._target = target
         self._settings = settings
         self._supervisor = supervisor
@@ -181,7 +189,7 @@ class Ours:
         """See :meth:`Subscriber.subscribe`."""
         self._run(
             f"CREATE SUBSCRIPTION bench CONNECTION '{conninfo}' PUBLICATION p"
-            f" WITH (enabled = false, create_tables = true, slot_name = ours_{self._target.engine.dialect.name})"
+            f" WITH (enabled = false, create_tables = true, slot_name = ours_{self._name})"
         )
 
     def unsubscribe(self) -> None:
@@ -233,8 +241,10 @@ class Ours:
 
 
 @contextlib.contextmanager
-def ours(url: str, folder: Path) -> Iterator[Ours]:
-    """This program with a target that is an empty database. The journal is in ``folder``."""
+def ours(url: str, folder: Path, name: str, *, is_watched: bool) -> Iterator[Ours]:
+    """This program with a target that is an empty database. The journal is in ``folder``.
+    ``is_watched``: with its HTTP server, a page that is open, and a scrape every ten seconds.
+    """
     settings = Settings.from_environment({**os.environ, "SUBSCRIBER_JOURNAL": str(folder / "journal")})
     stop = threading.Event()
     with open_target(url) as target, target.running(), starting_spark("local[*]", folder / "spark.log") as spark:
@@ -244,10 +254,28 @@ def ours(url: str, folder: Path) -> Iterator[Ours]:
         thread = threading.Thread(target=supervisor.run, args=(stop,), daemon=True)
         thread.start()
         try:
-            yield Ours(target, settings, supervisor)
+            with watching(supervisor, target, settings) if is_watched else contextlib.nullcontext():
+                yield Ours(target, settings, supervisor, name)
         finally:
             stop.set()
             thread.join(_END_SECONDS)
+
+
+@contextlib.contextmanager
+def watching(supervisor: Supervisor, target: Target, settings: Settings) -> Iterator[None]:
+    """Serve the run, with a page that is open and a Prometheus that scrapes it."""
+    with contextlib.ExitStack() as stack:
+        sources = PageSources(target, settings)
+        port = stack.enter_context(serve_run(supervisor, sources, address=("127.0.0.1", 0), token=None))
+        events = stack.enter_context(urllib.request.urlopen(f"http://127.0.0.1:{port}/events"))
+        threading.Thread(target=lambda: [None for _ in events], daemon=True).start()
+
+        def scrape(end: threading.Event) -> None:
+            while not end.wait(_SCRAPE_SECONDS):
+                urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics").read()
+
+        stack.enter_context(in_background("scrapes", scrape, _END_SECONDS))
+        yield
 
 
 class Remote:
@@ -256,11 +284,11 @@ class Remote:
     limit of its own, ends the process and raises TimeoutError.
     """
 
-    def __init__(self, url: str, limit: float) -> None:
+    def __init__(self, url: str, limit: float, name: str, *, is_watched: bool = False) -> None:
         self._limit = limit + _START_SECONDS
         context = multiprocessing.get_context("spawn")
         self._pipe, there = context.Pipe()
-        self._process = context.Process(target=_serve, args=(there, url))
+        self._process = context.Process(target=_serve, args=(there, url, name, is_watched))
         self._process.start()
         there.close()
 
@@ -292,17 +320,17 @@ class Remote:
         return answer
 
 
-def _serve(pipe: Connection, url: str) -> None:
+def _serve(pipe: Connection, url: str, name: str, is_watched: bool) -> None:
     """What the process of a :class:`Remote` does."""
     logging.basicConfig(level=logging.ERROR)
     with (
         tempfile.TemporaryDirectory(prefix="subscriber-bench-", ignore_cleanup_errors=True) as folder,
-        ours(url, Path(folder)) as subscriber,
+        ours(url, Path(folder), name, is_watched=is_watched) as subscriber,
     ):
         while (request := pipe.recv()) is not None:
-            name, arguments = request
+            method, arguments = request
             try:
-                pipe.send(getattr(subscriber, name)(*arguments))
+                pipe.send(getattr(subscriber, method)(*arguments))
             except TimeoutError as error:
                 pipe.send(error)
             except Exception as error:  # whatever a target raises is a result of the measurement

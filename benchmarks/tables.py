@@ -87,7 +87,7 @@ def _measure(publisher: PostgreSQL, url: str, tables: int, writes: int, limit: f
     """The seconds of CREATE SUBSCRIPTION, those from ENABLE until every table is ready, and the
     run's processor time meanwhile.
     """
-    remote = Remote(url, limit)
+    remote = Remote(url, limit, "tables")
     try:
         began = time.monotonic()
         remote.subscribe(publisher.conninfo(_DATABASE), "")
