@@ -125,9 +125,20 @@ def _streams(subscription: Subscription, control: JournalControl) -> bool:
 
 
 class JournalConsumers:
-    """The consumers of one subscription in its journal. ``place`` is the target's address."""
+    """The consumers of one subscription in its journal. ``place`` is the target's address,
+    ``carrier`` that of emulated publications.
+    """
 
-    def __init__(self, journal: str, target_identifier: str, subid: int, *, subscription: str, place: str) -> None:
+    def __init__(
+        self,
+        journal: str,
+        target_identifier: str,
+        subid: int,
+        *,
+        subscription: str,
+        place: str,
+        carrier: str | None = None,
+    ) -> None:
         self.journal = journal
         self.target_identifier = target_identifier
         self._storage = open_storage(journal)
@@ -135,6 +146,7 @@ class JournalConsumers:
         self._sync = sync_consumer(target_identifier, subid)
         self._subscription = subscription
         self._place = place
+        self._carrier = carrier
         self._lock = threading.Lock()
         self._late = INVALID_LSN
 
@@ -192,5 +204,11 @@ class JournalConsumers:
 
     def _write(self, consumer: retention.Consumer, lsn: LSN, *, durable: bool = False) -> None:
         retention.write_consumer(
-            self._storage, consumer, lsn, subscription=self._subscription, place=self._place, durable=durable
+            self._storage,
+            consumer,
+            lsn,
+            subscription=self._subscription,
+            place=self._place,
+            carrier=self._carrier,
+            durable=durable,
         )

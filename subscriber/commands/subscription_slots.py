@@ -251,7 +251,13 @@ def detach_journal(
         subid = subscription.subid
         released = Consumer(identifier, subid, "released")
         write_consumer(
-            storage, released, applied, subscription=subscription.name, place=display_url(target), durable=True
+            storage,
+            released,
+            applied,
+            subscription=subscription.name,
+            place=display_url(target),
+            carrier=subscription.options.carrier,
+            durable=True,
         )
         for consumer in (apply_consumer(identifier, subid), sync_consumer(identifier, subid)):
             remove_consumer(storage, consumer)

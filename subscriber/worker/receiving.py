@@ -204,7 +204,12 @@ class Receiving:
         with target.reporting(), target.engine.connect() as connection:
             identifier = target_identifier(connection)
         consumers = JournalConsumers(
-            journal, identifier, subscription.subid, subscription=subscription.name, place=display_url(target)
+            journal,
+            identifier,
+            subscription.subid,
+            subscription=subscription.name,
+            place=display_url(target),
+            carrier=subscription.options.carrier,
         )
         consumers.replace_earlier()
         return consumers

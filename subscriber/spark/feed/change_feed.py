@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from subscriber.base.errors import UsageError
+from subscriber.base.errors import NotSupportedError, UsageError
 from subscriber.base.lsn import LSN, parse_lsn
 from subscriber.spark.feed.feed_options import FeedBound, FeedOptions
 from subscriber.spark.feed.feed_range import batch_end, committed_at, first_after
@@ -22,6 +22,7 @@ from subscriber.spark.told_errors import told, told_while_reading
 from subscriber.stream.journal.message_rows import read_rows
 from subscriber.stream.journal.named_consumers import advance, list_named, register
 from subscriber.stream.journal.reader import JournalReader
+from subscriber.stream.journal.retention import list_consumers
 from subscriber.stream.journal.storage import open_storage
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ ALL_BYTES: Final = 2**62
 def resolved(options: FeedOptions) -> RowSchema:
     """The feed's schema: the table as described where the feed begins, or JSON for several."""
     journal = JournalReader(open_storage(options.journal))
+    _check_publications(options, journal)
     # A query may go on from a checkpoint although the journal was trimmed beyond its first start.
     begin = max(begin_of(options, journal), journal.control().begin)
     if options.table is None:
@@ -56,6 +58,19 @@ def resolved(options: FeedOptions) -> RowSchema:
     schema.check_names()
     key_of(schema, options)
     return schema
+
+
+def _check_publications(options: FeedOptions, journal: JournalReader) -> None:
+    """Refuse a journal with more than the publications of its subscription, unless told."""
+    found = next((one for one in list_consumers(journal.storage) if one.carrier is not None), None)
+    if found is not None and not options.whole_carrier:
+        raise NotSupportedError(
+            f'the journal has what publication "{found.carrier}" sends, and not what the publications of subscription '
+            f'"{found.subscription}" would',
+            detail="They are emulated: their row filters and column lists are evaluated when the subscription is applied.",
+            hint="Receive a publication of the server with `subscriber receive`, or read everything with "
+            'option("emulatedPublications", "ignore").',
+        )
 
 
 def key_of(schema: RowSchema, options: FeedOptions) -> tuple[str, ...]:

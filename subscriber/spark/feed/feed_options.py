@@ -26,7 +26,7 @@ FEED_OPTIONS: Final = (
     "journal", "table", "tables", "connection", "publication", "consumer", "startingSnapshot", "startingVersion", "startingTimestamp", "startingBoundInclusive", "startingLsn",
     "endingVersion", "endingTimestamp", "endingBoundInclusive", "deduplicationMode", "keyColumns", "computeUpdates",
     "keyChanges", "truncate", "unsupportedValues", "schemaEvolution", "maxRowsPerTrigger", "maxBytesPerTrigger",
-    "maxBytes", "partitionBytes",
+    "maxBytes", "partitionBytes", "emulatedPublications",
 )  # fmt: skip
 _ONLY_STREAMS: Final = ("consumer", "startingSnapshot", "maxRowsPerTrigger", "maxBytesPerTrigger", "maxBytes")
 _ONLY_ONE_TABLE: Final = (
@@ -100,6 +100,7 @@ class FeedOptions:
     max_rows: int | None
     max_bytes: int
     partition_bytes: int
+    whole_carrier: bool = False
 
     def for_streams(self) -> FeedOptions:
         """These options; UsageError if one of them is for batch reads."""
@@ -164,6 +165,7 @@ def feed_options(options: Mapping[str, str]) -> FeedOptions:
         max_rows=given.count("maxRowsPerTrigger"),
         max_bytes=given.size("maxBytesPerTrigger", given.size("maxBytes", MAX_BYTES)),
         partition_bytes=given.size("partitionBytes", PARTITION_BYTES),
+        whole_carrier=given.choice("emulatedPublications", ("refuse", "ignore")) == "ignore",
     )
 
 

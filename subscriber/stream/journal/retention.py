@@ -5,7 +5,7 @@ transaction is kept until its COMMIT PREPARED or ROLLBACK PREPARED may be remove
 
 ::
 
-    consumer-8c1f…d2-1.lsn         {"lsn": "0/1A2B3C4", "subscription": "s", "place": "sqlite:////srv/app.db"}
+    consumer-8c1f…d2-1.lsn         {"lsn": "0/1A2B3C4", "subscription": "s", "place": "sqlite:////srv/app.db", "carrier": null}
              │       └ subscription's number
              └ target's identifier
 
@@ -65,7 +65,8 @@ class Consumer:
 @dataclass(frozen=True, slots=True)
 class ConsumerPosition:
     """The content of a consumer's file. ``consumer`` is None in a file of an earlier version.
-    ``place`` is the target's URL without its password.
+    ``place`` is the target's URL without its password. ``carrier`` is the publication that the
+    server sends where the subscription's own publications are emulated.
 
     ``lsn`` is 0/0 when the file cannot be read, and then nothing may be removed.
     """
@@ -75,6 +76,7 @@ class ConsumerPosition:
     lsn: LSN
     subscription: str | None
     place: str | None
+    carrier: str | None = None
 
     @property
     def purpose(self) -> Purpose:
@@ -85,13 +87,20 @@ class ConsumerPosition:
 
 
 def write_consumer(
-    storage: Storage, consumer: Consumer, lsn: LSN, *, subscription: str, place: str, durable: bool = False
+    storage: Storage,
+    consumer: Consumer,
+    lsn: LSN,
+    *,
+    subscription: str,
+    place: str,
+    carrier: str | None = None,
+    durable: bool = False,
 ) -> None:
     """Record that a consumer has applied everything up to ``lsn``; name and ``place`` are for
-    display. A position that only moves forward need not be ``durable``: an older one only delays
+    display, ``carrier`` is for readers that do not know the subscription. A position that only moves forward need not be ``durable``: an older one only delays
     trimming.
     """
-    content = {"lsn": format_lsn(lsn), "subscription": subscription, "place": place}
+    content = {"lsn": format_lsn(lsn), "subscription": subscription, "place": place, "carrier": carrier}
     storage.replace(consumer.file, json.dumps(content).encode(), durable=durable)
 
 
@@ -122,7 +131,8 @@ def read_consumer_file(storage: Storage, file: str) -> ConsumerPosition | None:
         text = content.decode()
         fields: dict[str, Any] = json.loads(text) if text.startswith("{") else {"lsn": text}
         if "place" in fields:
-            return ConsumerPosition(file, consumer, parse_lsn(fields["lsn"]), fields["subscription"], fields["place"])
+            lsn, carrier = parse_lsn(fields["lsn"]), fields.get("carrier")
+            return ConsumerPosition(file, consumer, lsn, fields["subscription"], fields["place"], carrier)
         return ConsumerPosition(file, None, parse_lsn(fields["lsn"]), _earlier_name(file), None)
     except (ValueError, KeyError, TypeError, AttributeError, UsageError):
         return ConsumerPosition(file, consumer, INVALID_LSN, None, None)

@@ -15,6 +15,7 @@ from subscriber.stream.journal.retention import (
     trimmable,
     undecided,
     without_kept,
+    write_consumer,
 )
 from subscriber.stream.journal.retention import (
     passed as passed_by,
@@ -149,6 +150,11 @@ def test_a_consumers_file_has_its_subscription_and_its_target(storage):
     assert list_consumers(storage) == [
         ConsumerPosition(consumer(7, "sync").file, consumer(7, "sync"), LSN(0x300), "s", "sqlite:////srv/app.db")
     ]
+
+
+def test_a_consumers_file_names_the_carrier_of_emulated_publications(storage):
+    write_consumer(storage, consumer(), LSN(0x300), subscription="s", place="sqlite://", carrier="everything")
+    assert [one.carrier for one in list_consumers(storage)] == ["everything"]
 
 
 @pytest.mark.parametrize(
