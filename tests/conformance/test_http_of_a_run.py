@@ -37,6 +37,7 @@ class Run:
         self.manager = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self.manager.bind(str(folder / "notify"))
         variables = {"NOTIFY_SOCKET": str(folder / "notify"), "WATCHDOG_USEC": "1000000"}
+        variables["SUBSCRIBER_JOURNAL_KEEP_SIZE"] = "10"  # what is applied is still to be shown
         self.runner = Runner(f"sqlite:///{folder / 'target.db'}", folder, variables)
         self.runner.sql(
             f"CREATE SUBSCRIPTION {self.name} CONNECTION '{publisher.conninfo}' PUBLICATION p WITH (create_tables)"
