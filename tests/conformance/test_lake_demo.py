@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from subscriber.cli.spark import command
 
-pytestmark = [pytest.mark.server, pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.server, pytest.mark.spark, pytest.mark.slow, pytest.mark.long]
 
 
 def test_the_demo_ends_with_equal_tables(tmp_path):
