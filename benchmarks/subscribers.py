@@ -16,6 +16,7 @@ are taken by the subscriber, so that the pipe takes no part in them.
 from __future__ import annotations
 
 import contextlib
+import http.client
 import logging
 import multiprocessing
 import os
@@ -267,8 +268,17 @@ def watching(supervisor: Supervisor, target: Target, settings: Settings) -> Iter
     with contextlib.ExitStack() as stack:
         sources = PageSources(target, settings)
         port = stack.enter_context(serve_run(supervisor, sources, address=("127.0.0.1", 0), token=None))
-        events = stack.enter_context(urllib.request.urlopen(f"http://127.0.0.1:{port}/events"))
-        threading.Thread(target=lambda: [None for _ in events], daemon=True).start()
+
+        def look() -> None:
+            """Read what the open page is sent, until the server ends."""
+            with (
+                contextlib.suppress(OSError, http.client.HTTPException),
+                urllib.request.urlopen(f"http://127.0.0.1:{port}/events") as events,
+            ):
+                for _ in events:
+                    pass
+
+        threading.Thread(target=look, daemon=True).start()
 
         def scrape(end: threading.Event) -> None:
             while not end.wait(_SCRAPE_SECONDS):
