@@ -6,6 +6,7 @@ The server listens on a loopback address, unless a token protects it.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import ipaddress
 import logging
@@ -68,6 +69,12 @@ def read_token(file: str | None, host: str) -> str | None:
     return token
 
 
+def _is_no_end_of_a_page(record: logging.LogRecord) -> bool:
+    """Whether a record of uvicorn is about something else than a page that was open at the end."""
+    failure = record.exc_info[1] if record.exc_info else None
+    return not (isinstance(failure, asyncio.CancelledError) or str(record.msg).startswith("Cancel %s running task"))
+
+
 @contextlib.contextmanager
 def serving(app: ASGIApp, host: str, port: int) -> Iterator[int]:
     """Serve while the block runs; gives the port, which is chosen by the system for port 0."""
@@ -89,6 +96,7 @@ def serving(app: ASGIApp, host: str, port: int) -> Iterator[int]:
         server_header=False,
         timeout_graceful_shutdown=_GRACE_SECONDS,
     )
+    logging.getLogger("uvicorn.error").addFilter(_is_no_end_of_a_page)
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, args=([listening],), name="http server", daemon=True)
     thread.start()

@@ -110,6 +110,19 @@ def open_pages(port: int, number: int) -> None:
             assert events.readline().startswith(b"data: ")
 
 
+def test_a_page_that_is_open_when_the_server_ends_is_no_error(tmp_path, caplog):
+    served = Served(lambda: run_of(observation(), looped_at=time.monotonic()), lambda: None)
+    with contextlib.ExitStack() as opened:
+        target = opened.enter_context(open_target(f"sqlite:///{tmp_path}/target.db"))
+        routes = dashboard_routes(served, History(), PageSources(target, Settings(f"{tmp_path}/journal")))
+        with serving(web_app(served, routes), "127.0.0.1", 0) as port:
+            connection = opened.enter_context(contextlib.closing(http.client.HTTPConnection("127.0.0.1", port)))
+            connection.request("GET", "/events")
+            events = opened.enter_context(contextlib.closing(connection.getresponse()))
+            assert events.readline().startswith(b"data: ")
+    assert [record.message for record in caplog.records if record.levelname in ("WARNING", "ERROR")] == []
+
+
 @dataclass(frozen=True)
 class Used:
     threads: int
