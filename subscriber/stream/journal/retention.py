@@ -97,8 +97,8 @@ def write_consumer(
     durable: bool = False,
 ) -> None:
     """Record that a consumer has applied everything up to ``lsn``; name and ``place`` are for
-    display, ``carrier`` is for readers that do not know the subscription. A position that only moves forward need not be ``durable``: an older one only delays
-    trimming.
+    display, ``carrier`` is for readers that do not know the subscription. A position that only
+    moves forward need not be ``durable``: an older one only delays trimming.
     """
     content = {"lsn": format_lsn(lsn), "subscription": subscription, "place": place, "carrier": carrier}
     storage.replace(consumer.file, json.dumps(content).encode(), durable=durable)
