@@ -69,8 +69,8 @@ def read_token(file: str | None, host: str) -> str | None:
     return token
 
 
-def _is_no_end_of_a_page(record: logging.LogRecord) -> bool:
-    """Whether a record of uvicorn is about something else than a page that was open at the end."""
+def _is_failure(record: logging.LogRecord) -> bool:
+    """False for what uvicorn logs when it closes a page that is open at the end of the run."""
     failure = record.exc_info[1] if record.exc_info else None
     return not (isinstance(failure, asyncio.CancelledError) or str(record.msg).startswith("Cancel %s running task"))
 
@@ -96,7 +96,7 @@ def serving(app: ASGIApp, host: str, port: int) -> Iterator[int]:
         server_header=False,
         timeout_graceful_shutdown=_GRACE_SECONDS,
     )
-    logging.getLogger("uvicorn.error").addFilter(_is_no_end_of_a_page)
+    logging.getLogger("uvicorn.error").addFilter(_is_failure)
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, args=([listening],), name="http server", daemon=True)
     thread.start()

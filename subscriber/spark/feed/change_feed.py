@@ -65,10 +65,10 @@ def _check_publications(options: FeedOptions, journal: JournalReader) -> None:
     found = next((one for one in list_consumers(journal.storage) if one.carrier is not None), None)
     if found is not None and not options.whole_carrier:
         raise NotSupportedError(
-            f'the journal has what publication "{found.carrier}" sends, and not what the publications of subscription '
-            f'"{found.subscription}" would',
-            detail="They are emulated: their row filters and column lists are evaluated when the subscription is applied.",
-            hint="Receive a publication of the server with `subscriber receive`, or read everything with "
+            f'the publications of subscription "{found.subscription}" are emulated, and its journal has all changes of '
+            f'publication "{found.carrier}"',
+            detail="Their row filters and column lists are evaluated when the subscription is applied.",
+            hint="Receive a publication of the server with `subscriber receive`, or read all changes with "
             'option("emulatedPublications", "ignore").',
         )
 
