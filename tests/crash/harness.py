@@ -51,9 +51,11 @@ COMMAND = [sys.executable, "-c", "from subscriber.cli import main; main()"]
 TAG = "SUBSCRIBER_TEST_TAG"
 
 
-def wait_until(condition: Callable[[], Any], what: str, patience: float = PATIENCE) -> Any:
+def wait_until(
+    condition: Callable[[], Any], what: str, patience: float = PATIENCE, *, runner: Runner | None = None
+) -> Any:
     """Wait until ``condition`` returns something true, and return that; fail with ``what`` after a
-    timeout.
+    timeout, and with the end of the log of ``runner``.
     """
     deadline = time.monotonic() + patience
     while True:
@@ -61,7 +63,7 @@ def wait_until(condition: Callable[[], Any], what: str, patience: float = PATIEN
         if result:
             return result
         if time.monotonic() > deadline:
-            raise AssertionError(f"waited {patience:g} s for: {what}")
+            raise AssertionError(f"waited {patience:g} s for: {what}\n{runner.said()[-3000:] if runner else ''}")
         time.sleep(0.05)
 
 
@@ -227,7 +229,7 @@ def log_grows_by(runner: Runner, text: str) -> Callable[[], None]:
     before = runner.said().count(text)
 
     def wait() -> None:
-        wait_until(lambda: runner.said().count(text) > before, f"the log to say: {text}\n{runner.said()[-3000:]}")
+        wait_until(lambda: runner.said().count(text) > before, f"the log to say: {text}", runner=runner)
 
     return wait
 
@@ -526,7 +528,7 @@ def catch_up(conninfo: str, database: Path, runner: Runner, number: int = 1) -> 
         runner.restart_if_dead()
         return applied(database, number) > mark
 
-    wait_until(passed, f"the target to pass {mark:X}\n{runner.said()[-3000:]}")
+    wait_until(passed, f"the target to pass {mark:X}", runner=runner)
 
 
 def differences(conninfo: str, target: str, tables: tuple[PublishedTable | str, ...] = TABLES) -> list[TableComparison]:

@@ -74,7 +74,7 @@ def test_fifty_thousand_small_transactions_are_received_and_drained_in_bounded_s
     database = runner.folder / "target.db"
     runner.start()
     own_server.execute("CALL one_by_one(1, 1)", NAME)
-    wait_until(lambda: "conflict" in runner.said(), f"apply to be stuck\n{runner.said()}")
+    wait_until(lambda: "conflict" in runner.said(), "apply to be stuck", runner=runner)
     began = time.monotonic()
     own_server.execute(f"CALL one_by_one(2, {TRANSACTIONS})", NAME)
     ((end,),) = own_server.execute("SELECT pg_current_wal_flush_lsn()::text", NAME)

@@ -49,7 +49,7 @@ def test_a_conflict_of_300_retries_costs_no_thread_and_no_descriptor(replication
         publisher.execute("INSERT INTO orders VALUES (1001, 'after', NULL, NULL)")
 
     def retried(times: int) -> tuple[Usage, Usage]:
-        wait_until(lambda: attempts(replication.database) >= times, f"{times} retries\n{runner.said()[-2000:]}")
+        wait_until(lambda: attempts(replication.database) >= times, f"{times} retries", runner=runner)
         return usage(runner.process.pid), usage(runner.java())
 
     # The first attempts are made while Spark starts the query, which needs threads, too.
@@ -92,7 +92,7 @@ def test_queries_that_are_stopped_and_started_leave_nothing_in_python(replicatio
     def said_after(command: str, text: str) -> None:
         before = runner.said().count(text)
         runner.sql(f"ALTER SUBSCRIPTION {NAME} {command}")
-        wait_until(lambda: runner.said().count(text) > before, f"the log to say: {text}")
+        wait_until(lambda: runner.said().count(text) > before, f"the log to say: {text}", runner=runner)
 
     def cycle() -> None:
         said_after("DISABLE", "was dropped, disabled or changed")

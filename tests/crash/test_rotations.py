@@ -159,7 +159,11 @@ def refused(sides, replication, load, supervisor):
         sides.server.execute(
             f"SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE slot_name = '{NAME}'"
         )
-        wait_until(lambda: replication.runner.said().count(reason) > before, f"the log to say: {reason}")
+        wait_until(
+            lambda: replication.runner.said().count(reason) > before,
+            f"the log to say: {reason}",
+            runner=replication.runner,
+        )
         wait_until(lambda: load.transactions > written + 5, "the load to write")
 
     yield cut

@@ -13,7 +13,7 @@ import os
 import uuid
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, Protocol
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal, Protocol
 
 from subscriber.base import failpoints
 from subscriber.base.errors import JournalUnavailable, SlotInUse, UsageError
@@ -52,11 +52,11 @@ class Storage(Protocol):
 
     def replace(self, name: str, content: bytes, *, durable: bool, from_reserve: bool = True) -> None:
         """Write a small file as a whole: a reader sees the old or the new content. ``durable``: it
-        survives a power failure. ``from_reserve``: the reserve may be deleted to make space.
+        survives a power failure. ``from_reserve``: the reserve may be used where space is missing.
         """
 
     def make_reserve(self) -> None:
-        """Recreate the reserve if it is missing and there is space."""
+        """Fill the reserve up, as far as there is space."""
 
     def delete(self, names: list[str]) -> None:
         """Remove files, in order; a missing file is no error."""
@@ -189,7 +189,8 @@ def unavailable(url: str, error: OSError) -> JournalUnavailable:
 WRITER_FILE: Final = "journal.writer"
 RESERVE_FILE: Final = "journal.reserve"
 RESERVE_BYTES: Final = 256 * 1024
-"""Space for many small files: each needs one or two blocks while it is replaced."""
+_SMALL_FILE_BYTES: Final = 8 * 1024
+"""A small file needs one or two blocks while it is replaced."""
 
 _PRIVATE_FOLDER: Final = 0o700
 _PRIVATE_FILE: Final = 0o600
@@ -200,8 +201,8 @@ class LocalStorage:
     folder after it.
 
     On a full disk, the target's progress could not be recorded, so nothing could be trimmed. A
-    local journal therefore has a *reserve*, a file that is deleted when a small file cannot be
-    written, and recreated when there is space.
+    local journal therefore has a *reserve*, a file that is shortened by the space of a small file
+    when that cannot be written, and filled up again when there is space.
     """
 
     remote = False
@@ -271,34 +272,39 @@ class LocalStorage:
     def replace(self, name: str, content: bytes, *, durable: bool, from_reserve: bool = True) -> None:
         try:
             _make_private(self.folder)
-            try:
-                replace_file(self.folder / name, content, durable=durable)
-            except OSError as error:
-                if not (from_reserve and error.errno in NO_SPACE and self._give_up_reserve()):
-                    raise
-                replace_file(self.folder / name, content, durable=durable)
+            while True:
+                try:
+                    return replace_file(self.folder / name, content, durable=durable)
+                except OSError as error:
+                    if not (from_reserve and error.errno in NO_SPACE and self._shorten_reserve()):
+                        raise
         except OSError as error:
             raise unavailable(self.url, error) from error
 
     def make_reserve(self) -> None:
-        """Random bytes, which no file system can compress, and synced: some allocate only then."""
+        """Random bytes, which no file system can compress, and synced: some allocate only then. As
+        much as there is space for.
+        """
+        path = self.folder / RESERVE_FILE
+        with contextlib.suppress(OSError):
+            if path.exists() and path.stat().st_size >= RESERVE_BYTES:
+                return
+            with _private(path, "ab", buffering=0) as file:
+                try:
+                    while (missing := RESERVE_BYTES - file.tell()) > 0:
+                        file.write(os.urandom(min(missing, _SMALL_FILE_BYTES)))
+                finally:
+                    os.fsync(file.fileno())
+
+    def _shorten_reserve(self) -> bool:
+        """Free the space of a small file; False if the reserve is used up."""
         path = self.folder / RESERVE_FILE
         try:
-            if path.exists() and path.stat().st_size == RESERVE_BYTES:
-                return
-            with _private(path) as file:
-                file.write(os.urandom(RESERVE_BYTES))
-                file.flush()
-                os.fsync(file.fileno())
-        except OSError:
-            self._give_up_reserve()
-
-    def _give_up_reserve(self) -> bool:
-        try:
-            (self.folder / RESERVE_FILE).unlink()
+            size = path.stat().st_size
+            os.truncate(path, max(0, size - _SMALL_FILE_BYTES))
         except OSError:
             return False
-        return True
+        return size > 0
 
     def delete(self, names: list[str]) -> None:
         for name in names:
@@ -330,9 +336,9 @@ def _make_private(folder: Path) -> None:
             folder.mkdir(_PRIVATE_FOLDER)
 
 
-def _private(path: Path) -> BinaryIO:
-    """Open an empty file for writing; if it is new, only this user has access."""
-    return open(path, "wb", opener=lambda name, flags: os.open(name, flags, _PRIVATE_FILE))
+def _private(path: Path, mode: Literal["wb", "ab"] = "wb", buffering: int = -1) -> BinaryIO:
+    """Open a file for writing; if it is new, only this user has access."""
+    return open(path, mode, buffering, opener=lambda name, flags: os.open(name, flags, _PRIVATE_FILE))
 
 
 class RemoteStorage:

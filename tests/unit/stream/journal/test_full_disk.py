@@ -66,7 +66,27 @@ def test_a_consumer_is_written_from_the_reserve(storage):
     with full(storage):
         consumers.record_applied(LSN(0x300))
         assert read_consumer(storage, consumer()) == 0x300
-        assert storage.read(RESERVE_FILE) is None
+        assert (storage.folder / RESERVE_FILE).stat().st_size < RESERVE_BYTES
+
+
+def test_what_is_received_meanwhile_leaves_space_for_the_positions_of_consumers(storage):
+    """The receiver and the apply work at the same time: a segment takes what a position has freed."""
+    three_large(storage)
+    consumers = JournalConsumers(storage.url, consumer().target, 1, subscription="s", place="")
+    with writing(storage) as journal, full(storage):
+        consumers.record_applied(LSN(0x1F0))  # nothing can be trimmed
+        end = 0x500
+        with pytest.raises(JournalUnavailable):
+            while True:
+                publish(journal, end, transaction(end, T, insert(end, "small")))
+                end += 0x100
+        consumers.record_applied(LSN(0x1F8))
+        assert read_consumer(storage, consumer()) == 0x1F8
+        journal.advance(LSN(end))
+        consumers.record_applied(LSN(0x300))
+        publish(journal, 0x90000, large(4))
+    assert keys_of(storage, 0x300)[:1] == [3]
+    assert keys_of(storage, 0x300)[-1] == 4
 
 
 def test_applied_entries_are_trimmed_and_the_reserve_is_created_again(storage):
@@ -131,7 +151,7 @@ def test_a_position_that_finds_no_space_is_written_when_there_is_some(storage):
         consumers.record_applied(LSN(0x400))
         assert read_consumer(storage, consumer()) == 0
         storage.make_reserve()
-        assert storage.read(RESERVE_FILE) is None
+        assert (storage.folder / RESERVE_FILE).stat().st_size == 0
     consumers.write_late()
     assert read_consumer(storage, consumer()) == 0x400
     with writing(storage, applied=0x400) as journal:
