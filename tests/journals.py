@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pyarrow as pa
+import pytest
 
 from subscriber.base.lsn import INVALID_LSN, LSN, MAX_LSN
 from subscriber.postgres.protocol import messages as m
@@ -109,6 +110,19 @@ def three_large_transactions(folder: Path) -> None:
         for number in (1, 2, 3):
             end = BEGIN * (number + 1)
             publish(journal, end, transaction(end, T, insert(number), xid=700 + number), xid=700 + number)
+
+
+def trim_after_planning(monkeypatch: pytest.MonkeyPatch, folder: Path, begin: LSN) -> None:
+    """From now on a journal is trimmed up to ``begin`` between the planning and the reading."""
+    plan = JournalReader.plan
+
+    def trimming(self: JournalReader, start: LSN, end: LSN, **options: bool) -> list[SegmentRange]:
+        planned = plan(self, start, end, **options)
+        with writing(folder) as journal:
+            journal.restart(begin)
+        return planned
+
+    monkeypatch.setattr(JournalReader, "plan", trimming)
 
 
 def segment_files(folder: Path) -> list[Path]:

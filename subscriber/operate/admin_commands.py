@@ -177,7 +177,7 @@ def admin_routes(commands: AdminCommands) -> list[Route]:
 
     def asked(request: Request, parameters: Mapping[str, str]) -> tuple[Observation, CommandAction, LSN] | None:
         """The subscription, the action and its LSN; None if there is no such page."""
-        one = find_observation(commands.served, int(request.path_params["subid"]))
+        one = find_observation(commands.served, request.path_params["subid"])
         action: CommandAction | None = next(
             (one for one in get_args(CommandAction) if one == request.path_params["action"]), None
         )
@@ -228,7 +228,7 @@ def admin_routes(commands: AdminCommands) -> list[Route]:
             return refused(request, error)
         return RedirectResponse(f"/subscriptions/{one.subscription.subid}#commands", 303)
 
-    path = "/subscriptions/{subid:int}/commands/{action}"
+    path = "/subscriptions/{subid:subid}/commands/{action}"
     return [Route(path, question, methods=["GET"]), Route(path, command, methods=["POST"])]
 
 

@@ -26,6 +26,7 @@ from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from subscriber.base import clock
+from subscriber.base.digits import parse_int
 from subscriber.base.errors import SubscriberError
 from subscriber.base.html_templates import package_file
 from subscriber.base.lsn import LSN, format_lsn
@@ -396,10 +397,10 @@ def dashboard_routes(served: Served, history: History, sources: PageSources) -> 
         return show(None)
 
     def subscription(request: Request) -> Response:
-        return show(int(request.path_params["subid"]))
+        return show(request.path_params["subid"])
 
     def cutover(request: Request) -> Response:
-        return show(int(request.path_params["subid"]), "cutover")
+        return show(request.path_params["subid"], "cutover")
 
     def static(request: Request) -> Response:
         name = request.url.path.lstrip("/")
@@ -407,14 +408,14 @@ def dashboard_routes(served: Served, history: History, sources: PageSources) -> 
 
     async def events(request: Request) -> Response:
         asked = request.query_params.get("subscription", "")
-        subid = int(asked) if asked.isascii() and asked.isdigit() else None
+        subid = parse_int(asked) if asked.isascii() and asked.isdigit() else None
         view: View = "cutover" if request.query_params.get("view") == "cutover" else "subscription"
         return StreamingResponse(pages.events(subid, view), media_type="text/event-stream")
 
     return [
         Route("/", home),
-        Route("/subscriptions/{subid:int}", subscription),
-        Route("/subscriptions/{subid:int}/cutover", cutover),
+        Route("/subscriptions/{subid:subid}", subscription),
+        Route("/subscriptions/{subid:subid}/cutover", cutover),
         below.route("journal", "journal.html", "Journal", transactions_page),
         below.route("journal/transaction", "transaction.html", "Transaction", messages_page),
         below.route("journal/explain", "explanation.html", "Explanation", explanation_page),

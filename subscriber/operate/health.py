@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
+from subscriber.base.digits import parse_int
 from subscriber.base.errors import UsageError
 
 _SECONDS: Final = {"ms": 0.001, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0, "": 1.0}
@@ -82,7 +83,7 @@ def read_limits(given: Mapping[str, str]) -> HealthLimits:
         wrong = given["lag"] if lag is None else given["errors"]
         raise UsageError(f'invalid limit "{wrong}"', hint=_HINT)
     return HealthLimits(
-        float(lag[1]) * _SECONDS[lag[2]] if "lag" in given else None, int(errors) if "errors" in given else None
+        float(lag[1]) * _SECONDS[lag[2]] if "lag" in given else None, parse_int(errors) if "errors" in given else None
     )
 
 

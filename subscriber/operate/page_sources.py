@@ -7,10 +7,13 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from starlette.convertors import IntegerConvertor, register_url_convertor
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
+from typing_extensions import override
 
+from subscriber.base.digits import parse_int
 from subscriber.base.errors import SubscriberError
 from subscriber.base.settings import Settings
 from subscriber.operate.observation import Observation
@@ -33,6 +36,16 @@ class PageSources:
     questions: Questions = field(default_factory=Questions)
 
 
+class _SubidConvertor(IntegerConvertor):
+    """An OID of any length in an address: Starlette's own conversion fails for thousands of digits."""
+
+    @override
+    def convert(self, value: str) -> int:
+        return parse_int(value)
+
+
+register_url_convertor("subid", _SubidConvertor())
+
 Build = Callable[[PageSources, Observation, Mapping[str, str]], Mapping[str, Any]]
 """What a page shows of a subscription, by the parameters of the request; it may ask servers."""
 
@@ -49,7 +62,7 @@ class SubscriptionPages:
         """``title`` is followed by the name of the subscription."""
 
         def show(request: Request) -> Response:
-            subid = int(request.path_params["subid"])
+            subid: int = request.path_params["subid"]
             one = find_observation(self._served, subid)
             if one is None:
                 return PlainTextResponse("not found\n", 404)
@@ -60,7 +73,7 @@ class SubscriptionPages:
                 return self._templates.failure(error, whole_title, f"/subscriptions/{subid}")
             return self._templates.page(self._templates.content(template, shown), whole_title)
 
-        return Route(f"/subscriptions/{{subid:int}}/{path}", show)
+        return Route(f"/subscriptions/{{subid:subid}}/{path}", show)
 
 
 def find_observation(served: Served, subid: int) -> Observation | None:

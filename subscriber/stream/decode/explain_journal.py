@@ -15,7 +15,7 @@ from typing import Final
 import pyarrow as pa
 
 from subscriber.base.errors import SubscriberError
-from subscriber.base.lsn import LSN
+from subscriber.base.lsn import LSN, MAX_LSN
 from subscriber.postgres.protocol.changes import ChangeGroup, Control, Frame
 from subscriber.postgres.publication.explanation import Explanation, explain
 from subscriber.postgres.publication.publishing import Compiled, Publishing, compiled
@@ -82,16 +82,16 @@ def explain_journal(
 ) -> Iterator[ExplainedChange]:
     """The selected changes in commit order, of the journal or of what finished ``within`` (start,
     end]. A SubscriberError has the relation and the LSN of a change that cannot be published
-    exactly.
+    exactly; a UsageError says that the journal was trimmed meanwhile.
     """
     programs = compiled(publishing)
-    begin = journal.control().begin
-    start, end = within or (begin, journal.latest(begin))
-    for reading in journal.plan(start, end):
-        decoder = FrameDecoder(as_text=False)
-        for batch in read_rows(journal.storage, reading, read_finish(journal.storage, reading)):
-            frame = decoder.decode(batch.column("message"), batch.column("lsn"))
-            yield from _changes(frame, _Rows(batch), programs, wanted)
+    start, end = within or (journal.control().begin, MAX_LSN)
+    with journal.unless_trimmed():
+        for reading in journal.plan(start, end):
+            decoder = FrameDecoder(as_text=False)
+            for batch in read_rows(journal.storage, reading, read_finish(journal.storage, reading)):
+                frame = decoder.decode(batch.column("message"), batch.column("lsn"))
+                yield from _changes(frame, _Rows(batch), programs, wanted)
 
 
 class _Rows:

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
@@ -16,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from subscriber.base.errors import JournalCorrupt, UsageError
+from subscriber.base.errors import UsageError
 from subscriber.base.lsn import LSN, format_lsn
 from subscriber.postgres.protocol import messages
 from subscriber.postgres.protocol.decode_message import decode
@@ -85,9 +84,10 @@ def browse(url: str, start: LSN, end: LSN, *, show_values: bool) -> Iterator[Jou
     reader = JournalReader(open_storage(url))
     start = LSN(max(start, reader.control().begin))
     relations: dict[int, messages.Relation] = {}
-    for reading in reader.plan(start, end):
-        for batch in read_rows(reader.storage, reading, read_finish(reader.storage, reading)):
-            yield from _lines(batch, relations, show_values=show_values)
+    with reader.unless_trimmed():
+        for reading in reader.plan(start, end):
+            for batch in read_rows(reader.storage, reading, read_finish(reader.storage, reading)):
+                yield from _lines(batch, relations, show_values=show_values)
 
 
 # A page at a time ---------------------------------------------------------------------------------
@@ -145,7 +145,7 @@ def newest_transactions(url: str, before: LSN, most: int) -> TransactionPage:
     if not entries:
         return TransactionPage([], None)
     start, end = LSN(max(begin, entries[0].begin)), LSN(min(last, entries[-1].end))
-    with _unless_trimmed(reader):
+    with reader.unless_trimmed():
         planned = [list(ranges) for _, ranges in groupby(reader.plan(start, end), attrgetter("end"))]
         found = list(islice(_newest_first(reader, planned, most + 1), most + 1))
     return TransactionPage(found[:most], None if len(found) <= most else found[most - 1].finish_lsn)
@@ -200,7 +200,7 @@ def transaction_messages(
     its segment ``part`` on. Values are cut to ``longest`` bytes. UsageError if there is none.
     """
     reader = JournalReader(open_storage(url))
-    with _unless_trimmed(reader):
+    with reader.unless_trimmed():
         ranges = reader.plan(LSN(finish_lsn - 1), finish_lsn)
         placed = list(islice(_placed(reader, ranges[part:], row, show_values=show_values, longest=longest), most + 1))
     if not placed and not part and not row:
@@ -230,20 +230,6 @@ def _placed(
                 if line.lsn:  # others are relation messages from before
                     yield part, place, line
             at += batch.num_rows
-
-
-@contextlib.contextmanager
-def _unless_trimmed(reader: JournalReader) -> Iterator[None]:
-    """A file that cannot be read because it was trimmed meanwhile is no damage."""
-    try:
-        yield
-    except JournalCorrupt as error:
-        begin = reader.control().begin
-        if error.lsn is None or error.lsn > begin:
-            raise
-        raise UsageError(
-            f"the journal was trimmed up to {format_lsn(begin)} while it was read", hint="Look again.", lsn=error.lsn
-        ) from None
 
 
 def segments_of(summary: JournalSummary) -> list[Segment]:

@@ -16,13 +16,14 @@ that a long backlog is not listed for each batch.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from subscriber.base.errors import RECREATE_SLOT, JournalGap
+from subscriber.base.errors import RECREATE_SLOT, JournalCorrupt, JournalGap, UsageError
 from subscriber.base.lsn import LSN, format_lsn
 from subscriber.stream.journal.control import TRIMMED, JournalControl, read_control
 from subscriber.stream.journal.listing import Listing
@@ -72,6 +73,23 @@ class JournalReader:
                 hint="The receiver creates it: start `subscriber run` or `subscriber receive`. If it was deleted, restore it.",
             )
         return control
+
+    @contextlib.contextmanager
+    def unless_trimmed(self) -> Iterator[None]:
+        """Inside, a segment that is missing because it was trimmed meanwhile is no damage: the
+        error is a UsageError. For readers that are no consumers, and so do not hold back a trim.
+        """
+        try:
+            yield
+        except JournalCorrupt as error:
+            begin = self.control().begin
+            if error.lsn is None or error.lsn > begin:
+                raise
+            raise UsageError(
+                f"the journal was trimmed up to {format_lsn(begin)} while it was read",
+                hint="Look again.",
+                lsn=error.lsn,
+            ) from None
 
     def listed(self) -> list[Entry]:
         """The complete entries that there are now; none where there is no journal."""

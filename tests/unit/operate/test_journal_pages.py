@@ -152,6 +152,19 @@ def test_what_cannot_be_shown_says_why(dashboard, path, status, said):
     assert (page.status, said in page.read.text) == (status, True)
 
 
+@pytest.mark.parametrize("page", ["", "/cutover", "/journal", "/journal/transaction", "/commands/disable"])
+def test_a_number_of_thousands_of_digits_is_no_subscription(tmp_path, page):
+    """Python refuses to convert such a number."""
+    with served_dashboard(tmp_path, admin=True) as served:
+        assert served.ask(f"/subscriptions/{'9' * 5000}{page}").status == 404
+
+
+def test_other_numbers_of_thousands_of_digits_are_numbers(dashboard):
+    digits = "9" * 5000
+    assert dashboard.ask(f"/events?subscription={digits}").status == 200
+    assert dashboard.ask(f"/health?errors={digits}").status == 200
+
+
 def test_pages_that_wait_hold_up_neither_metrics_nor_probes(dashboard, monkeypatch):
     """Invariant one_does_not_end_another: a journal or a target may not answer."""
     answers, waiting = threading.Event(), []

@@ -7,7 +7,7 @@ from dataclasses import asdict
 
 import pytest
 
-from subscriber.base.errors import JournalGap, SubscriberError
+from subscriber.base.errors import JournalGap, SubscriberError, UsageError
 from subscriber.base.lsn import LSN
 from subscriber.postgres.protocol import messages as m
 from subscriber.postgres.publication.definition import Publication
@@ -16,7 +16,7 @@ from subscriber.stream.decode.explain_journal import ChangeSelection, ExplainedC
 from subscriber.stream.journal.reader import JournalReader
 from subscriber.stream.journal.storage import LocalStorage
 from tests.frames import transaction, values
-from tests.journals import publish, writing
+from tests.journals import publish, trim_after_planning, writing
 from tests.publications import as_sent, entry, table, tables
 
 T = table("public.t", {"a": "int4", "b": "text"}, key=["a"], oid=1)
@@ -111,6 +111,12 @@ def test_a_change_is_selected_by_its_own_lsn(explained):
 
 def test_a_range_of_the_journal_is_explained(explained):
     assert summary(explained(within=(LSN(0x1FF), LSN(0x200)))) == ALL[:3]
+
+
+def test_a_file_that_was_trimmed_while_changes_are_explained_is_no_damage(explained, tmp_path, monkeypatch):
+    trim_after_planning(monkeypatch, tmp_path, LSN(0x300))
+    with pytest.raises(UsageError, match="was trimmed up to 0/300 while it was read"):
+        explained()
 
 
 def test_a_filter_that_fails_is_reported_after_the_changes_before_it(explained):

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from subscriber.base.errors import JournalCorrupt, UsageError
-from subscriber.base.lsn import LSN, MAX_LSN
+from subscriber.base.lsn import INVALID_LSN, LSN, MAX_LSN
 from subscriber.postgres.protocol import messages as m
 from subscriber.stream.journal.browse import browse, newest_transactions, transaction_messages
 from subscriber.stream.journal.segment import EntryKind
@@ -23,6 +23,7 @@ from tests.journals import (
     segment_files,
     three_large_transactions,
     three_transactions,
+    trim_after_planning,
     writing,
 )
 
@@ -175,16 +176,13 @@ def test_a_file_that_was_trimmed_meanwhile_is_no_damage(tmp_path, monkeypatch):
     with pytest.raises(JournalCorrupt):
         newest_transactions(str(tmp_path), MAX_LSN, 9)
     first.write_bytes(content)
-    from subscriber.stream.journal import browse as module
-    from subscriber.stream.journal.reader import JournalReader
-
-    class Trimmed(JournalReader):
-        def plan(self, *args, **options):
-            planned = super().plan(*args, **options)
-            with writing(tmp_path) as journal:
-                journal.restart(LSN(0x300))
-            return planned
-
-    monkeypatch.setattr(module, "JournalReader", Trimmed)
+    trim_after_planning(monkeypatch, tmp_path, LSN(0x300))
     with pytest.raises(UsageError, match="was trimmed up to 0/300 while it was read"):
         newest_transactions(str(tmp_path), LSN(0x301), 9)
+
+
+def test_a_file_that_was_trimmed_while_all_messages_are_shown_is_no_damage(tmp_path, monkeypatch):
+    three_transactions(tmp_path)
+    trim_after_planning(monkeypatch, tmp_path, LSN(0x300))
+    with pytest.raises(UsageError, match="was trimmed up to 0/300 while it was read"):
+        list(browse(str(tmp_path), INVALID_LSN, MAX_LSN, show_values=False))
