@@ -53,7 +53,7 @@ from subscriber.postgres.publication.publishing import Publishing
 from subscriber.spark.apply_pause import ApplyPause
 from subscriber.spark.jobs import JobGroup, jobs_of_cores, run_jobs
 from subscriber.spark.journal_frames import JournalFrames, JournalRange, remove_frames
-from subscriber.spark.journal_stream import wait_for_change
+from subscriber.spark.journal_stream import RELIST_SECONDS
 from subscriber.spark.pending_session import PendingSession
 from subscriber.spark.session import END_SECONDS, is_local
 
@@ -64,9 +64,11 @@ MOST_BYTES: Final = 64 * 1024 * 1024
 """About how much of the journal is in flight; in a cluster it is in the JVM in several copies."""
 
 _SHORTEST_POLL_SECONDS: Final = 0.002
-_LONGEST_POLL_SECONDS: Final = 0.02
-_POLLS_SINCE_CHANGE: Final = 20
-"""The journal is looked at about this often in the time that has passed since its last change."""
+_LONGEST_POLL_SECONDS: Final = 1.0
+_POLLS_SINCE_BATCH: Final = 20
+"""The journal is looked at about this often in the time that has passed since the last batch, for
+entries that nobody has told of.
+"""
 _INTERRUPT_SECONDS: Final = 0.2
 """An interrupt between two statements has no effect, so more than one may be necessary."""
 _FAILURE: Final = PipelineError(
@@ -107,10 +109,11 @@ class ApplyLoop:
     """Applies one journal to one target, in a thread, until it is stopped or an error ends it.
 
     ``applier.interruption`` ends the batch in progress, and every wait. ``batch_began`` is when the
-    last batch began to write (monotonic seconds).
+    last batch began to write (monotonic seconds). ``on_end`` is called in the thread when the loop
+    has ended.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - one argument for each thing that it tells
         self,
         spark: PendingSession,
         name: str,
@@ -121,7 +124,9 @@ class ApplyLoop:
         on_applied: Callable[[ApplyResult], None],
         pause: ApplyPause,
         on_failure: OnFailure = end_loop,
+        on_end: Callable[[], None] = lambda: None,
     ) -> None:
+        self.running = True
         self.applied = stream.applied
         self.batch_began = 0.0
         self._spark = spark
@@ -133,6 +138,7 @@ class ApplyLoop:
         self._on_applied = on_applied
         self._pause = pause
         self._on_failure = on_failure
+        self._on_end = on_end
         self._failure: SubscriberError | None = None
         self._fault: Exception | None = None
         self._first_entry_only = False
@@ -149,10 +155,6 @@ class ApplyLoop:
 
     # For other threads ----------------------------------------------------------------------------
 
-    @property
-    def running(self) -> bool:
-        return self._thread.is_alive()
-
     def failure(self) -> SubscriberError | None:
         """Why the loop has ended; None if it was stopped. A fault of the program is raised."""
         if self._fault is not None:
@@ -162,6 +164,7 @@ class ApplyLoop:
     def cancel(self) -> None:
         """Tell the loop to end: a batch in progress is rolled back. This does not wait."""
         self._stop.set()
+        self._pause.wake()
 
     def stop(self) -> None:
         """End the loop and wait for its end, even if the JVM has ended: Python would abort if it
@@ -184,6 +187,9 @@ class ApplyLoop:
             self._failure = error
         except Exception as error:  # failure() raises it
             self._fault = error
+        finally:
+            self.running = False
+            self._on_end()
 
     def _apply_until_stopped(self, folder: Path | None) -> None:
         while True:
@@ -204,27 +210,17 @@ class ApplyLoop:
     def _next_range(self) -> JournalRange:
         """Wait for entries after the progress that may be applied, and return the next batch."""
         since = time.monotonic()
+        shortest = RELIST_SECONDS if self._journal.storage.remote else _SHORTEST_POLL_SECONDS
         while True:
+            self._pause.look()
             self._applier.interruption.check()
             limit = self._pause.limit
-            if limit is not None and limit <= self.applied:
-                self._stop.wait(_LONGEST_POLL_SECONDS)  # whatever arrives
-                continue
-            token = self._journal.storage.change_token()
-            found = self._journal.next_range(self.applied, limit, self._most_bytes_now())
-            if found.end > self.applied:
-                return found
-            poll = (time.monotonic() - since) / _POLLS_SINCE_CHANGE
-            wait_for_change(
-                self._journal.storage,
-                token,
-                min(max(poll, _SHORTEST_POLL_SECONDS), _LONGEST_POLL_SECONDS),
-                partial(self._wait_while, limit),
-            )
-
-    def _wait_while(self, limit: LSN | None, seconds: float) -> bool:
-        """Wait for so many seconds; return whether the wait is over before the journal changes."""
-        return self._stop.wait(seconds) or self._pause.limit != limit
+            if limit is None or limit > self.applied:
+                found = self._journal.next_range(self.applied, limit, self._most_bytes_now())
+                if found.end > self.applied:
+                    return found
+            poll = (time.monotonic() - since) / _POLLS_SINCE_BATCH
+            self._pause.wait(min(max(poll, shortest), _LONGEST_POLL_SECONDS))
 
     def _most_bytes_now(self) -> int:
         if self._first_entry_only:

@@ -14,6 +14,8 @@
 - Another thread of the worker *closes* the pause for a moment, when it needs the position of the
   loop to stay as it is. A lock would be enough if locks were fair. But under load the next batch
   would take the lock again before a waiting thread wakes up.
+- A loop that has nothing to apply waits until it is *woken*: by another limit, by a receiver that
+  has added an entry to the journal, by its end.
 - The *writer lock* is shared by all subscriptions of a target that has one writer.
 
 *Invariant.* The setter writes the limit, then checks for a running batch. A batch marks itself
@@ -63,12 +65,35 @@ class ApplyPause:
     """The pause of one subscription's apply, which any thread may use."""
 
     def __init__(self, writer_lock: WriterLock | None = None) -> None:
-        self.limit: LSN | None = None
+        self._limit: LSN | None = None
+        self._woken = threading.Event()
         self._writer_lock: WriterLock = writer_lock or contextlib.nullcontext()
         self._condition = threading.Condition()
         self._closings = 0
         self._busy = False
         self._busy_since = 0.0
+
+    @property
+    def limit(self) -> LSN | None:
+        """The LSN up to which batches may go; None if there is no limit."""
+        return self._limit
+
+    @limit.setter
+    def limit(self, limit: LSN | None) -> None:
+        self._limit = limit
+        self.wake()
+
+    def wake(self) -> None:
+        """Let the loop look again whether there is a batch that it may apply."""
+        self._woken.set()
+
+    def look(self) -> None:
+        """Begin to look: a :meth:`wake` from now on ends the next :meth:`wait`."""
+        self._woken.clear()
+
+    def wait(self, seconds: float) -> None:
+        """Wait until the loop is woken, for at most so many seconds."""
+        self._woken.wait(seconds)
 
     def allows(self, end: LSN) -> bool:
         limit = self.limit

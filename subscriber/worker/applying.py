@@ -150,6 +150,7 @@ class Applying:
             on_applied=self._record_applied,
             pause=self._pause,
             on_failure=self.batch_failed,
+            on_end=state.wake,
         )
         logger.info(
             'apply of subscription "%(subscription)s" starts at %(lsn)s',

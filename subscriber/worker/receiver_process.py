@@ -11,7 +11,9 @@ supervisor.
     walreceiver   receive, confirm ◀── "go" ───────────────────────────────────────────────────────────┘
 
 The process sends a beat once a second with what it has received, so that the supervisor notices one
-that was stopped (SIGSTOP) or gets no processor time.
+that was stopped (SIGSTOP) or gets no processor time. It also tells of each entry that it has added
+to the journal, so that the apply loop need not look for it. This event is left out while the
+supervisor reads nothing, because a receiver does not wait for a supervisor that was stopped.
 
 The connection string comes through the pipe, so it is in no command line. The end of stdin is the
 order to stop, which also arrives if the supervisor was killed.
@@ -41,6 +43,7 @@ import logging
 import os
 import pickle
 import re
+import select
 import signal
 import sys
 import threading
@@ -129,7 +132,7 @@ def receive(
     With the option ``binary``, the stream is binary until a table appears whose values cannot be
     read in that form (user-defined types, money, the names of catalogs' objects). Then it is
     restarted as text; the values are the same. ``emit`` is called with events (``ready``,
-    ``streaming``, ``warning``, ``notice``). ``go`` is waited for after ``ready``, and after a
+    ``streaming``, ``entry``, ``warning``, ``notice``). ``go`` is waited for after ``ready``, and after a
     ``notice`` that a publication is skipped, and then cleared. What is received is added to
     ``counts``, also if the stream is restarted as text.
     """
@@ -228,6 +231,7 @@ def _stream(
         # before.
         journal.check_confirmed(_confirmed(assignment, stream))
         journal.receive_on(found.server.stays_on)
+        journal.on_entry = partial(emit, "entry")
         if go is not None:
             emit("ready")
             while not go.wait(_POLL_SECONDS):
@@ -381,6 +385,8 @@ def _emit_error(error: SubscriberError) -> None:
 def _emit(event: str, **fields: Any) -> None:
     try:
         with _EMITTING:
+            if event == "entry" and not select.select([], [sys.stdout], [], 0)[1]:
+                return
             sys.stdout.write(json.dumps({"event": event, **fields}) + "\n")
             sys.stdout.flush()
     except BrokenPipeError:

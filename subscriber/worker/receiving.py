@@ -54,9 +54,19 @@ _CHANGED_SECONDS: Final = 1.0
 
 
 class Receiving:
-    """Keeps the walreceiver of one subscription running. ``messages``: ask for logical messages."""
+    """Keeps the walreceiver of one subscription running. ``messages``: ask for logical messages.
+    ``on_entry`` is called, in another thread, when the journal has another entry.
+    """
 
-    def __init__(self, state: WorkerState, settings: Settings, spare: SpareReceiver, *, messages: bool) -> None:
+    def __init__(
+        self,
+        state: WorkerState,
+        settings: Settings,
+        spare: SpareReceiver,
+        *,
+        messages: bool,
+        on_entry: Callable[[], None] = lambda: None,
+    ) -> None:
         self.attempts = RetryState("receive")
         self.process: ReceiverProcess | None = None
         self.adopting = Background(
@@ -73,6 +83,7 @@ class Receiving:
         self._settings = replace(settings, wal_receiver_timeout=timeout)
         self._spare = spare
         self._messages = messages
+        self._on_entry = on_entry
         if names_any_server(state.subscription.connection or ""):
             logger.warning(
                 'subscription "%(subscription)s": %(error)s\nHINT:  %(hint)s',
@@ -152,6 +163,7 @@ class Receiving:
             state.wake,
             self.notices.on_notice,
             self._note_beat,
+            self._on_entry,
         )
 
     def let_receive(self) -> None:
@@ -223,8 +235,8 @@ class ReceiverProcess:
     """A walreceiver process that runs or has ended.
 
     ``on_event`` is called in another thread after each event of the process, and after its end;
-    ``on_notice`` with each notice of the publisher, and ``on_beat`` with the counts of the beat
-    before and of this one.
+    ``on_notice`` with each notice of the publisher, ``on_beat`` with the counts of the beat before
+    and of this one, and ``on_entry`` after an entry was added to the journal.
 
     Attributes:
         ready: it holds the slot, and waits for :meth:`go`.
@@ -240,6 +252,7 @@ class ReceiverProcess:
         on_event: Callable[[], None] = lambda: None,
         on_notice: Callable[[str, str], None] = lambda _severity, _report: None,
         on_beat: Callable[[ReceiverCounts, ReceiverCounts], None] = lambda _before, _now: None,
+        on_entry: Callable[[], None] = lambda: None,
     ) -> None:
         self._name = assignment.subscription
         self._error: SubscriberError | None = None
@@ -251,6 +264,7 @@ class ReceiverProcess:
         self._silence = 0.0
         self._on_notice = on_notice
         self._on_beat = on_beat
+        self._on_entry = on_entry
         self._counts = ReceiverCounts()
         self._process = process
         self._on_event = on_event
@@ -323,6 +337,9 @@ class ReceiverProcess:
             name = event.pop("event")
             self.heard_at = time.monotonic()
             match name:
+                case "entry":
+                    self._on_entry()
+                    continue
                 case "beat":
                     before, self._counts = self._counts, ReceiverCounts(**event)
                     self._on_beat(before, self._counts)

@@ -5,7 +5,8 @@
     catalog ──read every 0.2 to 1 s──▶ wanted ──▶ start, replace or end workers ──▶ tick each ──▶ done? ──▶ again, 0.1 s later
                                                                                                             or when woken
 
-A command on this machine, an event of a receiver, and the end of work in the background wake it.
+A command on this machine, an event of a receiver, the end of an apply loop, and the end of work in
+the background wake it. While all workers are settled, only these are waited for, for half a second.
 
 A subscription that fails neither stops nor delays the others. An unexpected error stops only the
 worker in which it occurs. The next worker for a subscription starts when the last one has ended.
@@ -42,6 +43,8 @@ from subscriber.worker.worker_snapshot import WorkerSnapshot
 logger = logging.getLogger(__name__)
 
 _TICK_SECONDS: Final = 0.1
+_TICKS_SETTLED: Final = 5
+"""How many times as long a tick takes while all workers are settled."""
 _LOOK_SECONDS: Final = 0.02
 """How often it is checked, between two ticks, whether something has happened."""
 _CATALOG_SECONDS: Final = 1.0
@@ -140,11 +143,15 @@ class Supervisor:
         return min((moment for moment in moments if moment is not None), default=None)
 
     def _wait_for_tick(self, stop: threading.Event) -> None:
-        due = time.monotonic() + self._tick_seconds
+        due = time.monotonic() + self._tick_seconds * (_TICKS_SETTLED if self._is_settled() else 1)
         while not (stop.is_set() or self.catalog_watch.is_due() or time.monotonic() >= due):
             if self._woken.wait(min(_LOOK_SECONDS, self._tick_seconds)):
                 break
         self._woken.clear()
+
+    def _is_settled(self) -> bool:
+        workers = self.workers.values()
+        return not (self._once or self._ending) and all(worker.is_settled for worker in workers)
 
     def _check_spark(self, stop: threading.Event) -> None:
         """Return if Spark starts or works, or if the run is to end."""

@@ -9,6 +9,7 @@
              └─ Pausing: obeys a command that holds the apply
 
     Receiving ──▶ WorkerState ◀── Applying              what they share: subscription, tables, journal, positions
+        └───────── an entry ─────────▲                  wakes the loop (``apply_pause``)
                       └──▶ snapshot() ──▶ code that shows the worker, or waits for it
 
 The parts fail and restart independently.
@@ -79,7 +80,9 @@ class SubscriptionWorker:
         self._state = state = WorkerState(target, subscription, wake=wake)
         self._pause = pause = ApplyPause(writer_lock)
         self._failures = failures = FailureLog(state, settings)
-        self._receiving = receiving = Receiving(state, settings, spare, messages=on_message is not None)
+        self._receiving = receiving = Receiving(
+            state, settings, spare, messages=on_message is not None, on_entry=pause.wake
+        )
         self._pausing = Pausing(state, pause)
         self._retaining = Retaining(state, settings.wal_receiver_status_interval)
         self._applying = applying = Applying(state, spark, settings, pause, failures, on_message)
@@ -156,6 +159,11 @@ class SubscriptionWorker:
         """Whether another worker is needed (C39); after a stop, for every command like ENABLE."""
         own = self._state.subscription
         return needs_restart(own, stored) or (self._state.stopped and stored.version != own.version)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether an event, or a read of the catalog, comes before anything that a tick would do."""
+        return self._pausing.lease is None and self.snapshot(look=False).is_settled
 
     # Running --------------------------------------------------------------------------------------
 

@@ -141,6 +141,11 @@ class WorkerSnapshot:
         return "streaming" if self.receives and self.applies else "starting"
 
     @property
+    def is_settled(self) -> bool:
+        """Whether all parts work, and there is nothing to copy and nothing to wait for."""
+        return self.stopped or (self.state == "streaming" and not self.relations.pending and not self.waiting_for)
+
+    @property
     def is_idle(self) -> bool:
         """Whether there is nothing to copy, and everything that was received is applied."""
         return self.stopped or (

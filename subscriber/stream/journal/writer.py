@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -111,7 +111,9 @@ def open_writer(
 
 
 class JournalWriter:
-    """See the module; :func:`open_writer` creates it. ``end`` is the end LSN of the last entry."""
+    """See the module; :func:`open_writer` creates it. ``end`` is the end LSN of the last entry;
+    ``on_entry`` is called after another one has become visible.
+    """
 
     def __init__(
         self,
@@ -126,6 +128,7 @@ class JournalWriter:
         self._segment_bytes = 0 if storage.remote else segment_bytes
         self._batch_bytes = batch_bytes
         self.control = control
+        self.on_entry: Callable[[], None] = lambda: None
         self._positions = CachedAnswer(
             lambda: retention.passed(storage, self._consumers), storage.remote, _POSITIONS_SECONDS
         )
@@ -182,6 +185,7 @@ class JournalWriter:
             return
         self._listing.add(builder.publish(self.end, end, EntryKind(kind), xid, finish))
         self.end = end
+        self.on_entry()
 
     def advance(self, received: LSN) -> None:
         """Record durably that nothing was published between the last entry and ``received``."""

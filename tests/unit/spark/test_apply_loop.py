@@ -102,6 +102,7 @@ class Scene:
         self.create: Callable[[], Any] = lambda: SimpleNamespace(sparkContext=self.context)
         self.failures: list[SubscriberError] = []
         self.on_failure: Callable[[SubscriberError], float | None] = lambda _error: 0.3  # SQLite lets others write
+        self.on_end: Callable[[], None] = lambda: None
         self.told: list[ApplyResult] = []
         self.stream: dict[str, Any] = {}
         self.loop: ApplyLoop
@@ -123,6 +124,7 @@ class Scene:
             on_applied=self.told.append,
             pause=self.pause,
             on_failure=self.failed,
+            on_end=self.on_end,
         )
         return self.loop
 
@@ -458,3 +460,37 @@ def test_a_wait_for_the_bound_ends_when_the_loop_is_to_end(scene):
     time.sleep(0.05)
     loop.stop()
     assert loop.failure() is None
+
+
+# Waiting ------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def looks_only_when_woken(monkeypatch) -> None:
+    monkeypatch.setattr(apply_loop, "_SHORTEST_POLL_SECONDS", 3600.0)
+    monkeypatch.setattr(apply_loop, "_LONGEST_POLL_SECONDS", 3600.0)
+
+
+def test_an_entry_that_is_told_of_is_applied_although_nobody_looks_for_it(scene, target, looks_only_when_woken):
+    scene.start()
+    wait_until(lambda: state(target) == ([1, 2, 3], 0x400))
+    scene.publish(0x500, 4)
+    scene.pause.wake()
+    wait_until(lambda: state(target) == ([1, 2, 3, 4], 0x500))
+
+
+def test_another_bound_is_told(scene, target, looks_only_when_woken):
+    scene.pause.limit = LSN(0x200)
+    scene.start()
+    wait_until(lambda: state(target) == ([1], 0x200))
+    scene.pause.limit = None
+    wait_until(lambda: state(target) == ([1, 2, 3], 0x400))
+
+
+def test_a_loop_that_waits_ends_when_it_is_told_to_and_tells_that_it_has_ended(scene, target, looks_only_when_woken):
+    ended: list[bool] = []
+    scene.on_end = lambda: ended.append(scene.loop.running)
+    loop = scene.start()
+    wait_until(lambda: state(target) == ([1, 2, 3], 0x400))
+    loop.stop()
+    assert ended == [False]

@@ -113,3 +113,13 @@ def test_a_batch_may_end_at_or_before_the_limit(limit, allowed):
     pause = ApplyPause()
     pause.limit = limit
     assert [end for end in range(4) if pause.allows(LSN(end))] == allowed
+
+
+def test_what_wakes_a_loop_while_it_looks_ends_its_next_wait():
+    pause = ApplyPause()
+    pause.look()
+    pause.wake()
+    pause.wait(3600.0)
+    pause.look()
+    pause.limit = LSN(7)
+    pause.wait(3600.0)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import subprocess
 import sys
 
+from subscriber.worker import receiver_process
 from tests.assignments import assignment_to_nowhere
 
 
@@ -33,3 +36,19 @@ def test_a_receiver_whose_supervisor_was_killed_ends_without_a_traceback(tmp_pat
     with receiver.stderr as said:
         assert said.read() == ""
     assert receiver.wait(60) == 1
+
+
+def test_a_receiver_does_not_wait_for_a_supervisor_that_reads_no_entries(monkeypatch):
+    """A supervisor that was stopped (SIGSTOP) must not stop the stream."""
+    reads, writes = os.pipe()
+    with open(reads, "rb"), open(writes, "w") as full:
+        os.set_blocking(writes, False)
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                os.write(writes, b"\n" * 1024)
+        os.set_blocking(writes, True)
+        monkeypatch.setattr(sys, "stdout", full)
+        receiver_process._emit("entry")
+        os.read(reads, 1024 * 1024)
+        receiver_process._emit("entry")
+        assert os.read(reads, 64 * 1024) == b'{"event": "entry"}\n'

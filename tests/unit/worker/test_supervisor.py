@@ -167,6 +167,26 @@ def test_a_supervisor_that_is_woken_does_not_wait_for_its_next_tick(target, monk
     run.until(lambda: run.ticks["s2"] > 5)
 
 
+def test_ticks_are_rarer_only_while_all_workers_are_settled(target, monkeypatch):
+    real = SubscriptionWorker.snapshot
+    works = {"s1": False, "s2": True}
+
+    def snapshot(one: SubscriptionWorker, *, look: bool = True) -> WorkerSnapshot:
+        now = real(one, look=look)
+        return replace(now, receives=True, applies=works[now.subscription.name])
+
+    monkeypatch.setattr(SubscriptionWorker, "snapshot", snapshot)
+    run = Run(target, monkeypatch)
+    run.until(lambda: run.ticks["s2"] > 5)
+    assert not run.supervisor._is_settled()
+    works["s1"] = True
+    assert run.supervisor._is_settled()
+    held = pause_lease(1, PauseState.HELD, bound=LSN(50), reached=LSN(50))
+    for one in run.supervisor.workers.values():
+        one._pausing.update(held)
+    assert not run.supervisor._is_settled(), "the holder may end at any time"
+
+
 def test_a_pause_is_obeyed_from_the_first_tick_of_a_worker_on_and_only_by_its_subscription(target, monkeypatch):
     """any_crash: the run that was held before may have been killed."""
     with target.begin() as connection:

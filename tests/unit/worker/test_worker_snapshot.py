@@ -137,6 +137,24 @@ def test_a_worker_is_idle_if_nothing_is_left_to_copy_or_to_apply(changes: dict[s
     assert changed(changes).is_idle == is_idle
 
 
+@pytest.mark.parametrize(
+    ("changes", "is_settled"),
+    [
+        ({}, True),
+        ({"busy_since": 1.0}, True),
+        ({"last_entry": LSN(9), "applied": LSN(8)}, True),
+        ({"stopped": True, "applies": False}, True),
+        ({"receives": False}, False),
+        ({"applies": False}, False),
+        ({"applying": FailedAttempts(CONFLICT, 1, 1)}, False),
+        ({"waiting_for": ("slot of s",)}, False),
+        ({"relations": tables(t=RelationState.SYNCDONE)}, False),
+    ],
+)
+def test_a_worker_is_settled_if_all_parts_work_and_no_table_is_on_its_way(changes: dict[str, Any], is_settled: bool):
+    assert changed(changes).is_settled == is_settled
+
+
 def test_a_sequence_that_is_not_set_is_waited_for_until_its_attempts_fail():
     states = TableStates()
     states.unfinished_sequences = [SubscriptionRelation("public", "q", RelationState.INIT, None, is_sequence=True)]

@@ -485,3 +485,13 @@ def test_a_copied_journal_begins_again_where_the_target_has_applied_everything_c
         writing(original, confirmed=0x600, applied=0x500),
     ):
         pass
+
+
+def test_each_entry_is_told_of_when_readers_see_it(tmp_path):
+    with writing(tmp_path) as journal:
+        seen: list[list[int]] = []
+        journal.on_entry = lambda: seen.append(ends(tmp_path))
+        publish(journal, 0x200, transaction(0x200, T, insert(1)))
+        publish(journal, 0x200, transaction(0x200, T, insert(1)))
+        publish(journal, 0x300, transaction(0x300, T, insert(2)))
+    assert seen == [[0x200], [0x200, 0x300]], "what the publisher has sent again is not another entry"
