@@ -1,18 +1,23 @@
-"""An applier without a target, for tests of the steps between two attempts to apply a batch."""
+"""The rules of a batch; an applier without a target, for tests of the steps between attempts."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from subscriber.apply.applier import ApplyResult
+from subscriber.apply.applier import ANY_FORMAT, ApplyResult, Rules
 from subscriber.apply.conflicts.conflict import Conflict, with_failure
 from subscriber.base.errors import ColumnsToAdd, ConflictError, SubscriberError
 from subscriber.base.lsn import LSN
 from subscriber.postgres.protocol import messages as m
 from subscriber.postgres.protocol.changes import Frame
 from tests.frames import frame
+
+
+def obeying(**options: Any) -> Rules:
+    """The rules of a batch whose subscription has these options."""
+    return Rules(options=replace(ANY_FORMAT, **options))
 
 
 @dataclass(frozen=True)

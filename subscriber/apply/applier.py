@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Final, Protocol
 
 import sqlalchemy as sa
 
@@ -16,10 +16,9 @@ from subscriber.apply.conflicts.conflict import Conflict
 from subscriber.base.errors import ColumnsToAdd
 from subscriber.base.lsn import INVALID_LSN, LSN
 from subscriber.catalog.own_tables import ConflictKind
+from subscriber.catalog.subscription_options import SubscriptionOptions
 from subscriber.postgres.protocol.changes import Frame
 from subscriber.postgres.protocol.messages import Relation
-from subscriber.postgres.schema.relation_names import SAME_NAMES, RelationNames
-from subscriber.postgres.schema.value_rules import STOP, ValueRules
 from subscriber.targets import Interruption, Target
 
 
@@ -112,6 +111,10 @@ The relation's table is looked up in both cases.
 """
 
 
+ANY_FORMAT: Final = SubscriptionOptions(binary=True)
+"""Options under which changes are applied in both formats."""
+
+
 @dataclass(frozen=True, slots=True)
 class Rules:
     """The catalog's settings for a batch.
@@ -121,12 +124,10 @@ class Rules:
             ignored (rules C4, D5).
         skip_lsn: the transaction to leave out (rule C40), or 0/0. ``clear_skip`` clears it in the
             batch's transaction, after it was used (rule C41).
+        options: those of the subscription. With ``binary``, values in binary format are accepted
+            only by columns that read this form; otherwise they are converted in the same way as
+            text values (rule C5).
         is_shared: whether another subscription also writes to the target's table of a relation.
-        log_conflict_values: conflicts show and store the values of their rows (rule C21).
-        conflict_log_destination: where conflicts are recorded that do not stop the transaction.
-        binary: values in binary format are accepted only by columns that read this form; otherwise
-            they are converted in the same way as text values (rule C5).
-        values: in which columns NULL takes the place of values that the target cannot hold.
         retains: an UPDATE that does not find its row looks for the row among the deleted ones.
         records: deleted rows are recorded, for this or another subscription.
     """
@@ -134,14 +135,8 @@ class Rules:
     should_apply: ShouldApply = field(default=lambda _relation, _lsn: True)
     skip_lsn: LSN = INVALID_LSN
     clear_skip: Callable[[sa.Connection], None] = field(default=lambda _connection: None)
-    synchronous_commit: str = "off"
-    names: RelationNames = SAME_NAMES
-    add_columns: bool = False
+    options: SubscriptionOptions = ANY_FORMAT
     is_shared: Callable[[Relation], bool] = field(default=lambda _relation: False)
-    log_conflict_values: bool = False
-    conflict_log_destination: Literal["log", "table", "all"] = "all"
-    binary: bool = True
-    values: ValueRules = STOP
     retains: bool = False
     records: bool = False
 

@@ -90,7 +90,7 @@ class Batch:
         self.scope = scope
         self.applied = local.stored
         self.done = False
-        self.tally = BatchTally(scope.subid, scope.subscription, show_values=local.rules.log_conflict_values)
+        self.tally = BatchTally(scope.subid, scope.subscription, show_values=local.rules.options.log_conflict_values)
         self.transactions = 0
         self.changes = 0
         self.commit_timestamp: int | None = None
@@ -373,12 +373,12 @@ class Batch:
             rules.clear_skip(connection)
         self.tally.write(
             connection,
-            show_values=rules.log_conflict_values,
-            stores_conflicts=rules.conflict_log_destination != "log",
+            show_values=rules.options.log_conflict_values,
+            stores_conflicts=rules.options.conflict_log_destination != "log",
         )
 
     def _local_name(self, relation: Relation) -> str:
-        return self._local.rules.names.qualified(relation.namespace, relation.name)
+        return self._local.rules.options.map.qualified(relation.namespace, relation.name)
 
     def _fail(self, error: SubscriberError, message_type: str, relation: Relation, count: int = 0) -> NoReturn:
         """Raise an error with the place where it happened (C37), in a run of ``count`` changes."""

@@ -151,7 +151,7 @@ class ExactApplier:
             batch = self._batch(local, end, before, listens=self._on_message is not None, reorders=self._reorders)
             batch.run(frames)
             batch.commit(end)
-            in_full = local.rules.conflict_log_destination != "table"
+            in_full = local.rules.options.conflict_log_destination != "table"
         self.deliver_messages()
         batch.tally.conflicts.log(self._progress.name, self.version, in_full=in_full, subscription=self.subscription)
         conflicts = batch.tally.conflicts.by_kind()
@@ -211,30 +211,40 @@ class ExactApplier:
         prepared: bool = False,
         make: Callable[..., ChangeWriter] = ChangeWriter,
     ) -> ChangeWriter:
-        relations = RelationMap(
-            self.target,
-            connection,
-            rules.names,
-            add_columns=rules.add_columns,
-            prepared=prepared,
-            following=self._following(rules),
-        )
+        options, values = rules.options, rules.options.unrepresentable_values
+        relations = self._relations(connection, rules, prepared=prepared)
         return make(
             self.target,
             connection,
             self._statements,
             relations,
-            show_values=rules.log_conflict_values,
+            show_values=options.log_conflict_values,
             policy=self._policy,
-            binary=rules.binary,
-            replacement=Replacement(self.target, rules.values) if rules.values.replace_any else None,
+            binary=options.binary,
+            replacement=Replacement(self.target, values) if values.replace_any else None,
             check=self.interruption.check,
             retained_for=self._progress.name if rules.retains else None,
             records=rules.records,
         )
 
-    def _following(self, rules: Rules, *, mixed: bool = False) -> Following:
-        return Following(self._changes, self._answers, rules.is_shared, mixed=mixed)
+    def _relations(
+        self,
+        connection: sa.Connection,
+        rules: Rules,
+        *,
+        prepared: bool = False,
+        alone: bool = False,
+        mixed: bool = False,
+    ) -> RelationMap:
+        return RelationMap(
+            self.target,
+            connection,
+            rules.options.map,
+            add_columns=rules.options.schema_changes == "add_columns",
+            prepared=prepared,
+            alone=alone,
+            following=Following(self._changes, self._answers, rules.is_shared, mixed=mixed),
+        )
 
     def examine(self, frames: Iterable[Frame], conflict: Conflict, *, start: LSN, end: LSN) -> Conflict | None:
         """Apply the batch again up to a unique violation, find all violated keys (rules C20-C22),
@@ -278,15 +288,7 @@ class ExactApplier:
         if not isinstance(needed.shape, Relation):
             raise needed
         with self.target.begin() as connection:
-            rules = self._read_rules(connection)
-            relations = RelationMap(
-                self.target,
-                connection,
-                rules.names,
-                add_columns=rules.add_columns,
-                alone=True,
-                following=self._following(rules, mixed=needed.mixed),
-            )
+            relations = self._relations(connection, self._read_rules(connection), alone=True, mixed=needed.mixed)
             relations.open(needed.shape)
         self._changes.log(relations.alterations)
 

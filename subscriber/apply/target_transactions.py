@@ -158,7 +158,7 @@ class TargetTransactions:
         self._block.enter_context(self._interruption.of(self.connection))
 
     def _open(self, *, prepared: bool = False) -> None:
-        self.target.transactions.set_synchronous_commit(self.connection, self.rules.synchronous_commit)
+        self.target.transactions.set_synchronous_commit(self.connection, self.rules.options.synchronous_commit)
         if self._progress.of_subscription and self.target.origins is not None:
             self.target.origins.set(self.connection, self._progress.name)
         self.writer = self._make_writer(self.connection, self.rules, prepared=prepared)

@@ -15,7 +15,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, cast
 from urllib.parse import unquote
 
 from subscriber.base.errors import UsageError
@@ -104,20 +104,13 @@ class Settings:
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> Settings:
         """Read the settings, with defaults where unset or empty; UsageError (22023) if wrong."""
         env = os.environ if environment is None else environment
-        numbers = {name: rule.read(PREFIX + name.upper(), env) for name, rule in _NUMBERS.items()}
+        numbers: dict[str, Any] = {name: rule.read(PREFIX + name.upper(), env) for name, rule in _NUMBERS.items()}
         return cls(
             journal=env.get(f"{PREFIX}JOURNAL") or default_journal(env),
-            wal_receiver_timeout=numbers["wal_receiver_timeout"],
-            wal_receiver_status_interval=numbers["wal_receiver_status_interval"],
-            wal_retrieve_retry_interval=numbers["wal_retrieve_retry_interval"],
-            segment_bytes=int(numbers["segment_bytes"]),
-            journal_keep_size=int(numbers["journal_keep_size"]),
             journal_absent_consumers=_absent_consumers(env),
-            max_batch_bytes=int(numbers["max_batch_bytes"]),
-            partition_bytes=int(numbers["partition_bytes"]),
             password_command=env.get(PASSWORD_COMMAND, "").strip(),
             postgresql_version=_postgresql_version(env),
-            metrics_tables=int(numbers["metrics_tables"]),
+            **{name: value for name, value in numbers.items() if value is not None},
         )
 
 
@@ -141,7 +134,7 @@ def _absent_consumers(environment: Mapping[str, str]) -> int | None:
     if action in ("", "hold") and not size:
         return None
     if action == "drop" and size:
-        return int(_KEPT_FOR_ABSENT.read(variable, {variable: size}))
+        return cast("int", _KEPT_FOR_ABSENT.read(variable, {variable: size}))
     raise UsageError(
         f'invalid value for parameter "{variable}": "{environment[variable]}"',
         hint='Available values: "hold", and "drop" with a size, such as "drop 10GB".',
@@ -170,17 +163,16 @@ def default_journal(environment: Mapping[str, str], platform: str = sys.platform
 class _Number:
     """How a setting that is a number is written; ``base`` is the unit if none is given."""
 
-    default: float
     units: Mapping[str, float]
     base: str
     lowest: str
     highest: str
 
-    def read(self, variable: str, environment: Mapping[str, str]) -> float:
-        """The value of ``variable``, in seconds or bytes; UsageError if it is not valid."""
+    def read(self, variable: str, environment: Mapping[str, str]) -> float | None:
+        """``variable`` in seconds, or in whole bytes; None if it is empty, UsageError if wrong."""
         text = environment.get(variable, "")
         if not text.strip():
-            return self.default
+            return None
         value = self.parse(text)
         if value is None:
             units = ", ".join(f'"{unit}"' for unit in self.units)
@@ -199,7 +191,7 @@ class _Number:
                 f'{text.strip()} is outside the valid range for parameter "{variable}" '
                 f"({self.lowest} .. {self.highest})"
             )
-        return value
+        return value if self.units is _TIME_UNITS else int(value)
 
     def parse(self, text: str) -> float | None:
         """``text`` in seconds or bytes; None if it is not valid. The case of units counts."""
@@ -214,18 +206,18 @@ class _Number:
 
 
 _NUMBERS: Final[Mapping[str, _Number]] = {
-    "wal_receiver_timeout": _Number(60.0, _TIME_UNITS, "ms", "0", "2147483647ms"),
-    "wal_receiver_status_interval": _Number(10.0, _TIME_UNITS, "s", "0", "2147483s"),
-    "wal_retrieve_retry_interval": _Number(5.0, _TIME_UNITS, "ms", "1ms", "2147483647ms"),
-    "segment_bytes": _Number(8 * MIB, _SIZE_UNITS, "B", "1kB", "1GB"),
-    "journal_keep_size": _Number(0, _SIZE_UNITS, "MB", "0", "1024TB"),
-    "max_batch_bytes": _Number(64 * MIB, _SIZE_UNITS, "B", "1kB", "1TB"),
-    "metrics_tables": _Number(200, _NO_UNITS, "", "0", "100000"),
-    "partition_bytes": _Number(64 * MIB, _SIZE_UNITS, "B", "1kB", "1GB"),
+    "wal_receiver_timeout": _Number(_TIME_UNITS, "ms", "0", "2147483647ms"),
+    "wal_receiver_status_interval": _Number(_TIME_UNITS, "s", "0", "2147483s"),
+    "wal_retrieve_retry_interval": _Number(_TIME_UNITS, "ms", "1ms", "2147483647ms"),
+    "segment_bytes": _Number(_SIZE_UNITS, "B", "1kB", "1GB"),
+    "journal_keep_size": _Number(_SIZE_UNITS, "MB", "0", "1024TB"),
+    "max_batch_bytes": _Number(_SIZE_UNITS, "B", "1kB", "1TB"),
+    "metrics_tables": _Number(_NO_UNITS, "", "0", "100000"),
+    "partition_bytes": _Number(_SIZE_UNITS, "B", "1kB", "1GB"),
 }
 
 
-_KEPT_FOR_ABSENT: Final = _Number(0, _SIZE_UNITS, "MB", "1MB", "1024TB")
+_KEPT_FOR_ABSENT: Final = _Number(_SIZE_UNITS, "MB", "1MB", "1024TB")
 
 parse_receiver_timeout: Final = _NUMBERS["wal_receiver_timeout"].parse
 """Read a ``wal_receiver_timeout`` as it is written in ``postgresql.conf``: seconds, or None."""

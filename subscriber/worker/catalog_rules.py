@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
-from subscriber.apply.applier import Rules
+from subscriber.apply.applier import Rules, ShouldApply
 from subscriber.base.errors import PublicationsChanged
 from subscriber.base.lsn import INVALID_LSN, LSN
 from subscriber.catalog.deleted_rows import is_retained
@@ -43,20 +44,10 @@ class BatchRules:
         self._definitions.check(connection, self.publishing)
         stored = self._replicated.read(connection)
         begins = self._states.read(connection, stored).begins
-        return Rules(
-            partial(self._should_apply, begins),
+        return replace(
+            _rules(connection, stored, partial(self._should_apply, begins)),
             skip_lsn=stored.skip_lsn,
             clear_skip=lambda inside: set_skip_lsn(inside, self._subid, INVALID_LSN),
-            synchronous_commit=stored.options.synchronous_commit,
-            names=stored.options.map,
-            add_columns=stored.options.schema_changes == "add_columns",
-            is_shared=partial(_is_shared, connection, stored),
-            log_conflict_values=stored.options.log_conflict_values,
-            conflict_log_destination=stored.options.conflict_log_destination,
-            binary=stored.options.binary,
-            values=stored.options.unrepresentable_values,
-            retains=stored.options.retain_dead_tuples and stored.retention_active,
-            records=is_retained(connection),
         )
 
     def _should_apply(self, begins: Mapping[tuple[str, str], LSN | None], relation: Relation, final_lsn: LSN) -> bool:
@@ -92,19 +83,17 @@ class CatchUpRules:
     def __call__(self, connection: Connection) -> Rules:
         self._definitions.check(connection, self._publishing)
         stored = self._replicated.read(connection)
-        options = stored.options
-        return Rules(
-            should_apply=lambda relation, _lsn: (relation.namespace, relation.name) in self._keys,
-            names=options.map,
-            add_columns=options.schema_changes == "add_columns",
-            is_shared=partial(_is_shared, connection, stored),
-            log_conflict_values=options.log_conflict_values,
-            conflict_log_destination=options.conflict_log_destination,
-            binary=options.binary,
-            values=options.unrepresentable_values,
-            retains=options.retain_dead_tuples and stored.retention_active,
-            records=is_retained(connection),
-        )
+        return _rules(connection, stored, lambda relation, _lsn: (relation.namespace, relation.name) in self._keys)
+
+
+def _rules(connection: Connection, stored: Subscription, should_apply: ShouldApply) -> Rules:
+    return Rules(
+        should_apply,
+        options=stored.options,
+        is_shared=partial(_is_shared, connection, stored),
+        retains=stored.options.retain_dead_tuples and stored.retention_active,
+        records=is_retained(connection),
+    )
 
 
 def _is_shared(connection: Connection, subscription: Subscription, relation: Relation) -> bool:

@@ -11,7 +11,6 @@ from typing import Literal
 import psycopg
 import pytest
 
-from subscriber.apply.applier import Rules
 from subscriber.apply.apply_batch import apply_batch
 from subscriber.apply.exact import ExactApplier
 from subscriber.base.errors import (
@@ -29,6 +28,7 @@ from subscriber.postgres.protocol.changes import Frame
 from subscriber.postgres.schema.shape import SequencePosition
 from subscriber.postgres.types.registry import family_of
 from subscriber.targets import open_target
+from tests.appliers import obeying
 from tests.conftest import fresh_database
 from tests.crash.harness import wait_until
 from tests.failures import applied_before
@@ -340,7 +340,7 @@ def test_a_switched_off_binary_converts_what_is_in_the_journal_already(target, d
     """C5, C39: PostgreSQL requests the values again, as text."""
     database.execute("CREATE TABLE t (a int PRIMARY KEY, b bigint)")
     remote = relation("public.t", {"a": "int4", "b": "int4"}, ["a"])
-    applier = ExactApplier(target, subscription="sub", subid=1, read_rules=lambda _: Rules(binary=False))
+    applier = ExactApplier(target, subscription="sub", subid=1, read_rules=lambda _: obeying(binary=False))
     frames = [frame([remote], transaction(200, insert("2", "5")), text=True, binary=("a", "b"))]
     applier.apply(frames, start=START, end=END)
     assert database.execute("SELECT * FROM t") == [(2, 5)]

@@ -23,7 +23,6 @@ from typing import Final
 
 import pytest
 
-from subscriber.apply.applier import Rules
 from subscriber.apply.apply_batch import apply_batch
 from subscriber.apply.exact import ExactApplier
 from subscriber.base.errors import ConflictError
@@ -32,6 +31,7 @@ from subscriber.catalog.own_tables import ConflictKind
 from subscriber.postgres.protocol import messages as m
 from subscriber.postgres.protocol.decode_message import decode
 from subscriber.testing.servers.open_servers import PostgreSQL, open_postgresql
+from tests.appliers import obeying
 from tests.conftest import server_or_skip
 from tests.failures import conflict_kind
 from tests.frames import frame
@@ -332,7 +332,7 @@ class Ours:
 
     def __init__(self, on: AppliedTo, *, show_values: bool) -> None:
         self.on = on
-        rules = Rules(log_conflict_values=show_values)
+        rules = obeying(log_conflict_values=show_values)
         self._applier = ExactApplier(on.target, subscription="s", subid=1, read_rules=lambda _: rules)
         self._at = LSN(100)
         self.stopped_by: Counter[str] = Counter()

@@ -12,6 +12,7 @@ import json
 import logging
 import sqlite3
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import count
 
 import psycopg
@@ -33,6 +34,7 @@ from subscriber.postgres.schema.published_table import PublishedTable
 from subscriber.publisher.catalog import read_attributes
 from subscriber.publisher.server_publications import ServerPublications
 from subscriber.verify.canonical_text import text_of
+from tests.appliers import obeying
 from tests.conftest import Database
 from tests.crash.harness import Runner, wait_until
 from tests.frames import frame
@@ -49,7 +51,7 @@ class Followed:
     def __init__(self, publisher: Database, database: AppliedTo, table: str) -> None:
         self.publisher = publisher
         self.database = database
-        self.rules = Rules(add_columns=True)
+        self.rules = obeying(schema_changes="add_columns")
         self.publish(f"CREATE TABLE t ({table}); CREATE PUBLICATION pub FOR TABLE t")
         self.slot = f"{publisher.name}_{next(_slots)}"
         self.publish(f"SELECT pg_create_logical_replication_slot('{self.slot}', 'pgoutput')")
@@ -488,7 +490,7 @@ def test_an_empty_table_does_not_differ(followed):
 
 
 def test_where_others_write_to_the_table_nothing_is_overwritten(followed):
-    followed.rules = Rules(add_columns=True, is_shared=lambda _: True)
+    followed.rules = replace(obeying(schema_changes="add_columns"), is_shared=lambda _: True)
     followed.publish("ALTER TABLE t ADD c int DEFAULT 5; INSERT INTO t VALUES (4, 'w', 1)")
     followed.follow()
     assert followed.execute("SELECT c FROM t ORDER BY a") == [(None,), (None,), (None,), (1,)]

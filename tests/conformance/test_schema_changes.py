@@ -21,6 +21,7 @@ from subscriber.postgres.protocol import messages as m
 from subscriber.postgres.schema.relation_names import parse_names
 from subscriber.postgres.types.oids import declared_type
 from subscriber.targets import open_target
+from tests.appliers import obeying
 from tests.crash.harness import Runner, wait_until
 from tests.frames import finishes_of, frame, prepared, relation, transaction, values
 from tests.journals import commit_prepared, prepare
@@ -45,7 +46,7 @@ class Subscriber:
 
     def __init__(self, database: AppliedTo) -> None:
         self.database = database
-        self.rules = Rules(add_columns=True)
+        self.rules = obeying(schema_changes="add_columns")
         self._applier = ExactApplier(database.target, subscription="sub", subid=1, read_rules=lambda _: self.rules)
 
     def apply(
@@ -235,7 +236,7 @@ def test_a_column_that_differs_in_case_is_missing_and_no_addition_is_advised_tha
     if subscriber.database.target.capabilities.column_case:
         pytest.skip("it has a place for both")
     subscriber.execute("CREATE TABLE t (a INT PRIMARY KEY, B VARCHAR(9))")
-    subscriber.rules = Rules(add_columns=add_columns)
+    subscriber.rules = obeying(schema_changes="add_columns" if add_columns else "stop")
     changes = transaction(200, insert("1", "x", into=2))
     with pytest.raises(TargetRelationError, match=r'is missing replicated column: "b"$') as raised:
         subscriber.apply([TWO], *changes, end=200)
@@ -273,7 +274,7 @@ def test_changes_go_to_the_table_that_the_map_names(subscriber):
         subscriber.execute(
             f"CREATE TABLE {table} (a INT PRIMARY KEY, b VARCHAR(9))", f"INSERT INTO {table} VALUES (9, 'z')"
         )
-    subscriber.rules = Rules(names=parse_names("public.t => new.u"))
+    subscriber.rules = obeying(map=parse_names("public.t => new.u"))
     changes = (insert("1", "x", into=2), m.Update(2, None, None, values("9", "y")))
     subscriber.apply([TWO], *transaction(200, *changes), end=200)
     assert subscriber.execute(f"SELECT a, b FROM {mapped} ORDER BY a") == [(1, "x"), (9, "y")]

@@ -32,6 +32,7 @@ from subscriber.catalog.progress import OriginProgress
 from subscriber.postgres.protocol import messages as m
 from subscriber.postgres.schema.value_rules import parse_value_rules
 from subscriber.targets import Target, open_target
+from tests.appliers import obeying
 from tests.frames import relation, transaction, values
 from tests.property.test_apply import cut as _cut
 
@@ -378,7 +379,7 @@ def test_both_paths_replace_and_count_the_same_values(history, cuts, rules, toge
         part = transactions[first : first + together]
         frames = _cut([message for one in part for message in one], cuts, [LIMITED, WHOLE])
         batches.append((frames, LSN(1000 * (first + len(part)))))
-    obeyed = Rules(values=parse_value_rules(rules), log_conflict_values=True)
+    obeyed = obeying(unrepresentable_values=parse_value_rules(rules), log_conflict_values=True)
     left = []
     with tempfile.TemporaryDirectory() as folder:
         for applier in (ExactApplier, BulkApplier):

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from subscriber.apply.applier import ApplyResult, Rules
+from subscriber.apply.applier import ApplyResult
 from subscriber.apply.apply_batch import apply_batch
 from subscriber.apply.exact import ExactApplier
 from subscriber.base.errors import ConflictError
@@ -17,6 +17,7 @@ from subscriber.catalog.progress import OriginProgress
 from subscriber.postgres.protocol import messages as m
 from subscriber.targets import Target, open_target
 from tests import conflicts
+from tests.appliers import obeying
 from tests.changes import T, U
 from tests.frames import frame, transaction
 from tests.subscriptions import as_stored
@@ -92,7 +93,7 @@ def apply_changes(target, conflict_tables) -> Callable[..., ApplyResult]:
     """
 
     def call(*messages: m.Message, show: bool = False) -> ApplyResult:
-        rules = Rules(log_conflict_values=show)
+        rules = obeying(log_conflict_values=show)
         applier = ExactApplier(target, subscription="sub", subid=1, read_rules=lambda _: rules)
         return apply_batch(applier, lambda: [frame([conflicts.T, conflicts.F], messages)], LSN(100), LSN(1000))
 

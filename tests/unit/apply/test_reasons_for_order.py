@@ -13,6 +13,7 @@ from subscriber.operate.metrics import _REASONS
 from subscriber.postgres.protocol import messages as m
 from subscriber.postgres.schema.value_rules import parse_value_rules
 from subscriber.targets import Target
+from tests.appliers import obeying
 from tests.changes import delete, insert, update
 from tests.frames import finishes_of, frame, prepared, relation, transaction
 
@@ -89,7 +90,7 @@ def test_a_prepared_transaction(batches):
 
 def test_a_value_that_is_replaced(batches):
     """The place of each replaced value is recorded."""
-    batches.rules = Rules(values=parse_value_rules("null"))
+    batches.rules = obeying(unrepresentable_values=parse_value_rules("null"))
     assert batches.apply(batches.changes()).exact is None
     assert batches.apply(batches.changes(insert("50", "long"))).exact == "replaced_values"
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
 from subscriber.base.errors import PublicationsChanged
 from subscriber.base.lsn import LSN
 from subscriber.catalog.subscriptions import set_options, set_skip_lsn, take_up_slot
 from subscriber.catalog.table_states import RelationState, SubscriptionRelation
-from subscriber.postgres.schema.relation_names import SAME_NAMES, parse_names
+from subscriber.postgres.schema.relation_names import parse_names
 from subscriber.worker.catalog_rules import BatchRules, CatchUpRules
 from tests.frames import relation as shape
 from tests.subscriptions import create_subscription, set_state, stored_subscription
@@ -28,11 +31,11 @@ def test_map_schema_changes_and_binary_are_read_in_the_batchs_transaction(target
     with target.begin() as connection:
         before = rules(connection)
         names = parse_names("public.* => archive.*")
-        options = {"map": names, "schema_changes": "add_columns", "binary": True}
+        options: dict[str, Any] = {"map": names, "schema_changes": "add_columns", "binary": True}
         set_options(connection, subscription.subid, options)
         after = rules(connection)
-    assert (before.names, before.add_columns, before.binary) == (SAME_NAMES, False, False)
-    assert (after.names, after.add_columns, after.binary) == (names, True, True)
+    assert before.options == subscription.options
+    assert after.options == replace(subscription.options, **options)
 
 
 def test_changes_count_from_the_position_where_a_table_joined(target):
@@ -56,7 +59,7 @@ def test_the_catalogs_skip_lsn_is_cleared_in_the_batchs_transaction(target):
     with target.begin() as connection:
         set_skip_lsn(connection, 1, LSN(7))
         rules = read_rules(connection)
-        assert (rules.skip_lsn, rules.synchronous_commit) == (7, "local")
+        assert (rules.skip_lsn, rules.options.synchronous_commit) == (7, "local")
         rules.clear_skip(connection)
     assert stored_subscription(target).skip_lsn == 0
 

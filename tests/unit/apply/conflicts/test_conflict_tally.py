@@ -6,7 +6,6 @@ import logging
 
 import pytest
 
-from subscriber.apply.applier import Rules
 from subscriber.apply.conflicts.conflict import Conflict, SearchKey, ViolatedKey
 from subscriber.apply.conflicts.conflict_tally import LOGGED_ROWS, ConflictTally, records_of
 from subscriber.apply.exact import ExactApplier
@@ -16,6 +15,7 @@ from subscriber.catalog.own_tables import ConflictKind
 from subscriber.catalog.statistics import KEPT_ROWS
 from subscriber.postgres.protocol import messages as m
 from subscriber.targets import RowVersion
+from tests.appliers import obeying
 from tests.changes import delete, insert, update
 from tests.conflicts import AT, F, T
 from tests.frames import frame, transaction, values
@@ -194,7 +194,7 @@ def test_a_subscription_says_where_conflicts_are_recorded(
     target, conflict_tables, execute, kept, logged, destination, stored, detail
 ):
     """The counters count them anyhow."""
-    rules = Rules(conflict_log_destination=destination)
+    rules = obeying(conflict_log_destination=destination)
     applier = ExactApplier(target, subscription="sub", subid=1, read_rules=lambda _: rules)
     messages = transaction(200, delete("9", None, None))
     applier.apply([frame([T, F], messages)], start=LSN(100), end=LSN(1000))

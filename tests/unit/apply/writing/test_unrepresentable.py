@@ -17,7 +17,6 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from subscriber.apply.applier import Rules
 from subscriber.apply.apply_batch import apply_batch
 from subscriber.apply.exact import BulkApplier
 from subscriber.apply.frame_order import ChangeRun
@@ -40,6 +39,7 @@ from subscriber.postgres.schema.value_rules import parse_value_rules
 from subscriber.targets import TargetColumn, TargetTable
 from subscriber.targets.base.loading import read_block, write_block
 from subscriber.targets.mariadb.values import MariaDBValues
+from tests.appliers import obeying
 from tests.frames import frame, relation, transaction, values
 from tests.subscriptions import as_stored
 
@@ -54,11 +54,12 @@ def apply(target, execute) -> Callable[..., object]:
     execute("CREATE TABLE f (v CHARACTER VARYING(3), n NUMERIC_TEXT(2,0))")
 
     def run(*messages: m.Message, rules: str = ALL, show: bool = False, end: int = 1000, **options):
+        obeyed = obeying(unrepresentable_values=parse_value_rules(rules), log_conflict_values=show)
         applier = BulkApplier(
             target,
             subscription="sub",
             subid=1,
-            read_rules=lambda _: Rules(values=parse_value_rules(rules), log_conflict_values=show, **options),
+            read_rules=lambda _: replace(obeyed, **options),
         )
         frames = [frame([T, FULL], messages)]
         return apply_batch(applier, lambda: frames, applier.read_progress(), LSN(end))
@@ -179,7 +180,7 @@ def test_a_column_that_is_named_and_cannot_be_replaced_stops_the_subscription_wh
         target,
         subscription="sub",
         subid=1,
-        read_rules=lambda _: Rules(values=parse_value_rules(f"public.t.{column} = null")),
+        read_rules=lambda _: obeying(unrepresentable_values=parse_value_rules(f"public.t.{column} = null")),
     )
     frames = [frame([shape], transaction(500, m.Insert(1, values("1", "a", "1", "r"))))]
     with pytest.raises(TargetRelationError) as raised:
@@ -195,7 +196,7 @@ def test_a_key_that_the_target_cannot_hold_stops_the_subscription_even_if_all_va
     execute("CREATE TABLE t (k CHARACTER VARYING(3) PRIMARY KEY, v CHARACTER VARYING(3) NOT NULL)")
     shape = relation("public.t", {"k": "text", "v": "text"}, ["k"], oid=1)
     applier = BulkApplier(
-        target, subscription="sub", subid=1, read_rules=lambda _: Rules(values=parse_value_rules(ALL))
+        target, subscription="sub", subid=1, read_rules=lambda _: obeying(unrepresentable_values=parse_value_rules(ALL))
     )
     for row in (("long", "a"), ("a", "long")):
         frames = [frame([shape], transaction(500, m.Insert(1, values(*row))))]
