@@ -42,6 +42,7 @@ import sqlalchemy as sa
 from typing_extensions import override
 
 from subscriber.base.errors import ApplyError, ConflictError, TargetRelationError
+from subscriber.postgres.types import family
 from subscriber.postgres.types.equality import EXACT, NONE, Equality
 from subscriber.postgres.types.oids import BUILT_IN_TYPES, type_name
 from subscriber.postgres.types.registry import equality_of
@@ -299,16 +300,18 @@ def copying(
 
 # Row texts -------------------------------------------------------------------------------------
 
-_IN_COPY: Final = r"[\\\t\n\r]"
+_IN_COPY: Final = b"\\\t\n\r"
 """A value with one of these is escaped in COPY's data."""
-_IN_ROW: Final = r'^$|[\\",()]'
+_IN_ROW: Final = b'\\",()'
 """A value that is empty, or has one of these, is quoted in a row."""
 
 
 def copy_data(columns: Sequence[pa.Array]) -> bytes:
     values = [_escaped(one, _IN_COPY, (("\\", "\\\\"), ("\t", "\\t"), ("\n", "\\n"), ("\r", "\\r"))) for one in columns]
-    lines = pc.binary_join_element_wise(*values, "\t", null_handling="replace", null_replacement="\\N")
-    return "".join(f"{line}\n" for line in lines.to_pylist()).encode()
+    null = {"null_handling": "replace", "null_replacement": "\\N"}
+    ends = pc.binary_join_element_wise(values.pop(), "", "\n", **null)
+    lines = pc.binary_join_element_wise(*values, ends, "\t", **null)
+    return family.values_of(lines)[0].tobytes()  # the lines are one after another
 
 
 def row_array(columns: Sequence[pa.Array | None]) -> str:
@@ -320,13 +323,17 @@ def row_array(columns: Sequence[pa.Array | None]) -> str:
 def _quoted(texts: pa.Array) -> pa.Array:
     """Values of a row that is itself quoted as an element of an array."""
     quoted = _escaped(texts, _IN_ROW, (("\\", "\\\\\\\\"), ('"', '\\\\\\"')))
-    if quoted is texts:
+    if quoted is texts and not pc.any(pc.equal(pc.binary_length(texts), 0)).as_py():
         return texts
     return pc.binary_join_element_wise('\\"', quoted, '\\"', "")
 
 
-def _escaped(texts: pa.Array, special: str, escapes: Sequence[tuple[str, str]]) -> pa.Array:
-    if not pc.any(pc.match_substring_regex(texts, special)).as_py():
+def _escaped(texts: pa.Array, special: bytes, escapes: Sequence[tuple[str, str]]) -> pa.Array:
+    """The texts themselves if they have no special character. Their bytes are searched together,
+    which takes a tenth of the time of a regular expression.
+    """
+    content = family.values_of(texts)[0].tobytes()
+    if not any(character in content for character in special):
         return texts
     for character, escape in escapes:
         texts = pc.replace_substring(texts, character, escape)
