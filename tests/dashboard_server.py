@@ -144,7 +144,7 @@ def main() -> None:
     shown, history = [SCENES["one"]()], History()
     served = Served(lambda: _with_carriers(shown[-1]), lambda: None)
     for shop in shop_hour():
-        history.note(run_of(*shop, *(replace(one, now=shop[0].now) for one in _trouble())))
+        history.record(run_of(*shop, *(replace(one, now=shop[0].now) for one in _trouble())))
     with (
         tempfile.TemporaryDirectory() as folder,
         open_target(f"sqlite:///{folder}/target.db") as target,

@@ -50,3 +50,8 @@ def as_html(page: str) -> bytes:
 
 def package_file(package: str, name: str) -> bytes:
     return files(package).joinpath(name).read_bytes()
+
+
+def style_sheet(package: str, name: str) -> bytes:
+    """A style sheet of a package, after the colours and fonts of all pages."""
+    return package_file("subscriber.base", "pages.css") + package_file(package, name)

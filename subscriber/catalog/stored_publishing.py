@@ -22,7 +22,7 @@ from subscriber.postgres.protocol.decode_message import decode
 from subscriber.postgres.protocol.encode_message import encode
 from subscriber.postgres.protocol.messages import Relation
 from subscriber.postgres.publication.definition import Publication
-from subscriber.postgres.publication.earlier_tables import Earlier
+from subscriber.postgres.publication.earlier_tables import EarlierTable
 from subscriber.postgres.publication.publishing import Publishing
 from subscriber.postgres.schema.publisher_tables import from_json, stored_values, table_from, to_json
 
@@ -101,10 +101,10 @@ def store_followed(connection: sa.Connection, before: Publishing, now: Publishin
             replace_publication(connection, one)
 
 
-def _earlier(stored: dict[str, Any]) -> Earlier:
+def _earlier(stored: dict[str, Any]) -> EarlierTable:
     tables = tuple(table_from(table) for table in stored["tables"])
     ends = None if stored["ends"] is None else (stored["ends"][0], stored["ends"][1])
-    return Earlier(tables, stored["since"], stored["changed_by"], stored["was_elsewhere"], ends)
+    return EarlierTable(tables, stored["since"], stored["changed_by"], stored["was_elsewhere"], ends)
 
 
 def _relation(message: bytes) -> Relation:

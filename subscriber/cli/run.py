@@ -172,7 +172,7 @@ def _run(
     from subscriber.catalog.own_tables import ensure_catalog
     from subscriber.spark.session import starting_spark
     from subscriber.targets import open_target
-    from subscriber.worker.take_over import Deposed, holding_run_lock
+    from subscriber.worker.take_over import StopWhenTakenOver, holding_run_lock
 
     warn_of_open_journals(settings)
     lock_waits = extras.shown_waiting if extras.standby else None
@@ -202,7 +202,7 @@ def _run(
                 )
                 manager = ServiceManager()
                 statuses = partial(subscription_statuses, database, settings)
-                deposed = Deposed(stop)
+                deposed = StopWhenTakenOver(stop)
                 with (
                     keeping_status_file(database.status_file, statuses, lambda: supervisor.busy_since),
                     beating(

@@ -47,11 +47,11 @@ def point_at(error: SQLSyntaxError, command: Lexed) -> SQLSyntaxError:
     """
     if error.position is None or (excerpt := _excerpt(command, error.position - 1)) is None:
         return error
-    told_by_the_caret = (error.detail or "").startswith("At character ")
+    has_caret = (error.detail or "").startswith("At character ")
     pointing = SQLSyntaxError(
         f"{error.message}\n{excerpt}",
         sqlstate=error.sqlstate,
-        detail=None if told_by_the_caret else error.detail,
+        detail=None if has_caret else error.detail,
         hint=error.hint,
         context=error.context,
     )

@@ -24,8 +24,8 @@ Why the target then has exactly the transactions of the snapshot:
   before L is left to apply. A barrier, a small message that the command writes after L, lets the
   stream pass L although the publisher is idle.
 - *Only tables that are ready.* Copies and catch-ups go on, because they write other tables; no
-  table becomes ready during the hold. :meth:`HeldApply.check` notices that a command has taken one
-  out of state r (REFRESH TABLE).
+  table becomes ready during the hold. :meth:`RequestedPause.check` notices that a command has taken
+  one out of state r (REFRESH TABLE).
 - *To the end.* The lease is the pause. Whoever lets the apply go on deletes it first: this command,
   DROP SUBSCRIPTION, or the run when the holder is dead. So if it is there after the last read,
   every read was of L. A run that is started again reads it before its first batch.
@@ -99,7 +99,7 @@ _SILENT_SECONDS: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class HeldApply:
+class RequestedPause:
     """A subscription whose apply is held: the target is at ``lsn``, of which ``snapshot`` is the
     publisher's (:func:`subscriber.publisher.snapshot.snapshot_session`). Only ``tables``, by the
     publisher's names, were ready and are as of the LSN.
@@ -138,7 +138,7 @@ class HeldApply:
 @contextlib.contextmanager
 def hold_apply(
     target: Target, subscription: Subscription, settings: Settings, *, seconds: float | None = None
-) -> Iterator[HeldApply]:
+) -> Iterator[RequestedPause]:
     """Hold the apply of an enabled subscription while the block runs; see the module's docstring.
     `subscriber run` goes on with the other subscriptions. ``seconds`` limits the time until the
     apply is held.
@@ -156,7 +156,7 @@ def hold_apply(
             pause.bind(snapshot.lsn)
             pause.wait_for((PauseState.HELD,), f"applying up to {format_lsn(snapshot.lsn)} in")
             tables = repeat_if_busy(pause.tables)
-            yield HeldApply(snapshot.lsn, snapshot, tables, target, pause.lease, subscription.name)
+            yield RequestedPause(snapshot.lsn, snapshot, tables, target, pause.lease, subscription.name)
 
 
 class PauseRequest:

@@ -63,7 +63,7 @@ def _create(
             raise UsageError(f'publication "{command.name}" already exists', sqlstate="42710")
     tables = _tables(target, publisher)
     publication = membership.created(command, tables, _kept_filter)
-    _note_options(publication, command.options, notify)
+    _ignored_options(publication, command.options, notify)
     with target.begin() as connection:
         publications.insert_publication(connection, publication, tables.role)
 
@@ -86,13 +86,13 @@ def _alter(
             after = membership.with_everything(before, command, _tables(target, publisher))
         case publication_statements.AlterPublicationOptions():
             after = membership.with_options(before, command, lambda: _tables(target, publisher))
-            _note_options(after, command.options, notify)
+            _ignored_options(after, command.options, notify)
         case publication_statements.AlterPublicationOwner():
             _refuse_owner(command)
     _replace(target, before, after)
 
 
-def _note_options(publication: Publication, options: OptionList, notify: Notify) -> None:
+def _ignored_options(publication: Publication, options: OptionList, notify: Notify) -> None:
     if publication.all_sequences and options.given:
         notice(
             notify,

@@ -207,13 +207,15 @@ class SequenceRefresh:
             elif sequence.position is None:
                 self.unread += [sequence.key] if is_row else []
                 script = " ".join(f"{grant};" for grant in sequence.grants)
-                self._leave(
+                self._report_unset(
                     name, "the role of the subscription's CONNECTION may not read it", f"Run at the publisher: {script}"
                 )
-                self._note_unread(sequence, name)
+                self._record_unread(sequence, name)
             elif not self._carry_over(sequence, name, sequence.position) and (is_row or not sequence.columns):
                 if is_row:
-                    self._leave(name, "the target has no sequence of this name, nor a column that takes values from it")
+                    self._report_unset(
+                        name, "the target has no sequence of this name, nor a column that takes values from it"
+                    )
                 else:
                     unused.append(name)
             elif is_row and sequence.key not in self._mismatched:
@@ -245,7 +247,7 @@ class SequenceRefresh:
         """Whether the target has anything that corresponds to a sequence."""
         return any(self._places(sequence, ""))
 
-    def _note_unread(self, sequence: PublishedSequence, name: str) -> None:
+    def _record_unread(self, sequence: PublishedSequence, name: str) -> None:
         """A sequence that may not be read may be ahead of the target's."""
         if not self._sets:
             left = len(self.left)
@@ -269,11 +271,11 @@ class SequenceRefresh:
             qualified = ".".join((*place, column))
             if reflected is None:
                 missing = f'table "{".".join(place)}"'
-                self._leave(name, f"{missing} does not exist in the target", f"Create {missing} in the target.")
+                self._report_unset(name, f"{missing} does not exist in the target", f"Create {missing} in the target.")
                 continue
             found = self._target.sequences.of_column(self._connection, reflected, column)
             if found is None:
-                self._leave(
+                self._report_unset(
                     name,
                     f'the target generates no values for column "{qualified}"',
                     f"Let the application set the column, or declare the column so that the target generates its values:"
@@ -296,7 +298,7 @@ class SequenceRefresh:
         if is_row and found.definition is not None and found.definition != sequence.definition:
             self._mismatched.add(sequence.key)
             alter = f"ALTER SEQUENCE {found.name} {in_sql(sequence.definition)};"
-            self._leave(name, "its definition in the target differs", f"Run at the target: {alter}")
+            self._report_unset(name, "its definition in the target differs", f"Run at the target: {alter}")
             return
         if obstacle is not None:
             self._mismatched.add(sequence.key)
@@ -306,12 +308,12 @@ class SequenceRefresh:
                 if statement is None
                 else f"Run at the target: {statement}"
             )
-            self._leave(name, obstacle, hint)
+            self._report_unset(name, obstacle, hint)
             return
         sign = 1 if position.increment > 0 else -1
         moved = self._moved.get(found.name)
         if moved is not None and (position.next_value - moved.next_value) * sign <= 0:
-            self._leave(
+            self._report_unset(
                 name,
                 "its counter in the target has just been set to a later value, from another sequence of the same column",
             )
@@ -340,7 +342,7 @@ class SequenceRefresh:
         elif not (is_row and self._quiet):
             notice(self._notify, text)
 
-    def _leave(self, name: str, reason: str, hint: str | None = None) -> None:
+    def _report_unset(self, name: str, reason: str, hint: str | None = None) -> None:
         text = f'sequence "{name}" was not set: {reason}'
         self.left.append(UnsetSequence(text, hint, name))
         warning(self._notify, text, hint=hint)

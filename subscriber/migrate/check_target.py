@@ -22,7 +22,7 @@ from subscriber.commands.notices import warn_unused_names, warning
 from subscriber.commands.requirements import check_value_rules, warn_unused_rules
 from subscriber.migrate.findings import Finding, Severity, finding_of_error, finding_of_notice
 from subscriber.migrate.schema.compare_constraints import surplus_constraints
-from subscriber.migrate.schema.schema_object import Compared
+from subscriber.migrate.schema.schema_object import TablePair
 from subscriber.postgres.schema.published_table import PublishedTable
 from subscriber.postgres.schema.publisher_tables import PublisherTable
 from subscriber.postgres.schema.relation_names import TableName
@@ -243,7 +243,7 @@ def _existing_tables(
         compared = [(one, local) for one, local in both if local is not None]
         all_found = target.objects.find(connection, [local for _, local in compared])
         for (objects, local), of_target in zip(compared, all_found, strict=True):
-            pair = Compared(
+            pair = TablePair(
                 target=target, connection=connection, objects=objects, table=local, found=of_target, names=options.map
             )
             found[objects.schema, objects.name] += _surplus(pair)
@@ -251,7 +251,7 @@ def _existing_tables(
         yield from found[key]
 
 
-def _surplus(both: Compared) -> Iterator[Finding]:
+def _surplus(both: TablePair) -> Iterator[Finding]:
     shape = both.objects
     for one in surplus_constraints(both):
         yield Finding(

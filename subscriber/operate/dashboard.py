@@ -28,7 +28,7 @@ from starlette.routing import Route
 from subscriber.base import clock
 from subscriber.base.digits import parse_int
 from subscriber.base.errors import SubscriberError
-from subscriber.base.html_templates import package_file
+from subscriber.base.html_templates import package_file, style_sheet
 from subscriber.base.lsn import LSN, format_lsn
 from subscriber.base.settings import redact_conninfo
 from subscriber.catalog.subscription_options import OPTIONS, option_values
@@ -404,7 +404,8 @@ def dashboard_routes(served: Served, history: History, sources: PageSources) -> 
 
     def static(request: Request) -> Response:
         name = request.url.path.lstrip("/")
-        return Response(package_file("subscriber.operate", f"static/{name}"), media_type=_STATIC[name])
+        read = style_sheet if name.endswith(".css") else package_file
+        return Response(read("subscriber.operate", f"static/{name}"), media_type=_STATIC[name])
 
     async def events(request: Request) -> Response:
         asked = request.query_params.get("subscription", "")

@@ -31,7 +31,7 @@ class SubscriptionHistory:
     rates: Mapping[Table, float] = field(default_factory=dict)
     _rows: Mapping[Table, float] = field(default_factory=dict)
 
-    def note(self, one: Observation) -> None:
+    def record(self, one: Observation) -> None:
         rows = _rows_by_table(one)
         seconds = one.now - self.points[-1].at if self.points else 0.0
         if seconds > 0:
@@ -49,11 +49,11 @@ class History:
     def __init__(self) -> None:
         self._subscriptions: dict[int, SubscriptionHistory] = {}
 
-    def note(self, run: RunObservation) -> None:
+    def record(self, run: RunObservation) -> None:
         known = {one.subscription.subid for one in run.subscriptions}
         self._subscriptions = {subid: history for subid, history in self._subscriptions.items() if subid in known}
         for one in run.subscriptions:
-            self._subscriptions.setdefault(one.subscription.subid, SubscriptionHistory()).note(one)
+            self._subscriptions.setdefault(one.subscription.subid, SubscriptionHistory()).record(one)
 
     def of(self, subid: int) -> SubscriptionHistory:
         return self._subscriptions.get(subid) or SubscriptionHistory()

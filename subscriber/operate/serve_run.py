@@ -25,7 +25,7 @@ def serve_run(
     """Serve while the block runs; gives the port."""
     settings = sources.settings
     history = History()
-    sampler = Sampler(supervisor, settings, on_sample=lambda: history.note(now()))
+    sampler = Sampler(supervisor, settings, on_sample=lambda: history.record(now()))
 
     def now() -> RunObservation:
         return observe(supervisor, sampler.samples)

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from subscriber.postgres.schema.published_table import PublishedTable
 from subscriber.postgres.schema.publisher_tables import PublisherTable
-from subscriber.postgres.schema.shape import LoneSequence, Partition, UserFunction, UserType
+from subscriber.postgres.schema.shape import Partition, StandaloneSequence, UserFunction, UserType
 from subscriber.postgres.types.oids import FIRST_NORMAL_OID
 from subscriber.publisher.catalog import read_indexes
 from subscriber.publisher.connection import Connection
@@ -51,7 +51,7 @@ def _clear_search_path(connection: Connection) -> None:
     connection.execute("SELECT set_config('search_path', '', true)")
 
 
-def read_lone_sequences(connection: Connection) -> list[LoneSequence]:
+def read_lone_sequences(connection: Connection) -> list[StandaloneSequence]:
     """The sequences of the database that no column owns, without those of extensions."""
     rows = connection.execute(
         "SELECT n.nspname::text, c.relname::text, format('AS %s INCREMENT BY %s MINVALUE %s MAXVALUE %s START WITH %s CACHE %s %s',"
@@ -61,7 +61,7 @@ def read_lone_sequences(connection: Connection) -> list[LoneSequence]:
         " WHERE c.relpersistence <> 't' AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.classid = 'pg_class'::regclass"
         " AND d.objid = c.oid AND d.deptype IN ('a', 'i', 'e')) ORDER BY 1, 2"
     ).fetchall()
-    return [LoneSequence(*row) for row in rows]
+    return [StandaloneSequence(*row) for row in rows]
 
 
 # Comments and partitions --------------------------------------------------------------------------

@@ -5,7 +5,7 @@
     next_range ──▶ (start, end] ──▶ partitions ──▶ read_messages ──▶ decode_frames ──▶ frame     one task for each partition
                                                                                         ├─ on the driver's machine ──▶ FrameFile
                                                                                         ├─ SubscriberError
-                                                                                        └─ too large ──▶ Rest: the driver reads it itself
+                                                                                        └─ too large ──▶ RemainingFrames: the driver reads it itself
 
 *Rejected:* the public format (:mod:`subscriber.spark.source`) with ``mapInArrow`` behind it. Every
 message would pass the JVM as a row of its own, and this would take most of the time of a batch.
@@ -80,7 +80,7 @@ class FrameFile:
 
 
 @dataclass(frozen=True, slots=True)
-class Rest:
+class RemainingFrames:
     """What a task leaves to the driver: the frames of its partition after the first ``done``."""
 
     partition: JournalPartition
@@ -144,10 +144,10 @@ class JournalFrames:
             self._pickled = pickle.dumps((self._as_text, self._publishing))
         return partial(_decode_partition, self._pickled, partition, folder)
 
-    def received(self, item: bytes | FrameFile | Rest | StageSeconds) -> Iterator[Frame]:
+    def received(self, item: bytes | FrameFile | RemainingFrames | StageSeconds) -> Iterator[Frame]:
         if isinstance(item, StageSeconds):
             self.seconds.update(item)
-        elif isinstance(item, Rest):
+        elif isinstance(item, RemainingFrames):
             yield from islice(self._decode(item.partition), item.done, None)
         else:
             yield Frame.decode(read_frame(item) if isinstance(item, FrameFile) else memoryview(item))
@@ -155,7 +155,7 @@ class JournalFrames:
 
 def _decode_partition(
     decoding: bytes, partition: JournalPartition, folder: Path | None, nothing: Iterable[object]
-) -> Iterator[bytes | FrameFile | Rest | StageSeconds | SubscriberError]:
+) -> Iterator[bytes | FrameFile | RemainingFrames | StageSeconds | SubscriberError]:
     """Frames, then the time of the stages. An error is the last result, because Spark would convert
     an exception into text.
     """
@@ -169,7 +169,7 @@ def _decode_partition(
             encoded = frame.encode()
             file = None if folder is None else write_frame(folder, encoded)
             if file is None and len(encoded) > LARGEST_FRAME:
-                yield Rest(partition, done)
+                yield RemainingFrames(partition, done)
                 return
             yield file or encoded
         yield seconds

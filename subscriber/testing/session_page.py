@@ -21,7 +21,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
 from importlib.metadata import version
-from importlib.resources import files
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
@@ -29,7 +28,7 @@ from typing import TYPE_CHECKING, Final
 
 from subscriber import __version__
 from subscriber.base.errors import UsageError
-from subscriber.base.html_templates import html_templates
+from subscriber.base.html_templates import html_templates, package_file, style_sheet
 from subscriber.testing.library import FAILURES, ExpectedFailures, Verdict, expected_key
 from subscriber.testing.run_session import Exchange, Result
 from subscriber.testing.session.session_file import Scenario, SessionStatement
@@ -59,7 +58,8 @@ def report_page(judged: Sequence[tuple[Result, Verdict]], expected: ExpectedFail
     setups = tuple(dict.fromkeys(entry.result.setup for entry in entries))
     rows = rows_of(entries)
     following = next_failures([entry for row in rows for entry in row])
-    style, script = _resource("report.css"), _resource("report.js")
+    style = style_sheet("subscriber.testing", "report.css").decode()
+    script = package_file("subscriber.testing", "report.js").decode()
     return (
         _templates()
         .get_template("report.html")
@@ -75,10 +75,6 @@ def report_page(judged: Sequence[tuple[Result, Verdict]], expected: ExpectedFail
             script=script,
         )
     )
-
-
-def _resource(name: str) -> str:
-    return files(__package__).joinpath(name).read_text(encoding="utf-8")
 
 
 def _policy(script: str) -> str:

@@ -69,8 +69,10 @@ _BATCH_BYTES: Final = 512 * 1024 * 1024
 """The size of the small tables that are compared in one hold."""
 
 
-class Held(Protocol):
-    """A subscription whose apply is held; see :class:`subscriber.commands.hold_apply.HeldApply`."""
+class PausedApply(Protocol):
+    """A subscription whose apply is held, such as
+    :class:`~subscriber.commands.hold_apply.RequestedPause`.
+    """
 
     @property
     def lsn(self) -> LSN:
@@ -89,7 +91,7 @@ class PauseApply(Protocol):
 
     def __call__(
         self, target: Target, subscription: Subscription, settings: Settings, *, seconds: float | None = None
-    ) -> AbstractContextManager[Held]: ...
+    ) -> AbstractContextManager[PausedApply]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,19 +141,19 @@ def verify_subscription(
     with verifier:
         for batch in _batches(verifier.sizes(ready)):
             found.update(verifier.compare(batch))
-    _note_parents(target, subscription, found, options)
+    _list_parents(target, subscription, found, options)
     compared = tuple(found[one.schema, one.name] for one in relations)
     notes = () if options.tables else _unknown_tables(target, subscription, relations)
     return VerifyReport(name, compared, options.sample, notes)
 
 
-def _note_parents(
+def _list_parents(
     target: Target,
     subscription: Subscription,
     found: dict[tuple[str, str], TableVerification],
     options: VerifyOptions,
 ) -> None:
-    """Note tables with children that only the publisher has: queries there return more rows."""
+    """Tables with children that only the publisher has: queries there return more rows."""
     with target.reporting(), target.engine.connect() as connection:
         relations = relations_of(connection, subscription.subid)
     with connect_publisher(subscription.conninfo, subscription.name) as publisher:
@@ -388,7 +390,7 @@ class _Verifier:
             self._resolve(found, held)
         return found
 
-    def _resolve(self, found: Mapping[tuple[str, str], TableVerification], held: Held) -> None:
+    def _resolve(self, found: Mapping[tuple[str, str], TableVerification], held: PausedApply) -> None:
         """Record that tables are equal which may have differed, unless rows were left out."""
         subid = self._subscription.subid
         with self._target.reporting(), self._target.engine.connect() as connection:

@@ -31,7 +31,7 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HeldTables:
+class PausedTables:
     """Tables whose apply is held at ``applied``, up to the LSN of ``snapshot``. ``files`` are
     theirs in the snapshot, ``local`` the target's by name, ``shared_with`` other subscriptions that
     write to them.
@@ -55,7 +55,7 @@ def held_tables(
     publishing: Publishing | None,
     snapshot: Snapshot,
     applied: LSN,
-) -> Iterator[HeldTables]:
+) -> Iterator[PausedTables]:
     """Read what is known of all tables of a hold, with one query a kind."""
     keys = [(one.schema, one.name) for one in relations]
     places = [subscription.options.map.in_target(*key) for key in keys]
@@ -70,7 +70,7 @@ def held_tables(
             except TargetRelationError:
                 local = {}  # the error of a table is told when it is compared
             shared_with = _shared_with(connection, subscription)
-        yield HeldTables(
+        yield PausedTables(
             subscription=subscription,
             snapshot=snapshot,
             applied=applied,
@@ -95,7 +95,7 @@ def _shared_with(connection: Connection, subscription: Subscription) -> dict[tup
 
 def verify_table(
     target: Target,
-    held: HeldTables,
+    held: PausedTables,
     relation: SubscriptionRelation,
     settings: Settings,
     options: VerifyOptions,
@@ -136,7 +136,7 @@ def verify_table(
 
 
 def _plan(
-    target: Target, held: HeldTables, relation: SubscriptionRelation, settings: Settings, share: float
+    target: Target, held: PausedTables, relation: SubscriptionRelation, settings: Settings, share: float
 ) -> TablePlan:
     name = relation.schema, relation.name
     place = held.subscription.options.map.in_target(*name)
@@ -180,7 +180,7 @@ class _Counter:
 
 
 def _found(
-    held: HeldTables,
+    held: PausedTables,
     relation: SubscriptionRelation,
     plan: TablePlan,
     rows: RowDifferences,
@@ -207,7 +207,7 @@ def _found(
     )
 
 
-def _not_repaired(held: HeldTables, relation: SubscriptionRelation, error: SubscriberError) -> SubscriberError:
+def _not_repaired(held: PausedTables, relation: SubscriptionRelation, error: SubscriberError) -> SubscriberError:
     """The error of a repair, which says what to do instead."""
     subscription, schema, name = map(quote_identifier, (held.subscription.name, relation.schema, relation.name))
     again = f"ALTER SUBSCRIPTION {subscription} REFRESH TABLE {schema}.{name};"

@@ -40,7 +40,7 @@ class CommitMarks:
         """Whether the marks have all commits after ``applied``."""
         return self._begin is not None and applied >= self._begin
 
-    def note(self, commit_lsn: int, first_commit: int | None, applied: int = 0) -> None:
+    def record(self, commit_lsn: int, first_commit: int | None, applied: int = 0) -> None:
         """Note the end of the last commit, and the time of the first one since the last call
         (microseconds since 2000-01-01 UTC; None if there was none). Marks up to the applied
         position are removed.

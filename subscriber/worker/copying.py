@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class SyncPicture:
+class SyncSnapshot:
     """The copies of a subscription's tables, as of one moment; ``failed_tables`` by schema and
     name, with sequences. ``loads_since`` is since when the transaction of a copy is open (monotonic
     seconds).
@@ -67,13 +67,13 @@ class Copying:
         self._has_new_states = False
         self.sequences = SequenceSync(state, writer_lock, settings, failures)
 
-    def picture(self) -> SyncPicture:
+    def picture(self) -> SyncSnapshot:
         """The copies as they are now; any thread may call this."""
         sync, sequences = self.sync, self.sequences.failed_sequences
         if sync is None:
-            return SyncPicture(failed_tables=sequences)
+            return SyncSnapshot(failed_tables=sequences)
         failed = {**sync.failed_tables, **sequences}
-        return SyncPicture(sync.attempts.failed, failed, tuple(sync.copies), sync.loads_since)
+        return SyncSnapshot(sync.attempts.failed, failed, tuple(sync.copies), sync.loads_since)
 
     def synchronize(self) -> None:
         if self.sync is None:

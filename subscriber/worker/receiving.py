@@ -103,11 +103,11 @@ class Receiving:
     def process_id(self) -> int | None:
         return None if self.process is None else self.process.pid
 
-    def _note_beat(self, before: ReceiverCounts, now: ReceiverCounts) -> None:
+    def _record_beat(self, before: ReceiverCounts, now: ReceiverCounts) -> None:
         """Note what a receiver has received between two beats; its thread calls this."""
         self._state.count("received_bytes", now.bytes - before.bytes)
         self._state.count("received_transactions", now.transactions - before.transactions)
-        self.marks.note(now.commit_lsn, now.first_commit, self._state.applied)
+        self.marks.record(now.commit_lsn, now.first_commit, self._state.applied)
         self.counts = now
 
     def watch(self) -> SubscriberError | None:
@@ -162,7 +162,7 @@ class Receiving:
             self._spare.take(),
             state.wake,
             self.notices.on_notice,
-            self._note_beat,
+            self._record_beat,
             self._on_entry,
         )
 

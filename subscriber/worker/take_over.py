@@ -69,7 +69,7 @@ def holding_run_lock(
         yield
 
 
-class Deposed:
+class StopWhenTakenOver:
     """Ends a run that another one has taken over from."""
 
     def __init__(self, stop: threading.Event) -> None:

@@ -23,7 +23,7 @@ from subscriber.base.errors import ApplyNotHeld, SubscriberError, UsageError
 from subscriber.base.settings import Settings
 from subscriber.catalog.leases import Lease, LeaseKind, find_lease
 from subscriber.catalog.subscriptions import Subscription, get_subscription
-from subscriber.commands.hold_apply import HeldApply, PauseRequest, hold_apply
+from subscriber.commands.hold_apply import PauseRequest, RequestedPause, hold_apply
 from subscriber.publisher.snapshot import snapshot_session
 from subscriber.targets import Target, open_target
 from tests.conftest import Database
@@ -116,14 +116,14 @@ class Held:
         with self.target.engine.connect() as connection:
             return get_subscription(connection, "s")
 
-    def hold(self, seconds: float | None = PATIENCE) -> contextlib.AbstractContextManager[HeldApply]:
+    def hold(self, seconds: float | None = PATIENCE) -> contextlib.AbstractContextManager[RequestedPause]:
         return hold_apply(self.target, self.subscription, self.settings, seconds=seconds)
 
     def row(self) -> Lease | None:
         with self.target.reporting(), self.target.engine.connect() as connection:
             return find_lease(connection, LeaseKind.PAUSE, 1)
 
-    def published(self, held: HeldApply) -> dict[str, list[tuple[Any, ...]]]:
+    def published(self, held: RequestedPause) -> dict[str, list[tuple[Any, ...]]]:
         """The rows of the publisher in the snapshot."""
         with snapshot_session(self.publisher.conninfo, "s", held.snapshot.name) as server:
             return {table: server.execute(ROWS.format(table=f"public.{table}")).fetchall() for table in TABLES}

@@ -17,9 +17,9 @@ import pyarrow as pa
 import pytest
 
 from subscriber.base.errors import DataException, NotSupportedError
-from subscriber.postgres.expressions.analyze.tree import Known
+from subscriber.postgres.expressions.analyze.tree import ComputedConst
 from subscriber.postgres.expressions.evaluate.calls import Apply, function_for, of_type
-from subscriber.postgres.expressions.evaluate.row_values import Same, Value, filtered, listed, read_column
+from subscriber.postgres.expressions.evaluate.row_values import ScalarValue, Value, filtered, listed, read_column
 from subscriber.postgres.expressions.functions import FUNCTIONS
 from tests.random_patterns import like_pattern, regular_expression, similar_pattern, subject
 from tests.server_functions import Row, Server, open_session, read, show
@@ -220,9 +220,12 @@ def our_column(
     oids = [server.oid(name) for name in names]
     result = server.result_type(signature, names)
     known = {place: read(oids[place], written)[0] for place, written in constants.items()}
-    arguments = [Known(oid, 0, known[place]) if place in known else of_type(oid) for place, oid in enumerate(oids)]
+    arguments = [
+        ComputedConst(oid, 0, known[place]) if place in known else of_type(oid) for place, oid in enumerate(oids)
+    ]
     values = [
-        Same(known[place]) if place in known else column(server, names[place], texts) for place in range(len(oids))
+        ScalarValue(known[place]) if place in known else column(server, names[place], texts)
+        for place in range(len(oids))
     ]
     try:
         apply, raises = function_for(signature, arguments, result, 180000)

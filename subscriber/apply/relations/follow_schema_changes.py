@@ -108,7 +108,7 @@ class SchemaFollower:
         self._may_keep = not prepared
         self._following = following
 
-    def has_kept_shape(self, remote: Relation) -> bool:
+    def has_stored_shape(self, remote: Relation) -> bool:
         """Whether the message has the shape last applied; a first shape is stored."""
         following = self._following
         if following is None or following.changes.is_same(remote):

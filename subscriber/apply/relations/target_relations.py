@@ -118,7 +118,7 @@ class RelationMap:
             return local
         try:
             table = find_table(self._target, self._connection, self._names, remote)
-            if missing_columns(remote, table) or not self._follower.has_kept_shape(remote):
+            if missing_columns(remote, table) or not self._follower.has_stored_shape(remote):
                 return None
             local = self._open[remote] = self._fit(remote, table)
         except TargetRelationError:

@@ -386,7 +386,7 @@ class CutoverServers:
 
 @dataclass(frozen=True, slots=True)
 class _AtRest:
-    """A disabled subscription; see :class:`~subscriber.verify.verify_subscription.Held`."""
+    """A disabled subscription; see :class:`~subscriber.verify.verify_subscription.PausedApply`."""
 
     lsn: LSN
     snapshot: Snapshot

@@ -164,7 +164,7 @@ def objects_above(
                 brought[child] = itself
                 one = replace(made, kind="partition", name=".".join(child), relation=".".join(child), publisher_ddl="")
                 yield _planned(target, connection, one, attached)
-            both = schema_object.Compared(
+            both = schema_object.TablePair(
                 target=target,
                 connection=connection,
                 objects=root,

@@ -28,7 +28,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
-from subscriber.migrate.schema.schema_object import TEXT, Compared, Missing, different, plain
+from subscriber.migrate.schema.schema_object import TEXT, Missing, TablePair, different, plain
 from subscriber.postgres.schema.publisher_tables import PublisherColumn
 from subscriber.postgres.schema.shape import ForeignKey, IndexShape, UserType
 from subscriber.postgres.sql.quoting import delimited_identifier, quote_identifier, quote_literal
@@ -51,7 +51,7 @@ class PublisherCheck:
     values: Mapping[str, int] | None = None
     column: str | None = None
 
-    def change(self, both: Compared) -> NewCheck:
+    def change(self, both: TablePair) -> NewCheck:
         """What builds it. CannotBuild: the expression is not known to mean the same."""
         if self.values is None:
             return NewCheck(self.name, both.expression(self.text))
@@ -64,13 +64,13 @@ class PublisherCheck:
         return NewCheck(self.name, expression)
 
 
-def checks_of_table(both: Compared) -> Iterator[PublisherCheck]:
+def checks_of_table(both: TablePair) -> Iterator[PublisherCheck]:
     for text in both.objects.checks:
         name, ddl = both.objects.definitions.get(text, ("", f"CHECK ({text})"))
         yield PublisherCheck("check constraint", name, text, ddl)
 
 
-def checks_of_type(both: Compared, column: PublisherColumn) -> Iterator[PublisherCheck]:
+def checks_of_type(both: TablePair, column: PublisherColumn) -> Iterator[PublisherCheck]:
     """What a column's enum or domain checks, where the target stores a built-in type."""
     made, is_array = both.objects.types.get(column.name, (None, False))
     if made is None or is_array or both.keeps_types:
@@ -91,7 +91,7 @@ def _checks_of_domain(column: PublisherColumn, made: UserType) -> Iterator[Publi
         yield PublisherCheck("check of domain", f"{column.name}_{name}", text, made.ddl, values, column.name)
 
 
-def compare_checks(both: Compared) -> Iterator[Missing]:
+def compare_checks(both: TablePair) -> Iterator[Missing]:
     """The CHECK constraints of the table itself; those of types belong to columns."""
     for one in checks_of_table(both):
         yield from compare_check(both, one)
@@ -99,7 +99,7 @@ def compare_checks(both: Compared) -> Iterator[Missing]:
         yield from _unmet(both, text, *both.objects.definitions[text])
 
 
-def _unmet(both: Compared, text: str, name: str, ddl: str) -> Iterator[Missing]:
+def _unmet(both: TablePair, text: str, name: str, ddl: str) -> Iterator[Missing]:
     if any(found == name for found, _ in both.found.checks):
         return
     unmet = _UNMET.search(ddl)
@@ -111,7 +111,7 @@ def _unmet(both: Compared, text: str, name: str, ddl: str) -> Iterator[Missing]:
     yield Missing("unmet check", name, None, reason, ddl)
 
 
-def compare_check(both: Compared, one: PublisherCheck) -> Iterator[Missing]:
+def compare_check(both: TablePair, one: PublisherCheck) -> Iterator[Missing]:
     present = [definition for found, definition in both.found.checks if found == one.name and one.name]
     try:
         change = one.change(both)
@@ -128,7 +128,7 @@ def compare_check(both: Compared, one: PublisherCheck) -> Iterator[Missing]:
         yield Missing(one.kind, one.name, change, publisher_ddl=one.ddl)
 
 
-def forms_of(both: Compared, change: NewCheck) -> Iterator[str]:
+def forms_of(both: TablePair, change: NewCheck) -> Iterator[str]:
     """The forms of the expression: as we write it, then as the target says that it shows it."""
     yield plain(change.expression)
     if both.found.checks:
@@ -142,7 +142,7 @@ _KINDS_OF_CONSTRAINTS: Final = {
 }
 
 
-def compare_index(both: Compared, index: IndexShape) -> Iterator[Missing]:
+def compare_index(both: TablePair, index: IndexShape) -> Iterator[Missing]:
     kind = _KINDS_OF_CONSTRAINTS.get(index.constraint, "unique index" if index.unique else "index")
     if kind == "primary key" and both.table.key:
         kind = "unique key"  # the target's primary key is the publisher's replica identity
@@ -167,7 +167,7 @@ def compare_index(both: Compared, index: IndexShape) -> Iterator[Missing]:
         yield Missing(kind, index.name, change, publisher_ddl=ddl)
 
 
-def _publisher_ddl(both: Compared, index: IndexShape) -> str:
+def _publisher_ddl(both: TablePair, index: IndexShape) -> str:
     shape = both.objects
     table = f"{quote_identifier(shape.schema)}.{quote_identifier(shape.name)}"
     if index.constraint:
@@ -177,13 +177,13 @@ def _publisher_ddl(both: Compared, index: IndexShape) -> str:
     )
 
 
-def _change(both: Compared, index: IndexShape, name: str) -> NewIndex:
+def _change(both: TablePair, index: IndexShape, name: str) -> NewIndex:
     """What builds the index. CannotBuild: an expression is unknown, or a column not replicated."""
     keys = _keys(both, index)
     return NewIndex(index, name, keys, None if index.predicate is None else both.expression(index.predicate))
 
 
-def _keys(both: Compared, index: IndexShape) -> tuple[str, ...]:
+def _keys(both: TablePair, index: IndexShape) -> tuple[str, ...]:
     written = []
     for key in index.keys:
         if key.column is None:
@@ -219,7 +219,7 @@ def _has_keys(found: FoundIndex, index: IndexShape) -> bool:
     return same and (found.unique or not index.unique)
 
 
-def _is_same(both: Compared, named: FoundIndex, index: IndexShape, change: NewIndex) -> bool:
+def _is_same(both: TablePair, named: FoundIndex, index: IndexShape, change: NewIndex) -> bool:
     if index.constraint == "primary key" and _has_keys(named, index):
         return True  # in any order of its columns
     if named.definition and named.constraint == bool(index.constraint):
@@ -230,7 +230,7 @@ def _is_same(both: Compared, named: FoundIndex, index: IndexShape, change: NewIn
     return _has_keys(named, index)
 
 
-def _has_definition(both: Compared, found: list[FoundIndex], index: IndexShape, change: NewIndex) -> bool | None:
+def _has_definition(both: TablePair, found: list[FoundIndex], index: IndexShape, change: NewIndex) -> bool | None:
     """Whether an index has the definition that the target would show; None if none can have it."""
     shown = {
         plain(one.definition)
@@ -245,7 +245,7 @@ def _has_definition(both: Compared, found: list[FoundIndex], index: IndexShape, 
         return None
 
 
-def compare_foreign_key(both: Compared, key: ForeignKey) -> Iterator[Missing]:
+def compare_foreign_key(both: TablePair, key: ForeignKey) -> Iterator[Missing]:
     references = both.references.get((key.schema, key.table))
     reason = ""
     if references is None:
@@ -284,13 +284,13 @@ _REASON: Final = "only the target has it: a row of the publisher that violates i
 _JSON_TYPES: Final = frozenset({114, 3802})
 
 
-def surplus_constraints(both: Compared) -> Iterator[Missing]:
+def surplus_constraints(both: TablePair) -> Iterator[Missing]:
     yield from _not_null(both)
     yield from _unique_keys(both)
     yield from _checks(both)
 
 
-def _not_null(both: Compared) -> Iterator[Missing]:
+def _not_null(both: TablePair) -> Iterator[Missing]:
     for column in both.objects.columns:
         made, is_array = both.objects.types.get(column.name, (None, False))
         is_nullable = column.nullable and (made is None or is_array or made.nullable)
@@ -302,7 +302,7 @@ def _not_null(both: Compared) -> Iterator[Missing]:
 # Unique keys --------------------------------------------------------------------------------------
 
 
-def _unique_keys(both: Compared) -> Iterator[Missing]:
+def _unique_keys(both: TablePair) -> Iterator[Missing]:
     unique = [one for one in both.objects.indexes if one.unique]
     keys = [frozenset(key.column for key in one.keys) for one in unique if _is_plain(one)]
     for index in both.found.indexes:
@@ -338,7 +338,7 @@ def _index(found: FoundIndex) -> NewIndex:
 # CHECKs -------------------------------------------------------------------------------------------
 
 
-def _checks(both: Compared) -> Iterator[Missing]:
+def _checks(both: TablePair) -> Iterator[Missing]:
     if not both.found.checks:
         return
     wanted = [*checks_of_table(both)]
@@ -360,13 +360,13 @@ def _checks(both: Compared) -> Iterator[Missing]:
         yield _surplus(both, "surplus check", shown, _REASON, NewCheck(name, definition))
 
 
-def _json_checks(both: Compared) -> set[str]:
+def _json_checks(both: TablePair) -> set[str]:
     """The checks that MariaDB adds to columns of JSON. Every document of the publisher passes."""
     columns = both.objects.columns
     return {plain(f"json_valid({column.name})") for column in columns if column.type_oid in _JSON_TYPES}
 
 
-def _surplus(both: Compared, kind: str, name: str, reason: str, present: NewIndex | NewCheck) -> Missing:
+def _surplus(both: TablePair, kind: str, name: str, reason: str, present: NewIndex | NewCheck) -> Missing:
     removal: tuple[str, ...] = ()
     if present.name:  # that of SQLite's rowid has none
         with suppress(CannotBuild):

@@ -24,7 +24,7 @@ from subscriber.targets import Connection, table_changes
 from subscriber.targets.ddl import add_column, as_typed, constant
 
 
-def compare_table(both: schema_object.Compared) -> Iterator[schema_object.Missing]:
+def compare_table(both: schema_object.TablePair) -> Iterator[schema_object.Missing]:
     for column in both.objects.columns:
         yield from compare_column(both, column)
     yield from compare_constraints.compare_checks(both)
@@ -38,7 +38,7 @@ def compare_table(both: schema_object.Compared) -> Iterator[schema_object.Missin
     yield from _comments(both)
 
 
-def _partitions(both: schema_object.Compared) -> Iterator[schema_object.Missing]:
+def _partitions(both: schema_object.TablePair) -> Iterator[schema_object.Missing]:
     objects = both.objects
     if not both.keeps_types or not objects.partition_key or both.found.partitioned:
         return
@@ -50,7 +50,7 @@ def _partitions(both: schema_object.Compared) -> Iterator[schema_object.Missing]
     yield schema_object.Missing("partitions", "", change, publisher_ddl=f"PARTITION BY {objects.partition_key}")
 
 
-def _replica_identity(both: schema_object.Compared) -> Iterator[schema_object.Missing]:
+def _replica_identity(both: schema_object.TablePair) -> Iterator[schema_object.Missing]:
     """FULL or an index. NOTHING is left out: a published table could not be updated."""
     objects, found = both.objects, both.found
     if not both.target.capabilities.postgresql_types or found.identity not in ("default", "nothing"):
@@ -70,7 +70,7 @@ def _replica_identity(both: schema_object.Compared) -> Iterator[schema_object.Mi
             yield schema_object.Missing("replica identity", "", change, publisher_ddl=ddl)
 
 
-def _parents(both: schema_object.Compared) -> Iterator[schema_object.Missing]:
+def _parents(both: schema_object.TablePair) -> Iterator[schema_object.Missing]:
     """The tables from which it inherits. Other databases have none, which is said once for each."""
     if not both.objects.inherits_from or not both.keeps_types:
         return
@@ -83,7 +83,7 @@ def _parents(both: schema_object.Compared) -> Iterator[schema_object.Missing]:
             yield schema_object.Missing("inheritance", name, table_changes.NewParent(parent), publisher_ddl=ddl)
 
 
-def _comments(both: schema_object.Compared) -> Iterator[schema_object.Missing]:
+def _comments(both: schema_object.TablePair) -> Iterator[schema_object.Missing]:
     objects, found = both.objects, both.found
     if objects.comment is not None and objects.comment != found.comment:
         yield schema_object.Missing("comment", "", table_changes.NewComment(objects.comment))
@@ -97,7 +97,7 @@ _NULL: Final = re.compile(r"\(?NULL(::.*)?\)?", re.DOTALL)
 """A default that is NULL, which is the same as none."""
 
 
-def compare_column(both: schema_object.Compared, column: PublisherColumn) -> Iterator[schema_object.Missing]:
+def compare_column(both: schema_object.TablePair, column: PublisherColumn) -> Iterator[schema_object.Missing]:
     found = both.table.column(column.name)
     if column.expression is not None:
         yield from _generated(both, column, column.expression)
@@ -127,7 +127,7 @@ def compare_column(both: schema_object.Compared, column: PublisherColumn) -> Ite
 # Columns that the publisher's table has got since -------------------------------------------------
 
 
-def _added_since(both: schema_object.Compared, column: PublisherColumn) -> schema_object.Missing:
+def _added_since(both: schema_object.TablePair, column: PublisherColumn) -> schema_object.Missing:
     """A column that the target lacks. Added by hand it is NULL in the rows that exist, to which ADD
     COLUMN … DEFAULT has given values at the publisher. So the table is copied again.
     """
@@ -148,7 +148,7 @@ def _added_since(both: schema_object.Compared, column: PublisherColumn) -> schem
 # Defaults -----------------------------------------------------------------------------------------
 
 
-def _default(both: schema_object.Compared, column: PublisherColumn, text: str) -> Iterator[schema_object.Missing]:
+def _default(both: schema_object.TablePair, column: PublisherColumn, text: str) -> Iterator[schema_object.Missing]:
     ddl = f"DEFAULT {text}"
     present = both.found.defaults.get(column.name)
     try:
@@ -164,7 +164,7 @@ def _default(both: schema_object.Compared, column: PublisherColumn, text: str) -
         yield schema_object.Missing("different default", column.name, change, f"the target has DEFAULT {present}", ddl)
 
 
-def _written_default(both: schema_object.Compared, column: PublisherColumn, text: str) -> str:
+def _written_default(both: schema_object.TablePair, column: PublisherColumn, text: str) -> str:
     """The publisher's default in the target's SQL. CannotBuild: it may mean something else."""
     if both.keeps_types:
         return text
@@ -179,7 +179,7 @@ def _written_default(both: schema_object.Compared, column: PublisherColumn, text
     return both.expression(text) if written is None else written
 
 
-def _same_default(both: schema_object.Compared, change: table_changes.NewDefault, present: str) -> bool:
+def _same_default(both: schema_object.TablePair, change: table_changes.NewDefault, present: str) -> bool:
     if schema_object.plain(present) == schema_object.plain(change.expression):
         return True
     if schema_object.is_constant(present) and schema_object.is_constant(change.expression):
@@ -193,7 +193,7 @@ def _same_default(both: schema_object.Compared, change: table_changes.NewDefault
 
 
 def _generated(
-    both: schema_object.Compared, column: PublisherColumn, expression: str
+    both: schema_object.TablePair, column: PublisherColumn, expression: str
 ) -> Iterator[schema_object.Missing]:
     found = both.table.column(column.name)
     ddl = column.generation
@@ -236,7 +236,7 @@ def _generated(
 # User-defined types -------------------------------------------------------------------------------
 
 
-def _user_type(both: schema_object.Compared, column: PublisherColumn) -> Iterator[schema_object.Missing]:
+def _user_type(both: schema_object.TablePair, column: PublisherColumn) -> Iterator[schema_object.Missing]:
     found = both.table.column(column.name)
     made, is_array = both.objects.types[column.name]
     assert found is not None
@@ -261,7 +261,7 @@ def _user_type(both: schema_object.Compared, column: PublisherColumn) -> Iterato
 
 
 def planned_objects(
-    both: schema_object.Compared, functions: Functions, differing: Sequence[schema_object.Missing]
+    both: schema_object.TablePair, functions: Functions, differing: Sequence[schema_object.Missing]
 ) -> Iterator[schema_object.SchemaObject]:
     earlier: list[table_changes.TableChange] = []
     for missing in sorted(differing, key=lambda one: schema_object.KINDS.index(one.kind)):
@@ -272,7 +272,7 @@ def planned_objects(
 
 
 def _described(
-    both: schema_object.Compared,
+    both: schema_object.TablePair,
     connection: Connection,
     missing: schema_object.Missing,
     earlier: Sequence[table_changes.TableChange],
@@ -316,7 +316,7 @@ class _RunMustStop(table_changes.CannotBuild):
 
 
 def _phase_of_rebuild(
-    both: schema_object.Compared, connection: Connection, phase: schema_object.Phase, *, needs_empty: bool
+    both: schema_object.TablePair, connection: Connection, phase: schema_object.Phase, *, needs_empty: bool
 ) -> schema_object.Phase:
     """Before the copy if the table is empty. CannotBuild: it has rows, and a run may write."""
     if not both.table.has_rows(connection):

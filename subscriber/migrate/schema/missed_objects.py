@@ -17,8 +17,8 @@ from typing import Final
 from subscriber.migrate.schema.schema_object import VIEWS, Missing, PublisherSchema, SchemaObject, TargetSchema
 from subscriber.postgres.schema.publisher_tables import PublisherTable
 from subscriber.postgres.schema.relation_names import RelationNames, TableName
-from subscriber.postgres.schema.shape import LoneSequence, UserFunction, UserType, kind_of_called
 from subscriber.postgres.schema.shape import SchemaDifference as Difference
+from subscriber.postgres.schema.shape import StandaloneSequence, UserFunction, UserType, kind_of_called
 from subscriber.postgres.sql.quoting import quote_identifier
 from subscriber.publisher.table_checks import Parent
 from subscriber.targets import Connection, Target
@@ -241,7 +241,7 @@ def _without_inheritance(target: Target, parents: Sequence[Parent]) -> Iterator[
 
 
 def _sequences(
-    target: Target, connection: Connection, sequences: Sequence[LoneSequence], names: RelationNames
+    target: Target, connection: Connection, sequences: Sequence[StandaloneSequence], names: RelationNames
 ) -> Iterator[SchemaObject]:
     for one in sequences:
         schema, name = names.in_target(one.schema, one.name)

@@ -148,7 +148,7 @@ def _of_tables(
                 kind="table", name=shape.qualified_name, phase="manual", reason=reason, relation=shape.qualified_name
             )
             continue
-        both = schema_object.Compared(
+        both = schema_object.TablePair(
             target=target,
             connection=connection,
             objects=objects,

@@ -19,7 +19,7 @@ from typing import Any, Final, Literal
 from subscriber.postgres.schema.published_table import PublishedTable
 from subscriber.postgres.schema.publisher_tables import PublisherTable
 from subscriber.postgres.schema.relation_names import RelationNames, TableName
-from subscriber.postgres.schema.shape import LoneSequence, RelatedDifference, UserFunction, UserType
+from subscriber.postgres.schema.shape import RelatedDifference, StandaloneSequence, UserFunction, UserType
 from subscriber.publisher.table_checks import Parent
 from subscriber.targets import Connection, Target, TargetTable
 from subscriber.targets.table_changes import CannotBuild, Definition, FoundObjects, TableChange
@@ -203,7 +203,7 @@ class Missing:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Compared:
+class TablePair:
     """A publisher's table and its target's. ``published`` is None for all columns that are not
     generated; ``references`` has the target's tables by the publisher's names; ``shared_names`` are
     foreign keys' names that several tables have.
@@ -254,7 +254,7 @@ class Compared:
         return self.target.objects.shown(self.connection, self.table, change)
 
 
-def different(both: Compared, kind: str, name: str, change: Definition, present: tuple[str, str], ddl: str) -> Missing:
+def different(both: TablePair, kind: str, name: str, change: Definition, present: tuple[str, str], ddl: str) -> Missing:
     """Left to the user, who may have declared ``present`` so, with statements that replace it."""
     objects, (present_name, definition) = both.target.objects, present
     reason = f"the target has {definition}"
@@ -314,7 +314,7 @@ class PublisherSchema:
     others: Sequence[RelatedDifference]
     parents: Sequence[Parent]
     roots: Sequence[PublisherTable]
-    sequences: Sequence[LoneSequence]
+    sequences: Sequence[StandaloneSequence]
     functions: Sequence[UserFunction]
     types: Mapping[int, UserType]
     view_depths: Mapping[str, int]

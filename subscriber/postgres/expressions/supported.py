@@ -173,13 +173,13 @@ def _of_these(found: Implementation, arguments: Sequence[tree.Expression], table
         for place, argument in enumerate(arguments):
             if not _varies(argument):
                 simple = simplify(argument, tables.server_version, tables.collations)
-                if isinstance(simple, tree.Known):
+                if isinstance(simple, tree.ComputedConst):
                     constants[place] = simple.value
         for place, argument in enumerate(arguments):
             for choice in _choices(argument) if place not in constants else ():
                 with suppress(DataException):
                     simple = simplify(choice, tables.server_version, tables.collations)
-                    if isinstance(simple, tree.Known):
+                    if isinstance(simple, tree.ComputedConst):
                         found.for_constants({**constants, place: simple.value})
         return found.for_constants(constants)
     except DataException:
@@ -192,7 +192,7 @@ def _constant(node: tree.Expression, tables: PublisherTables) -> object:
         return None
     with suppress(DataException):
         simple = simplify(node, tables.server_version, tables.collations)
-        if isinstance(simple, tree.Known):
+        if isinstance(simple, tree.ComputedConst):
             return simple.value
     return None
 

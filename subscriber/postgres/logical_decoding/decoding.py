@@ -278,7 +278,7 @@ class LogicalDecoding:
         elif isinstance(record, wal.CommitPreparedRecord) and two_phase:
             self._commit_prepared(record, txn)
         else:
-            _note_end(txn, record)
+            _set_end(txn, record)
             self._buffer.commit(txn)
 
     def _commit_prepared(self, record: wal.CommitPreparedRecord, txn: reorder_txn.ReorderBufferTXN) -> None:
@@ -286,7 +286,7 @@ class LogicalDecoding:
         if txn.final_lsn < self.ctx.slot.two_phase_at:
             self._buffer.replay_skipped_prepare(txn, record.gid)
         txn.gid = record.gid
-        _note_end(txn, record)
+        _set_end(txn, record)
         self._call.at_end("commit_prepared", txn, record.lsn)
         self._buffer.finish_prepared(txn)
 
@@ -296,7 +296,7 @@ class LogicalDecoding:
         self._prepared[record.xid] = record.gid
         if self._call.filter_prepare(record.xid, record.gid):
             return
-        _note_end(txn, record)
+        _set_end(txn, record)
         txn.is_prepared = True
         if self._is_skipped(record):
             txn.skipped_prepare = True
@@ -313,7 +313,7 @@ class LogicalDecoding:
         if isinstance(record, wal.RollbackPreparedRecord) and two_phase and not skipped:
             prepare_end_lsn, prepare_time = txn.end_lsn, txn.xact_time
             txn.gid = record.gid
-            _note_end(txn, record)
+            _set_end(txn, record)
             self._call.at_end("rollback_prepared", txn, prepare_end_lsn, prepare_time)
             self._buffer.finish_prepared(txn)
             return
@@ -334,7 +334,7 @@ def _forwarded(start_lsn: int, slot: ReplicationSlot) -> int:
     return max(start_lsn, slot.confirmed_flush)
 
 
-def _note_end(txn: reorder_txn.ReorderBufferTXN, record: _Finish) -> None:
+def _set_end(txn: reorder_txn.ReorderBufferTXN, record: _Finish) -> None:
     txn.final_lsn, txn.end_lsn = record.lsn, record.end_lsn
     txn.xact_time = record.xact_time
     txn.origin_id, txn.origin_lsn = record.origin_id, record.origin_lsn

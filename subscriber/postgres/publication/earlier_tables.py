@@ -33,7 +33,7 @@ _XIDS: Final = 2**32
 
 
 @dataclass(frozen=True, slots=True)
-class Earlier:
+class EarlierTable:
     """The facts of a table before it was altered: the table and its ancestors, the nearest first.
 
     Changes before ``since`` were sent with these facts. ``changed_by`` is the last transaction that
@@ -65,7 +65,7 @@ class TableChange:
 
 def earlier_tables(
     publications: Sequence[Publication], before: PublisherTables, now: PublisherTables
-) -> Iterator[Earlier]:
+) -> Iterator[EarlierTable]:
     known = {table.oid: table for table in before.tables.values()}
     roots = {
         _names(table) for one in (before, now) for table in one.tables.values() if table.kind == "partitioned table"
@@ -84,7 +84,7 @@ def earlier_tables(
         present = (table, *now.ancestors(table))
         moved = any(_was_elsewhere(was, one, roots) for was in chain for one in present if one.oid == was.oid)
         if moved or _effect(former, as_it_was(now, chain), chain[0]) != _effect(publications, now, table):
-            yield Earlier(chain, before.known_until, _changed_by(chain, present), moved)
+            yield EarlierTable(chain, before.known_until, _changed_by(chain, present), moved)
 
 
 def _was_elsewhere(was: PublisherTable, now: PublisherTable, roots: Container[frozenset[str]]) -> bool:
@@ -183,10 +183,13 @@ def _called(
 # The place in the stream --------------------------------------------------------------------------
 
 
-def place_of(earlier: Earlier, changes: Sequence[TableChange], begins: Iterable[tuple[int, int]]) -> tuple[int, int]:
-    """Where the earlier facts of a table end (:attr:`Earlier.ends`), from its ``changes`` in the
-    journal, which has all transactions that ended before the facts were read. ``begins`` has for
-    each the LSN of its first change, and its ID, which is assigned when a transaction writes first.
+def place_of(
+    earlier: EarlierTable, changes: Sequence[TableChange], begins: Iterable[tuple[int, int]]
+) -> tuple[int, int]:
+    """Where the earlier facts of a table end (:attr:`EarlierTable.ends`), from its ``changes`` in
+    the journal, which has all transactions that ended before the facts were read. ``begins`` has
+    for each the LSN of its first change, and its ID, which is assigned when a transaction writes
+    first.
     """
     late = [change for change in changes if change.lsn >= earlier.since]
     described = [number for number, change in enumerate(late) if change.is_described]

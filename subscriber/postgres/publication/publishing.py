@@ -20,7 +20,7 @@ from subscriber.postgres.protocol.messages import Relation
 from subscriber.postgres.publication import combine
 from subscriber.postgres.publication.definition import Operation, Publication
 from subscriber.postgres.publication.earlier_tables import (
-    Earlier,
+    EarlierTable,
     as_it_was,
     earlier_tables,
     renamed,
@@ -48,7 +48,7 @@ class Publishing:
     publications: tuple[Publication, ...]
     tables: PublisherTables
     settled: frozenset[Relation] = frozenset()
-    earlier: tuple[Earlier, ...] = ()
+    earlier: tuple[EarlierTable, ...] = ()
     digest: bytes = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -146,7 +146,7 @@ class Compiled:
         self._compile_where = compile_where or compile_any
         self._programs: dict[Relation, Program] = {}
         self._filters: dict[tuple[Relation, tuple[str, ...]], RowFilter] = {}
-        self._former: dict[tuple[Earlier, ...], Compiled] = {}
+        self._former: dict[tuple[EarlierTable, ...], Compiled] = {}
         self._altered = frozenset(one.oid for one in publishing.earlier)
 
     def program(self, relation: Relation) -> Program:
@@ -182,7 +182,7 @@ class Compiled:
                 return self._with((one,))
         return self
 
-    def _with(self, earlier: tuple[Earlier, ...]) -> Compiled:
+    def _with(self, earlier: tuple[EarlierTable, ...]) -> Compiled:
         if not earlier:
             return self
         if earlier not in self._former:
@@ -232,7 +232,7 @@ class Compiled:
         """What a TRUNCATE sends: it may name all partitions of a root, so all facts are needed."""
         for relation in relations:
             self.at(relation, lsn)
-        first: dict[int, Earlier] = {}
+        first: dict[int, EarlierTable] = {}
         for one in self._publishing.earlier:
             if one.ends is not None and lsn < one.ends[0]:
                 first.setdefault(one.oid, one)
@@ -247,7 +247,7 @@ class Compiled:
         )
 
 
-def _holds(earlier: Earlier, relation: Relation, lsn: int) -> bool:
+def _holds(earlier: EarlierTable, relation: Relation, lsn: int) -> bool:
     assert earlier.ends is not None
     first, last = earlier.ends
     if not first <= lsn < last:

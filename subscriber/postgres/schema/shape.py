@@ -240,7 +240,7 @@ def kind_of_called(name: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class LoneSequence:
+class StandaloneSequence:
     """A sequence that no column owns; ``ddl`` is what follows its name in CREATE SEQUENCE."""
 
     schema: str

@@ -9,6 +9,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from subscriber.postgres.schema.shape import ForeignKey
+from subscriber.postgres.sql.quoting import quote_literal
 from subscriber.targets import table_changes
 from subscriber.targets.base.errors import Errors
 from subscriber.targets.target_table import TargetColumn, TargetTable
@@ -151,6 +152,27 @@ class Objects:
         return table_changes.CannotBuild(
             f"how {self._errors.database} declares {type(change).__name__[3:].lower()} is not known"
         )
+
+    def standard(self, table: TargetTable, change: table_changes.TableChange) -> table_changes.Statements:
+        """The statements of the SQL standard, and COMMENT; the refusal if there are none."""
+        alter = f"ALTER TABLE {self.qualified(table)}"
+        match change:
+            case table_changes.NewCheck():
+                check = f"CHECK ({change.expression}) {change.unmet}".rstrip()
+                statement = f"{alter} ADD CONSTRAINT {self.quote(change.name)} {check}"
+            case table_changes.NewDefault():
+                statement = f"{alter} ALTER COLUMN {self.quote(change.column)} SET DEFAULT {change.expression}"
+            case table_changes.NewGenerated():
+                kind = "VIRTUAL" if change.virtual else "STORED"
+                made = f"{self.quote(change.column)} {change.declared} GENERATED ALWAYS AS ({change.expression}) {kind}"
+                statement = f"{alter} ADD COLUMN {made}"
+            case table_changes.NewComment():
+                column = "" if change.column is None else f".{self.quote(change.column)}"
+                place = f"{'COLUMN' if column else 'TABLE'} {self.qualified(table)}{column}"
+                statement = f"COMMENT ON {place} IS {quote_literal(change.text)}"
+            case _:
+                raise self.refusal(change)
+        return table_changes.Statements((statement,))
 
     def quoted(self, names: Collection[str]) -> str:
         return ", ".join(self.quote(name) for name in names)

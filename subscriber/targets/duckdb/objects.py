@@ -139,10 +139,6 @@ class DuckDBObjects(Objects):
                 return table_changes.Statements(
                     (f"CREATE {unique}INDEX {self.quote(change.name)} ON {name} ({keys})",), note
                 )
-            case table_changes.NewDefault():
-                return table_changes.Statements(
-                    (f"ALTER TABLE {name} ALTER COLUMN {self.quote(change.column)} SET DEFAULT {change.expression}",)
-                )
             case table_changes.NewIdentity():
                 # The same name as in DuckDBDDL.auto_increment.
                 schema = "public" if table.schema == "main" else table.schema
@@ -154,9 +150,6 @@ class DuckDBObjects(Objects):
                         f"ALTER TABLE {name} ALTER COLUMN {column} SET DEFAULT nextval('{text}')",
                     )
                 )
-            case table_changes.NewComment():
-                place = f"TABLE {name}" if change.column is None else f"COLUMN {name}.{self.quote(change.column)}"
-                return table_changes.Statements((f"COMMENT ON {place} IS {quote_literal(change.text)}",))
             case table_changes.NewView():
                 schemas = () if change.schema is None else (f"CREATE SCHEMA IF NOT EXISTS {self.quote(change.schema)}",)
                 made = self.view(change)
@@ -165,7 +158,7 @@ class DuckDBObjects(Objects):
                 raise table_changes.CannotBuild("DuckDB would enforce it also while changes are applied")
             case table_changes.NewCheck() | table_changes.NewGenerated():
                 return self._made_again(connection, table, change, earlier)
-        raise self.refusal(change)
+        return self.standard(table, change)
 
     def _made_again(
         self,

@@ -53,7 +53,7 @@ CAPABILITIES: Final = Capabilities(
 
 def open_duckdb(url: sa.URL) -> Target:
     from subscriber.targets.duckdb.connection import Checkpoints, open_file, somebody_waits
-    from subscriber.targets.duckdb.transactions import KeptOpen
+    from subscriber.targets.duckdb.transactions import FileConnections
 
     if url.database in (None, "", ":memory:") or str(url.database).startswith(":memory:"):
         raise UsageError(
@@ -65,7 +65,7 @@ def open_duckdb(url: sa.URL) -> Target:
 
     file = str(url.database)
     checkpoints = Checkpoints(file)
-    kept = KeptOpen(checkpoints.before_close, partial(somebody_waits, file))
+    kept = FileConnections(checkpoints.before_close, partial(somebody_waits, file))
 
     @sa.event.listens_for(engine, "do_connect")
     def connect(dialect: Any, _record: object, arguments: list[Any], options: dict[str, Any]) -> Any:

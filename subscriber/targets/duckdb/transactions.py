@@ -104,7 +104,7 @@ def _nobody() -> bool:
     return False
 
 
-class KeptOpen:
+class FileConnections:
     """See the module; for any thread. ``before_close`` gets each connection before it is closed,
     and whether it is the file's last one in a run that may keep the file open.
     """

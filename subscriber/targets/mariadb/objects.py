@@ -141,16 +141,9 @@ class MariaDBObjects(Objects):
                 return table_changes.Statements((f"{alter} ADD CONSTRAINT {self.quote(change.name)} {clause}",), note)
             case table_changes.NewView():
                 return self.view(change)
-            case table_changes.NewCheck():
-                check = f"CHECK ({change.expression})"
-                return table_changes.Statements((f"{alter} ADD CONSTRAINT {self.quote(change.name)} {check}",))
             case table_changes.NewDefault():
                 column = self.quote(change.column)
                 return table_changes.Statements((f"{alter} ALTER COLUMN {column} SET DEFAULT ({change.expression})",))
-            case table_changes.NewGenerated():
-                kind = "VIRTUAL" if change.virtual else "STORED"
-                made = f"{self.quote(change.column)} {change.declared} GENERATED ALWAYS AS ({change.expression}) {kind}"
-                return table_changes.Statements((f"{alter} ADD COLUMN {made}",))
             case table_changes.NewIdentity():
                 self._check_counter(table, change.column)
                 declared = self._declaration(connection, table, change.column)
@@ -166,7 +159,7 @@ class MariaDBObjects(Objects):
                     elif isinstance(one, table_changes.NewIdentity) and one.column == change.column:
                         declared = f"{without_default(declared)} AUTO_INCREMENT"
                 return table_changes.Statements((f"{alter} MODIFY COLUMN {declared} COMMENT {_text(change.text)}",))
-        raise self.refusal(change)
+        return self.standard(table, change)
 
     def _index(self, table: TargetTable, change: table_changes.NewIndex, alter: str) -> table_changes.Statements:
         note = self.plain_index(change)

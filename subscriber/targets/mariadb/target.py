@@ -103,7 +103,7 @@ def open_mariadb(url: sa.URL) -> Target:
     transactions = MariaDBTransactions(engine, errors, counters)
 
     def table_roles() -> TableRoles:
-        from subscriber.targets.mariadb import catalog, ddl, objects, writing
+        from subscriber.targets.mariadb import catalog, ddl, deleted_rows, objects, writing
         from subscriber.targets.mariadb.values import MariaDBValues
 
         new_tables = ddl.MariaDBDDL(engine)
@@ -122,7 +122,7 @@ def open_mariadb(url: sa.URL) -> Target:
             sequences=catalog.MariaDBSequences(errors),
             objects=objects.MariaDBObjects(engine, errors, new_tables.rules),
             bulk=writing.MariaDBBulk(engine, values, matching, write),
-            deleted_rows=ddl.MariaDBDeletedRows(new_tables),
+            deleted_rows=deleted_rows.MariaDBDeletedRows(new_tables),
         )
 
     return Target(

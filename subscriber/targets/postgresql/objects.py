@@ -153,27 +153,10 @@ class PostgreSQLObjects(Objects):
                 return table_changes.Statements(
                     (f"ALTER TABLE {name} ADD CONSTRAINT {self.quote(change.name)} {self._foreign_key(change)}",)
                 )
-            case table_changes.NewCheck():
-                check = f"CHECK ({change.expression}) {change.unmet}".rstrip()
-                return table_changes.Statements(
-                    (f"ALTER TABLE {name} ADD CONSTRAINT {self.quote(change.name)} {check}",)
-                )
-            case table_changes.NewDefault():
-                column = self.quote(change.column)
-                return table_changes.Statements(
-                    (f"ALTER TABLE {name} ALTER COLUMN {column} SET DEFAULT {change.expression}",)
-                )
-            case table_changes.NewGenerated():
-                has_virtual = has_virtual_columns(self._engine)
-                kind = "VIRTUAL" if change.virtual and has_virtual else "STORED"
-                made = f"{self.quote(change.column)} {change.declared} GENERATED ALWAYS AS ({change.expression}) {kind}"
-                note = "" if has_virtual or not change.virtual else _NO_VIRTUAL
-                return table_changes.Statements((f"ALTER TABLE {name} ADD COLUMN {made}",), note)
+            case table_changes.NewGenerated() if change.virtual and not has_virtual_columns(self._engine):
+                return replace(self.standard(table, replace(change, virtual=False)), note=_NO_VIRTUAL)
             case table_changes.NewIdentity():
                 return self._identity(table, change.column)
-            case table_changes.NewComment():
-                place = f"TABLE {name}" if change.column is None else f"COLUMN {name}.{self.quote(change.column)}"
-                return table_changes.Statements((f"COMMENT ON {place} IS {quote_literal(change.text)}",))
             case table_changes.NewType():
                 column = self.quote(change.column)
                 using = f"USING {column}::pg_catalog.text::{change.type_name}"
@@ -190,8 +173,6 @@ class PostgreSQLObjects(Objects):
                 return self._attached(change)
             case table_changes.NewParent():
                 return table_changes.Statements((f"ALTER TABLE {name} INHERIT {self.qualified(change.parent)}",))
-            case table_changes.NewView():
-                raise self.refusal(change)  # here a partitioned table is one
             case table_changes.NewReplicaIdentity():
                 identity = f"USING INDEX {self.quote(change.index)}" if change.index else change.identity.upper()
                 return table_changes.Statements((f"ALTER TABLE {name} REPLICA IDENTITY {identity}",))
@@ -200,6 +181,7 @@ class PostgreSQLObjects(Objects):
                 return table_changes.Statements((*self._schema(connection, change.schema), create))
             case table_changes.NewUserType():
                 return table_changes.Statements((*self._schema(connection, change.schema), change.ddl))
+        return self.standard(table, change)  # a partitioned table takes the place of a view
 
     @override
     def removal(self, table: TargetTable, change: table_changes.Definition, name: str) -> tuple[str, ...]:

@@ -60,7 +60,7 @@ _ACCEPTED: Final = "accepted it"
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class CommandOutput:
     """What psql printed, and the lines in which a publication command at a target differs."""
 
     printed: str
@@ -85,36 +85,38 @@ class Emulation:
         self._publishers = {name: _Publisher(node) for name, node in nodes.items() if isinstance(node, PostgreSQLNode)}
         self._patience = patience
 
-    def run(self, node: SessionNode, text: str, session: str, settle: Callable[[], None]) -> Told:
+    def run(self, node: SessionNode, text: str, session: str, settle: Callable[[], None]) -> CommandOutput:
         """Run a statement, and make the publications of every target equal to the server's."""
         publisher = self._publishers.get(node.name)
         if publisher is not None:
             return self._at_publisher(publisher, text, session, settle)
         if psql_input.Effect.SUBSCRIPTION in psql_input.effect_of(text):
             self._make_carriers()
-        return Told(node.run(text, session))
+        return CommandOutput(node.run(text, session))
 
-    def _at_publisher(self, publisher: _Publisher, text: str, session: str, settle: Callable[[], None]) -> Told:
+    def _at_publisher(
+        self, publisher: _Publisher, text: str, session: str, settle: Callable[[], None]
+    ) -> CommandOutput:
         node = publisher.node
         knows = not isinstance(node, OlderPublisher)
         if knows and publisher.carries and psql_input.reads_publications(text):
-            return Told(node.run_without(CARRIER, text, session))
+            return CommandOutput(node.run_without(CARRIER, text, session))
         inside = node.in_transaction(session)
         if psql_input.may_change_publications(text):
             publisher.changing.add(session)
         if session not in publisher.changing:
-            return Told(node.run(text, session))
+            return CommandOutput(node.run(text, session))
         if not inside or psql_input.may_commit(text):
             settle()
         with self._at_rest():
             printed = node.run(text, session)
             if node.in_transaction(session):
-                return Told(printed)
+                return CommandOutput(printed)
             publisher.changing.discard(session)
             command = psql_input.publication_command(text) if knows and not inside else None
             disagreements = [] if command is None else self._give(publisher, command, session)
             disagreements += self._take_over(publisher, compare=command is not None and not disagreements)
-        return Told(printed, "\n".join(disagreements))
+        return CommandOutput(printed, "\n".join(disagreements))
 
     @contextlib.contextmanager
     def _at_rest(self) -> Iterator[None]:

@@ -17,7 +17,7 @@ from subscriber.catalog.leases import Lease, LeaseKind, claim, find_lease, new_l
 from subscriber.catalog.own_tables import ensure_catalog
 from subscriber.catalog.subscriptions import Subscription, get_subscription, set_enabled
 from subscriber.catalog.table_states import RelationState
-from subscriber.commands.hold_apply import HeldApply, _Failing, hold_apply
+from subscriber.commands.hold_apply import RequestedPause, _Failing, hold_apply
 from subscriber.publisher.snapshot import Snapshot
 from subscriber.targets import Target, open_target
 from tests.leases import pause_lease, store_lease
@@ -53,12 +53,12 @@ def subscription(target: Target) -> Subscription:
         return get_subscription(connection, "s")
 
 
-# HeldApply ----------------------------------------------------------------------------------------
+# RequestedPause ----------------------------------------------------------------------------------
 
 
 @pytest.fixture
-def held(target) -> HeldApply:
-    return HeldApply(LSN_OF_HOLD, Snapshot("x", LSN_OF_HOLD), frozenset({("public", "a")}), target, HOLD, "s")
+def held(target) -> RequestedPause:
+    return RequestedPause(LSN_OF_HOLD, Snapshot("x", LSN_OF_HOLD), frozenset({("public", "a")}), target, HOLD, "s")
 
 
 def test_what_was_read_is_proven_while_the_row_is_there(target, held):

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from subscriber.migrate.schema.compare_table import compare_table
-from subscriber.migrate.schema.schema_object import Compared, Missing
+from subscriber.migrate.schema.schema_object import Missing, TablePair
 from subscriber.postgres.schema.publisher_tables import PublisherTable
 from subscriber.postgres.schema.relation_names import SAME_NAMES, RelationNames
 from subscriber.postgres.schema.shape import IndexShape
@@ -37,10 +37,10 @@ class Comparison:
         references: Mapping[tuple[str, str], TargetTable] | None = None,
         objects: PublisherTable | None = None,
         **shape: Any,
-    ) -> Compared:
+    ) -> TablePair:
         """A publisher's table of this shape, and what the target has."""
         made = replace(objects or table_shape("public", "t", COLUMNS), **{"columns": COLUMNS, **shape})
-        return Compared(
+        return TablePair(
             target=self._target,
             connection=self._connection,
             objects=made,

@@ -100,10 +100,10 @@ def test_a_history_has_rates_and_forgets_what_was_dropped():
     history = History()
     for second, rows in ((0, 100), (10, 300)):
         one = observation(worker={"counts": {("rows", "public", "a", "insert"): rows}})
-        history.note(run_of(replace(one, now=NOW + second)))
+        history.record(run_of(replace(one, now=NOW + second)))
     assert history.of(1).points[-1].rate == 20.0
     assert history.of(1).rates == {("public", "a"): 20.0}
-    history.note(run_of())
+    history.record(run_of())
     assert not history.of(1).points
 
 

@@ -23,7 +23,7 @@ def marks(*commits: tuple[int, float], begin: int = 0) -> CommitMarks:
     made = CommitMarks()
     made.begin(begin)
     for lsn, moment in commits:
-        made.note(lsn, int((moment - POSTGRESQL_EPOCH) * 1e6))
+        made.record(lsn, int((moment - POSTGRESQL_EPOCH) * 1e6))
     return made
 
 
@@ -85,7 +85,7 @@ def test_many_marks_become_fewer_and_the_oldest_stays():
     received = marks(*((number, NOW - 5000 + number) for number in range(1, 5000)))
     assert received.oldest_after(0) == NOW - 4999
     assert received.oldest_after(4998) is not None
-    received.note(6000, None, applied=5000)
+    received.record(6000, None, applied=5000)
     assert received.oldest_after(0) is None
 
 

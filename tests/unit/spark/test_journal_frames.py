@@ -21,7 +21,7 @@ from subscriber.spark.journal_frames import (
     FrameFile,
     JournalFrames,
     JournalRange,
-    Rest,
+    RemainingFrames,
     read_frame,
     remove_frames,
     write_frame,
@@ -166,7 +166,7 @@ def test_a_frame_that_is_too_large_for_the_jvm_is_left_to_the_driver_with_all_af
     frames = journal(tmp_path)
     first, last = run(frames)
     assert received(frames, [first]) == [1]
-    assert isinstance(last, Rest)
+    assert isinstance(last, RemainingFrames)
     assert received(frames, [last]) == list(range(2, 20_003))
 
 
@@ -187,7 +187,7 @@ def test_frames_are_written_into_files_for_a_driver_on_the_same_machine(tmp_path
     assert received(frames, results) == [1, 2, 3]
     assert list(files.iterdir()) == []
     files.rmdir()
-    assert [type(item) for item in run(frames, files)] == [Rest]
+    assert [type(item) for item in run(frames, files)] == [RemainingFrames]
 
 
 def test_a_file_is_read_once_and_what_nobody_has_read_is_removed(tmp_path):

@@ -12,7 +12,7 @@ from subscriber.base.settings import Settings
 from subscriber.catalog.table_states import RelationState
 from subscriber.commands.consumers import JournalConsumers
 from subscriber.spark.apply_pause import ApplyPause
-from subscriber.worker.copying import Copying, SyncPicture
+from subscriber.worker.copying import Copying, SyncSnapshot
 from subscriber.worker.failures import FailureLog
 from subscriber.worker.receiving import Receiving, SpareReceiver
 from subscriber.worker.worker_state import WorkerState
@@ -151,7 +151,7 @@ def test_a_subscription_without_two_phase_does_not_get_it(worker_state, target):
 
 
 def test_before_the_first_round_nothing_is_copied(half):
-    assert half.picture() == SyncPicture()
+    assert half.picture() == SyncSnapshot()
 
 
 def test_with_every_table_ready_two_phase_is_enabled_without_a_round(half, target, tmp_path):
@@ -163,7 +163,7 @@ def test_with_every_table_ready_two_phase_is_enabled_without_a_round(half, targe
     assert stored_states(target) == {"a": ("r", 300)}
     assert stored_subscription(target).two_phase_state == "e"
     assert half.attempts.error is None
-    assert half.picture() == SyncPicture()
+    assert half.picture() == SyncSnapshot()
 
 
 def test_tables_become_ready_between_two_rounds(half, target, monkeypatch, tmp_path):

@@ -10,7 +10,7 @@ import pytest
 
 from subscriber.base.errors import PublisherTablesOutdated, PublisherUnavailable, UsageError
 from subscriber.catalog.stored_publishing import read_publishing, store_publishing
-from subscriber.postgres.publication.earlier_tables import Earlier
+from subscriber.postgres.publication.earlier_tables import EarlierTable
 from subscriber.postgres.publication.publishing import Publishing
 from subscriber.worker.refresh_publisher_tables import KnownTables, known_tables, placed_publishing, refresh_outdated
 from tests.frames import relation, transaction
@@ -62,7 +62,7 @@ def test_the_place_of_an_alteration_is_looked_for_when_the_journal_has_what_was_
 ):
     """The table was attached by transaction 702."""
     before = stored(target, emulated)
-    earlier = Earlier((ONE,), since=0x100, changed_by=702)
+    earlier = EarlierTable((ONE,), since=0x100, changed_by=702)
     with target.begin() as connection:
         altered = replace(before, tables=replace(before.tables, read_at=0x300), earlier=(earlier,))
         store_publishing(connection, emulated.subid, altered)

@@ -12,7 +12,7 @@ from subscriber.base.errors import AlreadyRunning
 from subscriber.catalog.leases import Lease, LeaseKind, find_run, new_lease, write_run
 from subscriber.targets import open_target
 from subscriber.worker.heartbeat import beating
-from subscriber.worker.take_over import Deposed, holding_run_lock
+from subscriber.worker.take_over import StopWhenTakenOver, holding_run_lock
 from tests.waits import wait_until
 
 
@@ -58,7 +58,7 @@ def test_a_standby_that_is_stopped_runs_without_the_lock(target):
 
 def test_a_run_ends_when_a_later_run_has_the_lease_and_leaves_it(target):
     stop = threading.Event()
-    deposed = Deposed(stop)
+    deposed = StopWhenTakenOver(stop)
     deposed.check()
     with beating(target, lambda: None, on_taken_over=deposed.by):
         wait_until(lambda: found(target) is not None)

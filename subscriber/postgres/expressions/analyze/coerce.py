@@ -286,7 +286,7 @@ def _hidden(node: tree.Expression) -> tree.Expression:
 def modifier_of(node: tree.Expression) -> int:
     """``exprTypmod``."""
     match node:
-        case tree.Var() | tree.Const() | tree.Known() | tree.RelabelType():
+        case tree.Var() | tree.Const() | tree.ComputedConst() | tree.RelabelType():
             return node.type_modifier
         case tree.NullIfExpr():
             return modifier_of(node.arguments[0])
@@ -311,7 +311,7 @@ def length_of(node: tree.Call) -> int:
     second = node.arguments[1]
     if isinstance(second, tree.Const) and second.type_oid == typeinfo.INT4 and second.text is not None:
         return int(second.text)
-    if isinstance(second, tree.Known) and second.type_oid == typeinfo.INT4 and second.value is not None:
+    if isinstance(second, tree.ComputedConst) and second.type_oid == typeinfo.INT4 and second.value is not None:
         return int(second.value)
     return -1
 

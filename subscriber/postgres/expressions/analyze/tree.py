@@ -66,7 +66,7 @@ class Const(Expression):
 
 
 @dataclass(frozen=True, slots=True)
-class Known(Expression):
+class ComputedConst(Expression):
     """A computed constant, in the Python form of its type; None is NULL."""
 
     value: Any

@@ -45,7 +45,11 @@ def function_for(
         raise NotSupportedError(f"a row filter with the function {signature} cannot be evaluated by the subscriber")
     try:
         found = found.for_constants(
-            {place: argument.value for place, argument in enumerate(arguments) if isinstance(argument, tree.Known)}
+            {
+                place: argument.value
+                for place, argument in enumerate(arguments)
+                if isinstance(argument, tree.ComputedConst)
+            }
         )
     except DataException as error:
         return _raising(error), True
@@ -83,8 +87,8 @@ def _applied(found: Implementation, context: Context) -> Apply:
     call = partial(found.function, context) if found.context else found.function
 
     def apply(values: Sequence[row_values.Value], count: int) -> row_values.Value:
-        constant = all(isinstance(value, row_values.Same) for value in values)
-        if found.strict and any(isinstance(value, row_values.Same) and value.value is None for value in values):
+        constant = all(isinstance(value, row_values.ScalarValue) for value in values)
+        if found.strict and any(isinstance(value, row_values.ScalarValue) and value.value is None for value in values):
             return row_values.NULL
         if constant:
             count = 1
@@ -99,7 +103,7 @@ def _applied(found: Implementation, context: Context) -> Apply:
             # Errors of Arrow and Python quote values. Error messages of the subscriber must not
             # contain values.
             raise RowFilterError(f"{signature} failed for a value of a row", sqlstate="XX000") from None
-        return row_values.Same(row_values.listed(result, count)[0]) if constant else result
+        return row_values.ScalarValue(row_values.listed(result, count)[0]) if constant else result
 
     return apply
 
@@ -115,13 +119,13 @@ def _columns_at_once(
     result = call(
         *(
             pa.scalar(value.value, arrow_type)
-            if isinstance(value, row_values.Same) and not constant
+            if isinstance(value, row_values.ScalarValue) and not constant
             else row_values.array_from(value, count, arrow_type)
             for value, arrow_type in zip(values, arrows, strict=True)
         )
     )
     if isinstance(result, pa.Scalar):
-        return row_values.Same(result.as_py())
+        return row_values.ScalarValue(result.as_py())
     return result.combine_chunks() if isinstance(result, pa.ChunkedArray) else result
 
 
@@ -136,12 +140,12 @@ def _row_by_row(
         result = [call()] * count
     elif found.strict and len(values) == 1:
         result = [None if one is None else call(one) for one in row_values.listed(values[0], count)]
-    elif found.strict and len(values) == 2 and isinstance(values[1], row_values.Same):
+    elif found.strict and len(values) == 2 and isinstance(values[1], row_values.ScalarValue):
         right = values[1].value
         result = [None if one is None else call(one, right) for one in row_values.listed(values[0], count)]
     else:
         columns = [
-            repeat(value.value, count) if isinstance(value, row_values.Same) else row_values.listed(value, count)
+            repeat(value.value, count) if isinstance(value, row_values.ScalarValue) else row_values.listed(value, count)
             for value in values
         ]
         rows = zip(*columns, strict=True)
@@ -204,10 +208,10 @@ class Comparison:
     ) -> row_values.Value:
         """Compare with elements whose number is known when the filter is compiled."""
         if not elements:
-            return row_values.Same(not self.use_or)
+            return row_values.ScalarValue(not self.use_or)
         if self.use_or and len(elements) > _FEW and self._is_lookup(value, elements):
             return self._looked_up(
-                value, [element.value for element in elements if isinstance(element, row_values.Same)]
+                value, [element.value for element in elements if isinstance(element, row_values.ScalarValue)]
             )
         slot = object()
         rows.keep(slot, value)
@@ -218,7 +222,7 @@ class Comparison:
         return (
             self.signature in _PLAIN_EQUALITY
             and isinstance(value, pa.Array)
-            and all(isinstance(element, row_values.Same) for element in elements)
+            and all(isinstance(element, row_values.ScalarValue) for element in elements)
         )
 
     def _looked_up(self, value: pa.Array, elements: list[Any]) -> row_values.Value:
@@ -264,7 +268,9 @@ class Comparison:
             return None
         unknown = False
         for element in array.elements:
-            result: bool | None = row_values.listed(apply([row_values.Same(value), row_values.Same(element)], 1), 1)[0]
+            result: bool | None = row_values.listed(
+                apply([row_values.ScalarValue(value), row_values.ScalarValue(element)], 1), 1
+            )[0]
             if result is self.use_or:
                 return self.use_or
             unknown = unknown or result is None
@@ -282,6 +288,6 @@ def _test(
 
 def _repeated(value: row_values.Value, owner: Any) -> row_values.Value:
     """For each element, the value of the row that the element belongs to."""
-    if isinstance(value, row_values.Same):
+    if isinstance(value, row_values.ScalarValue):
         return value
     return [value[row] for row in owner.tolist()] if isinstance(value, list) else value.take(pa.array(owner))

@@ -63,14 +63,14 @@ class _Scope:
 
 
 def operation(node: tree.Expression, server_version: int, collations: PublisherCollations = ()) -> Operation:
-    """The operation of a simplified node, in which constants are :class:`~tree.Known`."""
+    """The operation of a simplified node, in which constants are :class:`~tree.ComputedConst`."""
     return _operation(node, _Scope(server_version, collations))
 
 
 def _operation(node: tree.Expression, scope: _Scope) -> Operation:
     match node:
-        case tree.Known():
-            same = row_values.Same(node.value)
+        case tree.ComputedConst():
+            same = row_values.ScalarValue(node.value)
             return Operation(lambda _: same, False)
         case tree.Var():
             return _column(node)
@@ -195,8 +195,8 @@ def _not(node: tree.BoolExpr, scope: _Scope) -> Operation:
 
     def evaluate(rows: row_values.FrameRows) -> row_values.Value:
         value = argument.evaluate(rows)
-        if isinstance(value, row_values.Same):
-            return row_values.NULL if value.value is None else row_values.Same(not value.value)
+        if isinstance(value, row_values.ScalarValue):
+            return row_values.NULL if value.value is None else row_values.ScalarValue(not value.value)
         return pc.invert(value)
 
     return Operation(evaluate, argument.raises)
@@ -321,7 +321,7 @@ def _row(node: tree.RowExpr, scope: _Scope) -> Operation:
 
     def evaluate(rows: row_values.FrameRows) -> row_values.Value:
         if not fields:
-            return row_values.Same(())
+            return row_values.ScalarValue(())
         return list(zip(*(row_values.listed(one.evaluate(rows), rows.count) for one in fields), strict=True))
 
     return Operation(evaluate, _any_raises(fields))
@@ -350,7 +350,7 @@ def _row_comparison(node: tree.RowCompareExpr, scope: _Scope) -> Operation:
             # equal, the next columns decide.
             differs = pc.fill_null(pc.invert(row_values.array_from(equal(values, count), count, _BOOLEAN)), True)
             pieces.give(differs, row_values.filtered(compare(values, count), differs))
-        pieces.give_rest(lambda _: row_values.Same("=" in node.kind))
+        pieces.give_rest(lambda _: row_values.ScalarValue("=" in node.kind))
         return pieces.whole()
 
     raises = any(may_raise for _, may_raise in (*kinds, *equals)) or any(_any_raises(pair) for pair in pairs)
@@ -363,7 +363,7 @@ def _array(node: tree.ArrayExpr, scope: _Scope) -> Operation:
 
     def evaluate(rows: row_values.FrameRows) -> row_values.Value:
         if not elements:
-            return row_values.Same(build(()))
+            return row_values.ScalarValue(build(()))
         return [
             build(row)
             for row in zip(*(row_values.listed(one.evaluate(rows), rows.count) for one in elements), strict=True)
@@ -403,9 +403,9 @@ def elements_of(array: tree.Expression) -> Sequence[tree.Expression] | None:
     """The elements of an array; None if the expression does not determine their number."""
     if isinstance(array, tree.ArrayExpr) and not array.nested:
         return array.elements
-    if isinstance(array, tree.Known) and array.value is not None:
+    if isinstance(array, tree.ComputedConst) and array.value is not None:
         type_oid = ELEMENT_TYPES[array.type_oid]
-        return [tree.Known(type_oid, array.collation, element) for element in array.value.elements]
+        return [tree.ComputedConst(type_oid, array.collation, element) for element in array.value.elements]
     return None
 
 

@@ -4,7 +4,7 @@
 
     wire column (Arrow)  ──column──▶  value: a column of its form         pa.Array, where the form has an Arrow type
                                                                           list, where only Python holds the values
-                                      or one for all rows                 Same
+                                      or one for all rows                 ScalarValue
 
 Rows convert a column to the form of its type at its first use, and only once.
 """
@@ -28,16 +28,16 @@ from subscriber.postgres.types.registry import form_of
 
 
 @dataclass(frozen=True, slots=True)
-class Same:
+class ScalarValue:
     """One Python value for all rows; None is NULL."""
 
     value: Any
 
 
-Value: TypeAlias = pa.Array | list[Any] | Same
+Value: TypeAlias = pa.Array | list[Any] | ScalarValue
 """The values of an expression for some rows."""
 
-NULL: Final = Same(None)
+NULL: Final = ScalarValue(None)
 
 
 class FrameRows:
@@ -112,7 +112,7 @@ def arrow_of(type_oid: int) -> pa.DataType | None:
 
 
 def filtered(value: Value, kept: pa.BooleanArray) -> Value:
-    if isinstance(value, Same):
+    if isinstance(value, ScalarValue):
         return value
     if isinstance(value, list):
         return [value[row] for row in np.flatnonzero(kept.to_numpy(zero_copy_only=False)).tolist()]
@@ -120,20 +120,20 @@ def filtered(value: Value, kept: pa.BooleanArray) -> Value:
 
 
 def listed(value: Value, count: int) -> list[Any]:
-    if isinstance(value, Same):
+    if isinstance(value, ScalarValue):
         return [value.value] * count
     return value if isinstance(value, list) else value.to_pylist()
 
 
 def array_from(value: Value, count: int, arrow_type: pa.DataType) -> pa.Array:
-    if isinstance(value, Same):
+    if isinstance(value, ScalarValue):
         return pa.repeat(pa.scalar(value.value, arrow_type), count)
     return pa.array(value, arrow_type) if isinstance(value, list) else value
 
 
 def nulls(value: Value, count: int) -> pa.BooleanArray:
     """Whether the value is NULL, for each row."""
-    if isinstance(value, Same):
+    if isinstance(value, ScalarValue):
         return pa.repeat(value.value is None, count)
     if isinstance(value, list):
         return pa.array([one is None for one in value], pa.bool_())

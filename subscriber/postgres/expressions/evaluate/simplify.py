@@ -26,7 +26,7 @@ from typing import Any, Final, TypeVar
 from subscriber.base.errors import RowFilterError
 from subscriber.postgres.expressions.analyze import tree
 from subscriber.postgres.expressions.analyze.coerce import modifier_of
-from subscriber.postgres.expressions.analyze.tree import Known
+from subscriber.postgres.expressions.analyze.tree import ComputedConst
 from subscriber.postgres.expressions.evaluate.operations import RECORD, FieldTest, PublisherCollations, operation
 from subscriber.postgres.expressions.evaluate.row_values import FrameRows, listed, required_form
 from subscriber.postgres.expressions.functions import FUNCTIONS, SWAPPED
@@ -64,10 +64,10 @@ def replacement(call: tree.Call, server_version: int) -> tree.Expression | None:
 
 
 def _in_any_range(call: tree.Call, whole: tree.Expression) -> tree.Expression | None:
-    ends = ends_of(whole.value) if isinstance(whole, tree.Known) else None
-    if not isinstance(whole, tree.Known) or (ends and any(one.value is not None for one in ends)):
+    ends = ends_of(whole.value) if isinstance(whole, tree.ComputedConst) else None
+    if not isinstance(whole, tree.ComputedConst) or (ends and any(one.value is not None for one in ends)):
         return None
-    return tree.Known(call.type_oid, call.collation, ends is not None)
+    return tree.ComputedConst(call.type_oid, call.collation, ends is not None)
 
 
 def _overlaps(call: tree.Call) -> tree.Expression | None:
@@ -93,7 +93,7 @@ def _calls(node: tree.Expression) -> int:
 def _check_pattern(call: tree.Call) -> None:
     """Check the constant pattern of ``substring(a similar b escape c)`` before any row."""
     found = FUNCTIONS.get(call.function)
-    known = {place: one.value for place, one in enumerate(call.arguments) if isinstance(one, tree.Known)}
+    known = {place: one.value for place, one in enumerate(call.arguments) if isinstance(one, tree.ComputedConst)}
     if found is not None and {1, 2} <= known.keys():
         found.for_constants(known)
 
@@ -104,7 +104,7 @@ def _check_pattern(call: tree.Call) -> None:
 def _has_no_effect(call: tree.Call) -> bool:
     """``prosupport`` of length conversions: whether this one has no effect."""
     name, _, types = call.function.partition("(")
-    if not types.startswith(f"{name},int4") or not isinstance(call.arguments[1], tree.Known):
+    if not types.startswith(f"{name},int4") or not isinstance(call.arguments[1], tree.ComputedConst):
         return False
     new: int = call.arguments[1].value
     old = modifier_of(call.arguments[0])
@@ -160,22 +160,22 @@ class _Scope:
 
     server_version: int
     collations: PublisherCollations
-    operand: Known | None = None
+    operand: ComputedConst | None = None
 
 
 def simplify(node: tree.Expression, server_version: int, collations: PublisherCollations = ()) -> tree.Expression:
-    """The expression with its constant parts computed, as :class:`Known`."""
+    """The expression with its constant parts computed, as :class:`ComputedConst`."""
     return _simplify(node, _Scope(server_version, collations))
 
 
 def _simplify(node: tree.Expression, scope: _Scope) -> tree.Expression:
     match node:
-        case Known() | tree.Var():
+        case ComputedConst() | tree.Var():
             return node
         case tree.Const():
             form = required_form(node.type_oid)
             value = None if node.text is None else form.from_text(node.text, node.type_modifier)
-            return Known(node.type_oid, node.collation, value, node.type_modifier)
+            return ComputedConst(node.type_oid, node.collation, value, node.type_modifier)
         case tree.CaseTestExpr():
             return node if scope.operand is None else scope.operand
         case tree.CaseExpr():
@@ -203,9 +203,9 @@ def _below(node: NodeT, scope: _Scope) -> NodeT:
     return node.mapped(lambda one: _simplify(one, scope))
 
 
-def _computed(node: tree.Expression, scope: _Scope) -> Known:
+def _computed(node: tree.Expression, scope: _Scope) -> ComputedConst:
     (value,) = listed(operation(node, scope.server_version, scope.collations).evaluate(_NO_ROW), 1)
-    return Known(node.type_oid, node.collation, value, modifier_of(node))
+    return ComputedConst(node.type_oid, node.collation, value, modifier_of(node))
 
 
 def _if_known(node: tree.Expression, scope: _Scope) -> tree.Expression:
@@ -213,15 +213,15 @@ def _if_known(node: tree.Expression, scope: _Scope) -> tree.Expression:
 
 
 def _all_known(nodes: Sequence[tree.Expression]) -> bool:
-    return all(isinstance(one, Known) for one in nodes)
+    return all(isinstance(one, ComputedConst) for one in nodes)
 
 
 def _is_null(node: tree.Expression) -> bool:
-    return isinstance(node, Known) and node.value is None
+    return isinstance(node, ComputedConst) and node.value is None
 
 
-def _known(node: tree.Expression, value: Any) -> Known:
-    return Known(node.type_oid, node.collation, value)
+def _known(node: tree.Expression, value: Any) -> ComputedConst:
+    return ComputedConst(node.type_oid, node.collation, value)
 
 
 def _call(node: tree.Call, scope: _Scope) -> tree.Expression:
@@ -249,7 +249,7 @@ def _array_comparison(node: tree.ScalarArrayOpExpr, scope: _Scope) -> tree.Expre
     apart = isinstance(right, tree.ArrayExpr) and not right.nested
     array: tree.Expression = _below(right, scope) if apart else _simplify(right, scope)
     compared = replace(node, arguments=(value, array))
-    known = isinstance(value, Known) and _all_known(array.children if apart else (array,))
+    known = isinstance(value, ComputedConst) and _all_known(array.children if apart else (array,))
     return _computed(compared, scope) if known else compared
 
 
@@ -258,7 +258,7 @@ def _and_or(node: tree.BoolExpr, scope: _Scope) -> tree.Expression:
     kept, has_null = [], False
     for argument in node.arguments:
         simple = _simplify(argument, scope)
-        if not isinstance(simple, Known):
+        if not isinstance(simple, ComputedConst):
             kept.append(simple)
         elif simple.value is deciding:
             return simple  # the server does not simplify the arguments after it
@@ -273,14 +273,14 @@ def _and_or(node: tree.BoolExpr, scope: _Scope) -> tree.Expression:
 
 def _null_test(node: tree.NullTest, scope: _Scope) -> tree.Expression:
     argument = _simplify(node.argument, scope)
-    if isinstance(argument, Known) and argument.type_oid == RECORD:
+    if isinstance(argument, ComputedConst) and argument.type_oid == RECORD:
         return replace(node, argument=argument)  # the server tests a constant row at each row
     if not isinstance(argument, tree.RowExpr):
         return _if_known(replace(node, argument=argument), scope)
     # A row is tested field by field. The first field that fails the test is the last one evaluated.
     tests = []
     for field in argument.fields:
-        if not isinstance(field, Known):
+        if not isinstance(field, ComputedConst):
             tests.append(FieldTest(tree.BOOL, 0, field, node.is_null))
         elif (field.value is None) != node.is_null:
             return _known(node, False)
@@ -296,7 +296,7 @@ def _coalesce(node: tree.CoalesceExpr, scope: _Scope) -> tree.Expression:
         if _is_null(simple):
             continue
         kept.append(simple)
-        if isinstance(simple, Known):
+        if isinstance(simple, ComputedConst):
             break
     if not kept:
         return _known(node, None)
@@ -307,14 +307,14 @@ def _case(node: tree.CaseExpr, scope: _Scope) -> tree.Expression:
     first = None if node.operand is None else _simplify(node.operand, scope)
     within = scope
     if node.operand is not None:
-        within = replace(scope, operand=first if isinstance(first, Known) else None)
+        within = replace(scope, operand=first if isinstance(first, ComputedConst) else None)
     whens = []
     for condition, result in node.whens:
         met = _simplify(condition, within)
-        if isinstance(met, Known) and not met.value:
+        if isinstance(met, ComputedConst) and not met.value:
             continue
         given = _simplify(result, scope)
-        if isinstance(met, Known):
+        if isinstance(met, ComputedConst):
             default = given
             break
         whens.append((met, given))
@@ -322,4 +322,6 @@ def _case(node: tree.CaseExpr, scope: _Scope) -> tree.Expression:
         default = _simplify(node.default, scope)
     if not whens:
         return default
-    return replace(node, operand=None if isinstance(first, Known) else first, whens=tuple(whens), default=default)
+    return replace(
+        node, operand=None if isinstance(first, ComputedConst) else first, whens=tuple(whens), default=default
+    )

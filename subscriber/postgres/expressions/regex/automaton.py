@@ -125,7 +125,7 @@ class Anchor:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class Lookaround:
     """A lookaround: whether ``item`` matches, or does not match, ahead of a place or behind it."""
 
     item: Language
@@ -133,7 +133,7 @@ class Look:
     negative: bool
 
 
-Language: TypeAlias = Character | Sequence | Alternatives | Repeat | Anchor | Look
+Language: TypeAlias = Character | Sequence | Alternatives | Repeat | Anchor | Lookaround
 
 EMPTY = Sequence(())
 
@@ -153,7 +153,7 @@ def below(expression: Language) -> tuple[Language, ...]:
             return items
         case Alternatives(branches):
             return branches
-        case Repeat(item) | Look(item):
+        case Repeat(item) | Lookaround(item):
             return (item,)
     return ()
 
@@ -174,7 +174,7 @@ def without_conditions(expression: Language) -> Language:
             return Alternatives(tuple(map(without_conditions, branches)))
         case Repeat(item, least, most):
             return Repeat(without_conditions(item), least, most)
-        case Anchor() | Look():
+        case Anchor() | Lookaround():
             return EMPTY
     return expression
 
@@ -187,7 +187,7 @@ _MOST_REMEMBERED: Final = 20_000
 
 _UNKNOWN: Final[Any] = object()
 
-Condition: TypeAlias = Anchor | Look
+Condition: TypeAlias = Anchor | Lookaround
 States: TypeAlias = frozenset[int]
 
 
@@ -197,13 +197,15 @@ class Subject:
     def __init__(self, text: str) -> None:
         self.text = text
         self._known: dict[tuple[Condition, int], bool] = {}
-        self._behind: dict[Look, frozenset[int]] = {}
+        self._behind: dict[Lookaround, frozenset[int]] = {}
 
-    def holds(self, condition: Condition, place: int, automata: dict[Look, Automaton]) -> bool:
+    def holds(self, condition: Condition, place: int, automata: dict[Lookaround, Automaton]) -> bool:
         known = self._known.get((condition, place))
         if known is None:
             known = (
-                self._looks(condition, place, automata) if isinstance(condition, Look) else self._at(condition, place)
+                self._looks(condition, place, automata)
+                if isinstance(condition, Lookaround)
+                else self._at(condition, place)
             )
             self._known[condition, place] = known
         return known
@@ -230,7 +232,7 @@ class Subject:
                 return before != after
         return before == after
 
-    def _looks(self, look: Look, place: int, automata: dict[Look, Automaton]) -> bool:
+    def _looks(self, look: Lookaround, place: int, automata: dict[Lookaround, Automaton]) -> bool:
         automaton = automata[look]
         if look.ahead:
             return (automaton.first_end(self, place) is not None) != look.negative
@@ -268,7 +270,7 @@ class Automaton:
         self._conditions = tuple(
             dict.fromkeys(condition for steps in self._empty for _, condition in steps if condition is not None)
         )
-        self._looks = {one: _of_look(one) for one in self._conditions if isinstance(one, Look)}
+        self._looks = {one: _of_look(one) for one in self._conditions if isinstance(one, Lookaround)}
         self._begin_again()
 
     def _begin_again(self) -> None:
@@ -370,7 +372,7 @@ class Automaton:
                 return first, last
             case Repeat(item, least, most):
                 return first, self._build_repeat(first, item, least, most)
-            case Anchor() | Look():
+            case Anchor() | Lookaround():
                 last = self._state()
                 self._empty[first].append((last, expression))
                 return first, last
@@ -398,7 +400,7 @@ class Automaton:
         return final
 
 
-def _of_look(look: Look) -> Automaton:
+def _of_look(look: Lookaround) -> Automaton:
     if look.ahead:
         return Automaton(look.item)
     return Automaton(sequence(ANYTHING, look.item))

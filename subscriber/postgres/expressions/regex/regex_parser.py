@@ -190,11 +190,11 @@ class _Parser:
             traits = together
         return Leaf(automaton.sequence(*items), traits)
 
-    def _look(self, token: Token) -> automaton.Look:
+    def _look(self, token: Token) -> automaton.Lookaround:
         self._advance()
         inner = self.alternatives(in_look=True, in_group=True)
         self._advance()
-        return automaton.Look(inner.expression, token.ahead, token.negative)
+        return automaton.Lookaround(inner.expression, token.ahead, token.negative)
 
     def _atom(self, token: Token, *, in_look: bool) -> RegexNode:
         match token.kind:

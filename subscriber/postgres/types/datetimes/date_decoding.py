@@ -24,8 +24,8 @@ from subscriber.postgres.types.datetimes.date_parts import (
     GREATEST_INT,
     WORDS,
     BadFormat,
+    FieldMask,
     Guess,
-    Has,
     Part,
     Word,
     field_overflow,
@@ -100,7 +100,7 @@ class _Decoder:
         self._parts = parts
         self._guesses = [part.guess for part in parts]
         self._clock = clock
-        self._has = Has(0)
+        self._has = FieldMask(0)
         self._year = self._month = self._day = self._day_of_year = 0
         self._hour = self._minute = self._second = self._fraction = 0
         self._zone = 0
@@ -119,7 +119,7 @@ class _Decoder:
             return Moment(self._word, None, 0, 0)
         self._check_date()
         self._apply_half_day()
-        if not self._has_all(Has.DATE):
+        if not self._has_all(FieldMask.DATE):
             raise BadFormat
         return Moment(None, self._day_number(), self._time(), self._zone_of_whole())
 
@@ -129,10 +129,10 @@ class _Decoder:
         self._apply_half_day()
         if self._time_overflows():
             raise field_overflow()
-        if not self._has & Has.TIME:
+        if not self._has & FieldMask.TIME:
             raise BadFormat
         zone = self._zone_of_time()
-        return Moment(None, self._day_number() if self._has_all(Has.DATE) else None, self._time(), zone)
+        return Moment(None, self._day_number() if self._has_all(FieldMask.DATE) else None, self._time(), zone)
 
     def _read(self) -> None:
         for place, part in enumerate(self._parts):
@@ -143,7 +143,7 @@ class _Decoder:
         if self._label is not None:
             raise BadFormat
 
-    def _has_all(self, fields: Has) -> bool:
+    def _has_all(self, fields: FieldMask) -> bool:
         return self._has & fields == fields
 
     def _day_number(self) -> int:
@@ -158,7 +158,7 @@ class _Decoder:
 
     def _check_date(self) -> None:
         """``ValidateDate``"""
-        if self._has & Has.YEAR and not self._is_julian:
+        if self._has & FieldMask.YEAR and not self._is_julian:
             if self._before_christ:
                 if self._year <= 0:
                     raise field_overflow()
@@ -170,14 +170,14 @@ class _Decoder:
                     self._year += 2000 if self._year < 70 else 1900
             elif self._year <= 0:
                 raise field_overflow()
-        if self._has & Has.DAY_OF_YEAR:
+        if self._has & FieldMask.DAY_OF_YEAR:
             julian = wrapped(julian_of_new_year(self._year) + self._day_of_year - 1)
             self._year, self._month, self._day = dates.civil((julian + 32_044) % 2**32 - 32_044 - dates.JULIAN_DAY)
-        if self._has & Has.MONTH and not 1 <= self._month <= 12:
+        if self._has & FieldMask.MONTH and not 1 <= self._month <= 12:
             raise _date_order()
-        if self._has & Has.DAY and not 1 <= self._day <= 31:
+        if self._has & FieldMask.DAY and not 1 <= self._day <= 31:
             raise _date_order()
-        if self._has_all(Has.DATE) and self._day > dates.month_length(self._year, self._month):
+        if self._has_all(FieldMask.DATE) and self._day > dates.month_length(self._year, self._month):
             raise field_overflow()
 
     def _apply_half_day(self) -> None:
@@ -194,31 +194,33 @@ class _Decoder:
         zone = self._zone
         for found in (self._named, self._abbreviated):
             if found is not None:
-                if self._has & Has.DST:
+                if self._has & FieldMask.DST:
                     raise BadFormat
                 zone = -self._offset_in(found)
-        if not self._has & Has.ZONE and self._has & Has.DST:
+        if not self._has & FieldMask.ZONE and self._has & FieldMask.DST:
             raise BadFormat
         return zone
 
     def _zone_of_time(self) -> int:
         zone = self._zone
         if self._named is not None:
-            if self._has & Has.DST:
+            if self._has & FieldMask.DST:
                 raise BadFormat
             only = self._named.zone.only_offset
-            if only is None and not self._has_all(Has.DATE):
+            if only is None and not self._has_all(FieldMask.DATE):
                 raise BadFormat
             zone = -(self._offset_in(self._named) if only is None else only)
         if self._abbreviated is not None:
-            if self._has & Has.DST:
+            if self._has & FieldMask.DST:
                 raise BadFormat
-            if not self._has & Has.DATE:
+            if not self._has & FieldMask.DATE:
                 raise _of_the_clock("a time zone abbreviation without a date")
-            if not self._has_all(Has.DATE):
+            if not self._has_all(FieldMask.DATE):
                 raise BadFormat
             zone = -self._offset_in(self._abbreviated)
-        if not self._has & Has.ZONE and (self._has & Has.DST or self._has & Has.DATE not in {Has(0), Has.DATE}):
+        if not self._has & FieldMask.ZONE and (
+            self._has & FieldMask.DST or self._has & FieldMask.DATE not in {FieldMask(0), FieldMask.DATE}
+        ):
             raise BadFormat
         return zone
 
@@ -233,7 +235,7 @@ class _Decoder:
 
     # --- a field ------------------------------------------------------------------------------
 
-    def _step(self, place: int, part: Part) -> Has:
+    def _step(self, place: int, part: Part) -> FieldMask:
         match part.guess:
             case Guess.DATE:
                 return self._time_or_zone_or_date(place, part.text) if self._clock else self._date_or_zone(part.text)
@@ -242,10 +244,10 @@ class _Decoder:
                 self._read_time(part.text)
                 if not self._clock and self._time_overflows():
                     raise field_overflow()
-                return Has.TIME
+                return FieldMask.TIME
             case Guess.ZONE:
                 self._zone = zone_offset(part.text)
-                return Has.ZONE
+                return FieldMask.ZONE
             case Guess.NUMBER:
                 return self._number(place, part.text)
             case _:
@@ -257,42 +259,42 @@ class _Decoder:
             raise BadFormat
         self._label = None
 
-    def _date_or_zone(self, text: str) -> Has:
+    def _date_or_zone(self, text: str) -> FieldMask:
         if self._label == "julian":
             self._label = None
             day, rest = self._julian_number(text)
             self._set_julian(day)
             self._zone = zone_offset(rest)
-            return Has.DATE | Has.TIME | Has.ZONE
-        if self._label is None and not self._has_all(Has.MONTH | Has.DAY):
+            return FieldMask.DATE | FieldMask.TIME | FieldMask.ZONE
+        if self._label is None and not self._has_all(FieldMask.MONTH | FieldMask.DAY):
             return self._date(text)
         if text[0].isdecimal() or self._label is not None:
             self._take_label()
             return self._time_and_zone(text, self._has)
         return self._named_zone(text)
 
-    def _time_or_zone_or_date(self, place: int, text: str) -> Has:
+    def _time_or_zone_or_date(self, place: int, text: str) -> FieldMask:
         if place == 0 and len(self._parts) >= 2 and (self._guesses[-1] is Guess.DATE or self._guesses[1] is Guess.TIME):
             return self._date(text)
         if text[0].isdecimal():
-            return self._time_and_zone(text, self._has | Has.DATE, place)
+            return self._time_and_zone(text, self._has | FieldMask.DATE, place)
         self._guesses[place] = Guess.ZONE
         return self._named_zone(text)
 
-    def _time_and_zone(self, text: str, has: Has, place: int | None = None) -> Has:
-        if self._has & Has.TIME:
+    def _time_and_zone(self, text: str, has: FieldMask, place: int | None = None) -> FieldMask:
+        if self._has & FieldMask.TIME:
             raise BadFormat
         digits, minus, zone = text.partition("-")
         if not minus:
             raise BadFormat
         self._zone = zone_offset(minus + zone)
-        return self._run_together(digits, has, place) | Has.ZONE
+        return self._run_together(digits, has, place) | FieldMask.ZONE
 
-    def _named_zone(self, text: str) -> Has:
+    def _named_zone(self, text: str) -> FieldMask:
         self._named = zone_named(text)
         if self._named is None:
             raise unknown_zone()
-        return Has.ZONE
+        return FieldMask.ZONE
 
     def _julian_number(self, text: str) -> tuple[int, str]:
         try:
@@ -304,7 +306,7 @@ class _Decoder:
         self._year, self._month, self._day = dates.civil(day - dates.JULIAN_DAY)
         self._is_julian = True
 
-    def _number(self, place: int, text: str) -> Has:
+    def _number(self, place: int, text: str) -> FieldMask:
         if self._label is not None:
             return self._labelled_number(place, text)
         whole, point, _ = text.partition(".")
@@ -313,20 +315,20 @@ class _Decoder:
                 if place == 0 and len(self._parts) >= 2 and self._guesses[-1] is Guess.DATE:
                     return self._date(text)
                 if len(whole) > 2:
-                    return self._run_together(text, self._has | Has.DATE, place)
+                    return self._run_together(text, self._has | FieldMask.DATE, place)
                 raise BadFormat
             if len(text) > 4:
-                return self._run_together(text, self._has | Has.DATE, place)
-            return self._single(text, self._has | Has.DATE, has_text_month=False)
-        if point and not self._has & Has.DATE:
+                return self._run_together(text, self._has | FieldMask.DATE, place)
+            return self._single(text, self._has | FieldMask.DATE, has_text_month=False)
+        if point and not self._has & FieldMask.DATE:
             return self._date(text)
         if point and len(whole) > 2:
             return self._run_together(text, self._has)
-        if len(text) >= 6 and (not self._has & Has.DATE or not self._has & Has.TIME):
+        if len(text) >= 6 and (not self._has & FieldMask.DATE or not self._has & FieldMask.TIME):
             return self._run_together(text, self._has)
         return self._single(text, self._has, has_text_month=self._has_text_month)
 
-    def _labelled_number(self, place: int, text: str) -> Has:
+    def _labelled_number(self, place: int, text: str) -> FieldMask:
         value, rest = self._julian_number(text)
         if rest and not rest.startswith("."):
             raise BadFormat
@@ -334,87 +336,87 @@ class _Decoder:
         if label == "julian":
             self._set_julian(value)
             if not rest:
-                return Has.DATE
+                return FieldMask.DATE
             microseconds = int(fraction(rest) * dates.DAY)
             self._hour, microseconds = divmod(microseconds, dates.HOUR)
             self._minute, microseconds = divmod(microseconds, dates.MINUTE)
             self._second, self._fraction = divmod(microseconds, dates.SECOND)
-            return Has.DATE | Has.TIME
+            return FieldMask.DATE | FieldMask.TIME
         if label != "time":
             raise BadFormat
-        found = self._run_together(text, self._has | Has.DATE, place)
-        if found != Has.TIME:
+        found = self._run_together(text, self._has | FieldMask.DATE, place)
+        if found != FieldMask.TIME:
             raise BadFormat
         return found
 
-    def _in_letters(self, place: int, text: str) -> Has:
+    def _in_letters(self, place: int, text: str) -> FieldMask:
         zone = abbreviated(text)
         if zone is not None:
             self._guesses[place] = Guess.ZONE
             if zone.abbreviation is not None:
                 self._abbreviated = zone
-                return Has.ZONE | Has.CHANGING_ZONE
+                return FieldMask.ZONE | FieldMask.CHANGING_ZONE
             kind = zone.zone.kinds[0]
             self._zone = -kind.offset
-            return Has.ZONE | (Has.DST_OFFSET if kind.is_dst else Has(0))
+            return FieldMask.ZONE | (FieldMask.DST_OFFSET if kind.is_dst else FieldMask(0))
         word, meaning = WORDS.get(text, (None, ""))
         match word:
             case Word.IGNORED:
-                return Has(0)
+                return FieldMask(0)
             case Word.RESERVED:
                 return self._reserved(str(meaning))
             case Word.MONTH if not self._clock:
                 return self._month_in_letters(int(meaning))
             case Word.DST:
                 self._zone -= int(meaning)
-                return Has.DST | Has.DST_OFFSET
+                return FieldMask.DST | FieldMask.DST_OFFSET
             case Word.HALF_DAY:
                 self._half = meaning
-                return Has.HALF_DAY
+                return FieldMask.HALF_DAY
             case Word.ERA:
                 self._before_christ = meaning == "bc"
-                return Has.ERA
+                return FieldMask.ERA
             case Word.DAY_OF_WEEK if not self._clock:
-                return Has.DAY_OF_WEEK
+                return FieldMask.DAY_OF_WEEK
             case Word.UNIT | Word.ISO_TIME:
-                is_early = word is Word.ISO_TIME and not self._clock and not self._has_all(Has.DATE)
+                is_early = word is Word.ISO_TIME and not self._clock and not self._has_all(FieldMask.DATE)
                 if is_early or self._label is not None:
                     raise BadFormat
                 self._label = meaning
-                return Has(0)
+                return FieldMask(0)
             case None:
                 self._named = zone_named(text)
                 if self._named is None:
                     raise BadFormat
-                return Has.ZONE
+                return FieldMask.ZONE
         raise BadFormat
 
-    def _reserved(self, word: str) -> Has:
+    def _reserved(self, word: str) -> FieldMask:
         if word == "allballs":
             self._hour = self._minute = self._second = 0
             if not self._clock:
                 self._zone = 0
-            return Has.TIME | Has.ZONE
+            return FieldMask.TIME | FieldMask.ZONE
         if word == "now" or (not self._clock and word in {"today", "tomorrow", "yesterday"}):
             raise _of_the_clock(f'the word "{word}"')
         if self._clock:
             raise BadFormat
         self._word = word
-        return Has.DATE | Has.TIME | Has.ZONE
+        return FieldMask.DATE | FieldMask.TIME | FieldMask.ZONE
 
-    def _month_in_letters(self, number: int) -> Has:
-        found = Has.MONTH
-        is_day = self._has & Has.MONTH and not self._has_text_month and not self._has & Has.DAY
+    def _month_in_letters(self, number: int) -> FieldMask:
+        found = FieldMask.MONTH
+        is_day = self._has & FieldMask.MONTH and not self._has_text_month and not self._has & FieldMask.DAY
         if is_day and 1 <= self._month <= 31:
             self._day = self._month  # the number was taken for the month
-            found = Has.DAY
+            found = FieldMask.DAY
         self._has_text_month = True
         self._month = number
         return found
 
     # --- dates --------------------------------------------------------------------------------
 
-    def _date(self, text: str) -> Has:
+    def _date(self, text: str) -> FieldMask:
         pieces: list[str] = []
         at = 0
         while at < len(text) and len(pieces) < _MOST_DATE_FIELDS:
@@ -423,18 +425,18 @@ class _Decoder:
                 raise BadFormat
             pieces.append(match[1] or match[2])
             at = match.end()
-        has, found, has_text_month = self._has, Has(0), False
+        has, found, has_text_month = self._has, FieldMask(0), False
         for piece in pieces:
             if piece[0].isdecimal():
                 continue
             word, meaning = WORDS.get(piece, (None, ""))
             if word is Word.IGNORED:
                 continue
-            if word is not Word.MONTH or has & Has.MONTH:
+            if word is not Word.MONTH or has & FieldMask.MONTH:
                 raise BadFormat
             self._month, has_text_month = int(meaning), True
-            has |= Has.MONTH
-            found |= Has.MONTH
+            has |= FieldMask.MONTH
+            found |= FieldMask.MONTH
         for piece in pieces:
             if piece[0].isdecimal() or WORDS.get(piece, (None, ""))[0] is Word.IGNORED:
                 one = self._single(piece, has, has_text_month=has_text_month)
@@ -442,11 +444,11 @@ class _Decoder:
                     raise BadFormat
                 has |= one
                 found |= one
-        if has & ~(Has.DAY_OF_YEAR | Has.ZONE) != Has.DATE:
+        if has & ~(FieldMask.DAY_OF_YEAR | FieldMask.ZONE) != FieldMask.DATE:
             raise BadFormat
         return found
 
-    def _single(self, text: str, has: Has, *, has_text_month: bool) -> Has:
+    def _single(self, text: str, has: FieldMask, *, has_text_month: bool) -> FieldMask:
         """Read a number that is one field of a date (``DecodeNumber``)."""
         try:
             value, rest = integer(text)
@@ -456,35 +458,35 @@ class _Decoder:
             raise BadFormat
         if rest.startswith("."):
             if len(text) - len(rest) > 2:
-                return self._run_together(text, has | Has.DATE)
+                return self._run_together(text, has | FieldMask.DATE)
             self._fraction = microseconds(rest)
         elif rest:
             raise BadFormat
-        if len(text) == 3 and has & Has.DATE == Has.YEAR and 1 <= value <= 366:
+        if len(text) == 3 and has & FieldMask.DATE == FieldMask.YEAR and 1 <= value <= 366:
             self._day_of_year = value
-            return Has.DAY_OF_YEAR | Has.MONTH | Has.DAY
-        match has & Has.DATE:
+            return FieldMask.DAY_OF_YEAR | FieldMask.MONTH | FieldMask.DAY
+        match has & FieldMask.DATE:
             case 0:
-                field = Has.YEAR if len(text) >= 3 else Has.MONTH
-            case Has.YEAR | Has.DAY:
-                field = Has.MONTH
-            case Has.MONTH:
-                field = Has.YEAR if has_text_month and len(text) >= 3 else Has.DAY
-            case year_and_month if year_and_month == Has.YEAR | Has.MONTH:
+                field = FieldMask.YEAR if len(text) >= 3 else FieldMask.MONTH
+            case FieldMask.YEAR | FieldMask.DAY:
+                field = FieldMask.MONTH
+            case FieldMask.MONTH:
+                field = FieldMask.YEAR if has_text_month and len(text) >= 3 else FieldMask.DAY
+            case year_and_month if year_and_month == FieldMask.YEAR | FieldMask.MONTH:
                 if has_text_month and len(text) >= 3 and self._two_digits:
                     # The number that was taken for the year is the day.
                     self._day, self._year, self._two_digits = self._year, value, False
-                    return Has.DAY
-                field = Has.DAY
-            case month_and_day if month_and_day == Has.MONTH | Has.DAY:
-                field = Has.YEAR
-            case Has.DATE:
+                    return FieldMask.DAY
+                field = FieldMask.DAY
+            case month_and_day if month_and_day == FieldMask.MONTH | FieldMask.DAY:
+                field = FieldMask.YEAR
+            case FieldMask.DATE:
                 return self._run_together(text, has)
             case _:
                 raise BadFormat
-        if field is Has.YEAR:
+        if field is FieldMask.YEAR:
             self._year, self._two_digits = value, len(text) <= 2
-        elif field is Has.MONTH:
+        elif field is FieldMask.MONTH:
             self._month = value
         else:
             self._day = value
@@ -492,14 +494,14 @@ class _Decoder:
 
     # --- times --------------------------------------------------------------------------------
 
-    def _run_together(self, text: str, has: Has, place: int | None = None) -> Has:
+    def _run_together(self, text: str, has: FieldMask, place: int | None = None) -> FieldMask:
         """Read a date or time without delimiters (``DecodeNumberField``)."""
         if not all(character in "0123456789." for character in text):
             raise BadFormat
         digits, point, decimals = text.partition(".")
         if point:
             self._fraction = microseconds(point + decimals)
-        elif has & Has.DATE != Has.DATE and len(digits) >= 6:
+        elif has & FieldMask.DATE != FieldMask.DATE and len(digits) >= 6:
             self._year, self._month, self._day = (
                 unchecked_integer(digits[:-4]),
                 int(digits[-4:-2]),
@@ -507,11 +509,11 @@ class _Decoder:
             )
             self._two_digits = self._two_digits or len(digits) == 6
             self._guess(place, Guess.DATE)
-            return Has.DATE
-        if not has & Has.TIME and len(digits) in {4, 6}:
+            return FieldMask.DATE
+        if not has & FieldMask.TIME and len(digits) in {4, 6}:
             self._hour, self._minute, self._second = int(digits[:2]), int(digits[2:4]), int(digits[4:] or 0)
             self._guess(place, Guess.TIME)
-            return Has.TIME
+            return FieldMask.TIME
         raise BadFormat
 
     def _guess(self, place: int | None, guess: Guess) -> None:

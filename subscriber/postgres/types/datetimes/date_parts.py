@@ -15,7 +15,7 @@ from subscriber.base.errors import DataException
 from subscriber.postgres.types.datetimes.date_values import SECOND, rint
 
 
-class Has(IntFlag):
+class FieldMask(IntFlag):
     """The fields of a date or time that have been read so far; a repeated field is an error."""
 
     YEAR = auto()

@@ -8,7 +8,7 @@ import pytest
 
 from subscriber.postgres.publication.definition import Publication
 from subscriber.postgres.publication.earlier_tables import (
-    Earlier,
+    EarlierTable,
     TableChange,
     earlier_tables,
     is_older,
@@ -37,12 +37,12 @@ def found(before: tuple[PublisherTable, ...], now: tuple[PublisherTable, ...], p
 
 
 def test_a_table_that_was_attached_has_earlier_facts():
-    assert found((ROOT, ALONE), (ROOT, INSIDE)) == [Earlier((ALONE,), since=0x100, changed_by=50)]
+    assert found((ROOT, ALONE), (ROOT, INSIDE)) == [EarlierTable((ALONE,), since=0x100, changed_by=50)]
 
 
 def test_a_partition_that_was_detached_has_earlier_facts():
     gone = replace(ALONE, placed_by=60)
-    assert found((ROOT, INSIDE), (ROOT, gone)) == [Earlier((INSIDE, ROOT), since=0x100, changed_by=60)]
+    assert found((ROOT, INSIDE), (ROOT, gone)) == [EarlierTable((INSIDE, ROOT), since=0x100, changed_by=60)]
 
 
 def test_a_place_that_makes_no_difference_for_the_publications_is_not_kept():
@@ -95,7 +95,7 @@ D = 100
 def place(*changes: tuple[int, int, bool], begins=None, was_elsewhere=False, since=0x10):
     made = [TableChange(*change) for change in changes]
     starts = [(change.lsn, change.xid) for change in made] if begins is None else begins
-    return place_of(Earlier((ALONE,), since, D, was_elsewhere), made, starts)
+    return place_of(EarlierTable((ALONE,), since, D, was_elsewhere), made, starts)
 
 
 def test_the_relation_message_after_the_alteration_is_the_place():

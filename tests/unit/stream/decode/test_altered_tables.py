@@ -5,7 +5,7 @@ from __future__ import annotations
 from subscriber.base.lsn import LSN
 from subscriber.postgres.protocol import messages as m
 from subscriber.postgres.protocol.encode_message import encode
-from subscriber.postgres.publication.earlier_tables import Earlier
+from subscriber.postgres.publication.earlier_tables import EarlierTable
 from subscriber.postgres.publication.publishing import Publishing
 from subscriber.stream.decode.altered_tables import placed
 from subscriber.stream.journal.reader import JournalReader
@@ -35,7 +35,7 @@ def ends(tmp_path, changed_by, *entries: tuple[int, int, tuple[m.Message, ...]])
             builder.extend([frame(one, lsn) for one, lsn in zip(sent, lsns, strict=True)])
             journal.publish(builder, LSN(end), kind="t", xid=xid, finish=encode(sent[-1]))
             known |= {one.relation_id: one for one in messages if isinstance(one, m.Relation)}
-    publishing = Publishing((), tables(ONE), earlier=(Earlier((ONE,), 0, changed_by),))
+    publishing = Publishing((), tables(ONE), earlier=(EarlierTable((ONE,), 0, changed_by),))
     (one,) = placed(publishing, JournalReader(LocalStorage(tmp_path))).earlier
     return one.ends
 
@@ -58,7 +58,7 @@ def test_a_truncate_is_a_change_of_its_tables(tmp_path):
 def test_facts_that_no_change_of_the_journal_needs_are_left_out(tmp_path):
     with writing(tmp_path) as journal:
         publish(journal, 0x200, transaction(0x200, T, insert(1), xid=701), xid=701)
-    old = Earlier((ONE,), 0, 600, ends=(0x50, 0x50))
-    late = Earlier((ONE,), 0, 600, ends=(0x150, 0x150))
+    old = EarlierTable((ONE,), 0, 600, ends=(0x50, 0x50))
+    late = EarlierTable((ONE,), 0, 600, ends=(0x150, 0x150))
     publishing = Publishing((), tables(ONE), earlier=(old, late))
     assert placed(publishing, JournalReader(LocalStorage(tmp_path))).earlier == (late,)

@@ -12,7 +12,7 @@ from subscriber.postgres.protocol import messages as m
 from subscriber.postgres.protocol.changes import Frame
 from subscriber.postgres.protocol.decode_message import decode
 from subscriber.postgres.publication.definition import Publication
-from subscriber.postgres.publication.earlier_tables import Earlier
+from subscriber.postgres.publication.earlier_tables import EarlierTable
 from subscriber.postgres.publication.publishing import Compiled, Publishing
 from subscriber.stream.decode.publish import publish
 from tests.frames import frame, transaction, values
@@ -148,7 +148,7 @@ ATTACHED = Publication("p", tables=(entry(ROOT, "a > 0"), entry(LEAF)), via_root
 
 def altered(first: int, last: int) -> Compiled:
     """The leaf was attached to its root at a place between these LSNs."""
-    earlier = Earlier((ALONE,), since=0, changed_by=700, ends=(first, last))
+    earlier = EarlierTable((ALONE,), since=0, changed_by=700, ends=(first, last))
     return Compiled(Publishing((ATTACHED,), tables(ROOT, LEAF), earlier=(earlier,)), compile_where)
 
 
@@ -176,7 +176,7 @@ def test_changes_at_an_unknown_side_of_the_alteration_are_refused_after_the_othe
 def test_a_truncate_of_all_partitions_that_a_root_had_is_one_of_the_root():
     """B22: the partition that was attached after it is not among them."""
     first = table("public.first", {"a": "int4", "b": "text"}, key=["a"], oid=5, partition_of=ROOT)
-    earlier = Earlier((ALONE,), since=0, changed_by=700, ends=(0x1100, 0x1100))
+    earlier = EarlierTable((ALONE,), since=0, changed_by=700, ends=(0x1100, 0x1100))
     publication = Publication("p", tables=(entry(ROOT),), via_root=True)
     then = Compiled(Publishing((publication,), tables(ROOT, LEAF, first), earlier=(earlier,)), compile_where)
     truncated = {lsn: [one.name for one in then.truncated([as_sent(first)], lsn)] for lsn in (0x1000, 0x1100)}

@@ -13,7 +13,7 @@ import pytest
 
 from subscriber.targets import Target, open_target
 from subscriber.targets.duckdb import transactions as keep_open
-from subscriber.targets.duckdb.transactions import KeptOpen
+from subscriber.targets.duckdb.transactions import FileConnections
 from tests.waits import PATIENCE, wait_until
 
 
@@ -34,7 +34,7 @@ def none_open():
     Connection.open = 0
 
 
-def use(kept: KeptOpen) -> None:
+def use(kept: FileConnections) -> None:
     """A transaction."""
     connection = object()
     kept.opening()
@@ -43,13 +43,13 @@ def use(kept: KeptOpen) -> None:
 
 
 def test_only_a_run_keeps_the_file_open():
-    kept = KeptOpen()
+    kept = FileConnections()
     use(kept)
     assert Connection.open == 0
 
 
 def test_a_run_keeps_it_open_until_no_transaction_follows():
-    kept = KeptOpen()
+    kept = FileConnections()
     with kept.keeping():
         use(kept)
         use(kept)
@@ -60,7 +60,7 @@ def test_a_run_keeps_it_open_until_no_transaction_follows():
 def test_it_is_closed_at_the_end_of_a_run(monkeypatch):
     monkeypatch.setattr(keep_open, "IDLE_SECONDS", 3600.0)
     monkeypatch.setattr(keep_open, "LONGEST_SECONDS", 3600.0)
-    kept = KeptOpen()
+    kept = FileConnections()
     with kept.keeping():
         use(kept)
     assert Connection.open == 0
@@ -69,7 +69,7 @@ def test_it_is_closed_at_the_end_of_a_run(monkeypatch):
 def test_others_get_their_turn_although_it_is_used_all_the_time(monkeypatch):
     monkeypatch.setattr(keep_open, "LONGEST_SECONDS", 0.05)
     pauses: list[float] = []
-    kept = KeptOpen(sleep=pauses.append)
+    kept = FileConnections(sleep=pauses.append)
     with kept.keeping():
         deadline = time.monotonic() + PATIENCE
         while not pauses and time.monotonic() < deadline:
@@ -80,7 +80,7 @@ def test_others_get_their_turn_although_it_is_used_all_the_time(monkeypatch):
 def test_the_pause_begins_when_the_last_transaction_has_ended(monkeypatch):
     monkeypatch.setattr(keep_open, "LONGEST_SECONDS", 0.0)
     pauses: list[float] = []
-    kept = KeptOpen(sleep=pauses.append)
+    kept = FileConnections(sleep=pauses.append)
     with kept.keeping():
         connection = object()
         kept.opening()
@@ -101,7 +101,7 @@ class Scene:
 
     def __init__(self) -> None:
         self.waits = threading.Event()
-        self.kept = KeptOpen(somebody_waits=self.waits.is_set)
+        self.kept = FileConnections(somebody_waits=self.waits.is_set)
 
     def open(self) -> object:
         connection = object()
@@ -359,7 +359,7 @@ def test_another_process_gets_the_file_of_a_busy_run(writing, tmp_path):
 def test_a_connection_of_a_run_is_told_of_before_it_is_closed(monkeypatch):
     monkeypatch.setattr(keep_open, "IDLE_SECONDS", 0.01)
     told: list[tuple[object, bool]] = []
-    kept = KeptOpen(lambda connection, *, closes_file: told.append((connection, closes_file)))
+    kept = FileConnections(lambda connection, *, closes_file: told.append((connection, closes_file)))
     use(kept)
     assert told == []  # no run keeps the file open
     with kept.keeping():

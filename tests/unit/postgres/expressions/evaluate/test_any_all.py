@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from subscriber.postgres.expressions.evaluate.calls import Apply, Comparison, decided, function_for, of_type
-from subscriber.postgres.expressions.evaluate.row_values import FrameRows, Same, Value, listed
+from subscriber.postgres.expressions.evaluate.row_values import FrameRows, ScalarValue, Value, listed
 from subscriber.postgres.types.arrays import EMPTY, Array
 
 BOOL, INT4, TEXT = 16, 23, 25
@@ -67,13 +67,13 @@ def test_an_argument_that_may_raise_sees_only_the_rows_that_are_undecided():
 
     def second(part: FrameRows) -> Value:
         seen.append(part.count)
-        return Same(True)
+        return ScalarValue(True)
 
     first = pa.array([True, False, None])
     assert decided(rows(3), [lambda _: first, second], [False, True], is_or=False).to_pylist() == [True, False, None]
     assert decided(rows(3), [lambda _: first, second], [False, True], is_or=True).to_pylist() == [True, True, True]
     assert seen == [2, 2]
-    decided(rows(3), [lambda _: Same(False), second], [False, True], is_or=False)
+    decided(rows(3), [lambda _: ScalarValue(False), second], [False, True], is_or=False)
     assert seen == [2, 2]
 
 
@@ -81,7 +81,7 @@ def any_of(values: pa.Array, elements: Sequence[int | None], *, use_or: bool = T
     name = "int4eq(int4,int4)" if use_or else "int4ne(int4,int4)"
     comparison = Comparison(name, pa.int32(), use_or)
     functions = [equal(name=name)] * len(elements)
-    found = comparison.with_each(rows(len(values)), values, [Same(one) for one in elements], functions)
+    found = comparison.with_each(rows(len(values)), values, [ScalarValue(one) for one in elements], functions)
     return listed(found, len(values))
 
 
@@ -122,7 +122,7 @@ def test_elements_behind_the_deciding_one_are_not_compared():
     def apply(values: Sequence[Value], _: int) -> Value:
         left, right = (listed(one, 1)[0] for one in values)
         compared.append(right)
-        return Same(left == right)
+        return ScalarValue(left == right)
 
     comparison = Comparison("int4eq(int4,int4)", pa.int32(), True)
     assert listed(comparison.with_arrays_one_by_one(rows(1), int4(2), [array(1, 2, 3)], apply), 1) == [True]

@@ -12,7 +12,7 @@ import pytest
 from subscriber.base.errors import NotSupportedError, RowFilterError
 from subscriber.postgres.expressions.analyze import tree
 from subscriber.postgres.expressions.evaluate.calls import Apply, function_for, of_type
-from subscriber.postgres.expressions.evaluate.row_values import NULL, Same, Value, listed
+from subscriber.postgres.expressions.evaluate.row_values import NULL, ScalarValue, Value, listed
 from subscriber.postgres.expressions.functions import FUNCTIONS
 from subscriber.postgres.expressions.functions.function_table import Implementation
 
@@ -44,16 +44,21 @@ def test_an_expression_of_a_type_has_an_unknown_value():
 
 def test_a_function_over_columns_takes_arrays_and_values_that_are_the_same():
     assert called("int4pl(int4,int4)", INT4, [int4(1, None, 3), int4(10, 20, None)], 3) == [11, None, None]
-    assert called("int4pl(int4,int4)", INT4, [int4(1, None), Same(5)], 2) == [6, None]
+    assert called("int4pl(int4,int4)", INT4, [int4(1, None), ScalarValue(5)], 2) == [6, None]
 
 
 @pytest.mark.parametrize(
     ("signature", "result", "values", "expected"),
     [
         ("reverse(text)", TEXT, [pa.array(["ab", None])], ["ba", None]),
-        ("left(text,int4)", TEXT, [pa.array(["abc", None]), Same(2)], ["ab", None]),
-        ("left(text,int4)", TEXT, [Same("abc"), int4(1, None)], ["a", None]),
-        ("replace(text,text,text)", TEXT, [pa.array(["aa", None]), Same("a"), pa.array(["b", "c"])], ["bb", None]),
+        ("left(text,int4)", TEXT, [pa.array(["abc", None]), ScalarValue(2)], ["ab", None]),
+        ("left(text,int4)", TEXT, [ScalarValue("abc"), int4(1, None)], ["a", None]),
+        (
+            "replace(text,text,text)",
+            TEXT,
+            [pa.array(["aa", None]), ScalarValue("a"), pa.array(["b", "c"])],
+            ["bb", None],
+        ),
         ("num_nulls(any)", INT4, [int4(1, None)], [0, 1]),
         ("numeric_uminus(numeric)", 1700, [[None, None]], [None, None]),
     ],
@@ -70,22 +75,22 @@ def test_a_constant_null_decides_for_a_strict_function():
 
 def test_a_call_with_constants_only_is_one_value():
     apply, _ = function("int4pl(int4,int4)", INT4)
-    assert apply([Same(1), Same(2)], 1000) == Same(3)
+    assert apply([ScalarValue(1), ScalarValue(2)], 1000) == ScalarValue(3)
     apply, _ = function("reverse(text)", TEXT)
-    assert apply([Same("ab")], 1000) == Same("ba")
+    assert apply([ScalarValue("ab")], 1000) == ScalarValue("ba")
 
 
 def test_a_function_without_arguments_has_the_same_value_everywhere():
     apply, raises = function_for("pi()", [], 701, 180000)
     assert not raises
-    assert apply([], 3) == Same(3.141592653589793)
+    assert apply([], 3) == ScalarValue(3.141592653589793)
 
 
 def test_whether_a_function_may_raise_depends_on_its_constants():
     assert function("int4div(int4,int4)", INT4)[1]
     assert not function("int4eq(int4,int4)", BOOL)[1]
     assert function("textlike(text,text)", BOOL)[1]
-    assert not function("textlike(text,text)", BOOL, None, tree.Known(TEXT, 100, "a%"))[1]
+    assert not function("textlike(text,text)", BOOL, None, tree.ComputedConst(TEXT, 100, "a%"))[1]
 
 
 def test_a_function_that_is_not_implemented_is_refused():
@@ -95,11 +100,11 @@ def test_a_function_that_is_not_implemented_is_refused():
 
 def test_a_constant_that_is_wrong_raises_at_the_first_row_without_null():
     """As on the server, which reads a regular expression when it is called."""
-    apply, raises = function("textregexeq(text,text)", BOOL, None, tree.Known(TEXT, 100, "("))
+    apply, raises = function("textregexeq(text,text)", BOOL, None, tree.ComputedConst(TEXT, 100, "("))
     assert raises
-    assert apply([pa.array([None, None], pa.string()), Same("(")], 2) == NULL
+    assert apply([pa.array([None, None], pa.string()), ScalarValue("(")], 2) == NULL
     with pytest.raises(RowFilterError, match="parentheses"):
-        apply([pa.array([None, "a"]), Same("(")], 2)
+        apply([pa.array([None, "a"]), ScalarValue("(")], 2)
 
 
 def test_what_python_says_of_a_value_is_not_shown(monkeypatch):

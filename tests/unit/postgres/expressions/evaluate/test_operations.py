@@ -25,8 +25,8 @@ COLUMNS = {
 }
 
 
-def number(value: int | None) -> tree.Known:
-    return tree.Known(INT4, 0, value)
+def number(value: int | None) -> tree.ComputedConst:
+    return tree.ComputedConst(INT4, 0, value)
 
 
 def call(signature: str, *arguments: tree.Expression, result: int = BOOL) -> tree.Call:
@@ -48,7 +48,7 @@ def values(node: tree.Expression) -> list[Any]:
 def test_leaves_are_columns_and_constants():
     assert values(A) == [1, 2, None, None]
     assert values(number(7)) == [7] * 4
-    assert values(tree.CollateExpr(TEXT, 950, tree.Known(TEXT, 100, "x"))) == ["x"] * 4
+    assert values(tree.CollateExpr(TEXT, 950, tree.ComputedConst(TEXT, 100, "x"))) == ["x"] * 4
 
 
 def test_a_call_computes_its_arguments_first():
@@ -95,8 +95,8 @@ def test_a_boolean_test_is_never_null(value, negated, expected):
 
 def test_not_is_null_for_null():
     assert values(tree.BoolExpr(BOOL, 0, "not", (P,))) == [False, True, None, False]
-    assert values(tree.BoolExpr(BOOL, 0, "not", (tree.Known(BOOL, 0, None),))) == [None] * 4
-    assert values(tree.BoolExpr(BOOL, 0, "not", (tree.Known(BOOL, 0, False),))) == [True] * 4
+    assert values(tree.BoolExpr(BOOL, 0, "not", (tree.ComputedConst(BOOL, 0, None),))) == [None] * 4
+    assert values(tree.BoolExpr(BOOL, 0, "not", (tree.ComputedConst(BOOL, 0, False),))) == [True] * 4
 
 
 def test_is_null_of_a_row_looks_at_its_fields():
@@ -181,16 +181,16 @@ def test_a_comparison_with_an_array_takes_constants_columns_and_null():
     def any_of(array: tree.Expression) -> list[Any]:
         return values(tree.ScalarArrayOpExpr(BOOL, 0, "int4eq(int4,int4)", (A, array)))
 
-    assert any_of(tree.Known(INT4S, 0, Array((2,), (1,), (1, 5)))) == [True, False, None, None]
+    assert any_of(tree.ComputedConst(INT4S, 0, Array((2,), (1,), (1, 5)))) == [True, False, None, None]
     assert any_of(tree.ArrayExpr(INT4S, 0, (B, number(2)))) == [True, True, None, None]
-    assert any_of(tree.Known(INT4S, 0, None)) == [None] * 4
+    assert any_of(tree.ComputedConst(INT4S, 0, None)) == [None] * 4
 
 
 def test_the_elements_of_an_array_are_known_unless_a_row_has_the_array():
     assert elements_of(tree.ArrayExpr(INT4S, 0, (A, B))) == (A, B)
-    assert elements_of(tree.Known(INT4S, 0, Array((2,), (1,), (1, None)))) == [number(1), number(None)]
+    assert elements_of(tree.ComputedConst(INT4S, 0, Array((2,), (1,), (1, None)))) == [number(1), number(None)]
     assert elements_of(tree.ArrayExpr(INT4S, 0, (A,), nested=True)) is None
-    assert elements_of(tree.Known(INT4S, 0, None)) is None
+    assert elements_of(tree.ComputedConst(INT4S, 0, None)) is None
     assert elements_of(tree.Var(INT4S, 0, "k")) is None
 
 

@@ -19,8 +19,8 @@ def call(signature: str, result: int, *arguments: tree.Expression) -> tree.Call:
     return tree.Call(result, 0, signature, arguments, form="cast")
 
 
-def number(value: int) -> tree.Known:
-    return tree.Known(INT4, 0, value)
+def number(value: int) -> tree.ComputedConst:
+    return tree.ComputedConst(INT4, 0, value)
 
 
 def replaced(one: tree.Call, server_version: int = 180000) -> tree.Expression | None:
@@ -43,7 +43,7 @@ def test_a_sum_with_a_date_behind_computes_the_date_first(signature, other):
 
 
 def test_date_part_of_a_date_is_that_of_its_timestamp():
-    field = tree.Known(TEXT, 100, "year")
+    field = tree.ComputedConst(TEXT, 100, "year")
     moment = tree.Call(TIMESTAMP, 0, "timestamp(date)", (DAY,))
     found = replaced(call("date_part(text,date)", 701, field, DAY))
     assert found == tree.Call(701, 0, "date_part(text,timestamp)", (field, moment))
@@ -67,7 +67,7 @@ def test_overlaps_stays_if_a_start_is_too_expensive_to_compute_twice():
 
 def test_a_wrong_pattern_of_substring_is_an_error_before_any_row():
     text = tree.Var(TEXT, 100, "s")
-    pattern, escape = tree.Known(TEXT, 100, "a"), tree.Known(TEXT, 100, "##")
+    pattern, escape = tree.ComputedConst(TEXT, 100, "a"), tree.ComputedConst(TEXT, 100, "##")
     with pytest.raises(RowFilterError, match="invalid escape string"):
         replaced(call("substring(text,text,text)", TEXT, text, pattern, escape))
     assert replaced(call("substring(text,text,text)", TEXT, text, text, escape)) is None
@@ -107,7 +107,7 @@ FULL, SECONDS, MINUTES = 0x7FFF, 1 << 12, 1 << 11
 def test_a_length_conversion_without_an_effect_is_dropped(signature, old, new, is_dropped):
     """Its argument is at least as strict."""
     argument = tree.Var(VARCHAR, 0, "v", old)
-    explicit = (tree.Known(BOOL, 0, True),) if signature.endswith("bool)") else ()
+    explicit = (tree.ComputedConst(BOOL, 0, True),) if signature.endswith("bool)") else ()
     found = replaced(call(signature, VARCHAR, argument, number(new), *explicit))
     assert found == (argument if is_dropped else None)
 
@@ -131,9 +131,9 @@ def test_other_calls_stay_as_they_are():
 
 def test_an_element_in_a_constant_range_of_nothing_or_everything_is_not_evaluated_since_17():
     element = tree.Var(INT4, 0, "a")
-    everything = tree.Known(3904, 0, make(3904, Bound(None, False, True), Bound(None, False, False)))
+    everything = tree.ComputedConst(3904, 0, make(3904, Bound(None, False, True), Bound(None, False, False)))
     contained = call("elem_contained_by_range(anyelement,anyrange)", BOOL, element, everything)
-    assert replaced(contained) == tree.Known(BOOL, 0, True)
+    assert replaced(contained) == tree.ComputedConst(BOOL, 0, True)
     assert replaced(contained, 160000) is None
-    nothing = call("range_contains_elem(anyrange,anyelement)", BOOL, tree.Known(3904, 0, Range(3904)), element)
-    assert replaced(nothing) == tree.Known(BOOL, 0, False)
+    nothing = call("range_contains_elem(anyrange,anyelement)", BOOL, tree.ComputedConst(3904, 0, Range(3904)), element)
+    assert replaced(nothing) == tree.ComputedConst(BOOL, 0, False)

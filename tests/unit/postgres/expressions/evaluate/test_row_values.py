@@ -12,7 +12,7 @@ from subscriber.postgres.expressions.evaluate.row_values import (
     NULL,
     FrameRows,
     Pieces,
-    Same,
+    ScalarValue,
     array_from,
     arrow_of,
     filtered,
@@ -97,9 +97,9 @@ def test_values_are_listed_filtered_and_tested_for_null(value):
 
 
 def test_one_value_for_all_rows_is_all_of_these_too():
-    assert listed(Same(7), 2) == [7, 7]
-    assert filtered(Same(7), pa.array([False])) == Same(7)
-    assert nulls(Same(7), 2).to_pylist() == [False, False]
+    assert listed(ScalarValue(7), 2) == [7, 7]
+    assert filtered(ScalarValue(7), pa.array([False])) == ScalarValue(7)
+    assert nulls(ScalarValue(7), 2).to_pylist() == [False, False]
     assert nulls(NULL, 2).to_pylist() == [True, True]
     assert array_from(NULL, 2, pa.int32()).equals(pa.nulls(2, pa.int32()))
 
@@ -112,7 +112,7 @@ class TestPieces:
         pieces = Pieces(rows(a=["1", "2", "3", "4"]), arrow_type)
         pieces.give(pa.array([False, True, False, True]), [20, 40])
         assert pieces.rest.count == 2
-        pieces.give(pa.array([False, True]), Same(30))
+        pieces.give(pa.array([False, True]), ScalarValue(30))
         pieces.give_rest(lambda rest: [int(one) for one in listed(rest.column("a", INT4), rest.count)])
         assert listed(pieces.whole(), 4) == [1, 20, 30, 40]
 
@@ -124,8 +124,8 @@ class TestPieces:
 
     def test_one_piece_for_all_rows_is_the_value_itself(self, arrow_type):
         pieces = Pieces(rows(a=["1", "2"]), arrow_type)
-        pieces.give(pa.array([True, True]), Same(7))
-        assert pieces.whole() == Same(7)
+        pieces.give(pa.array([True, True]), ScalarValue(7))
+        assert pieces.whole() == ScalarValue(7)
 
     def test_the_rest_is_not_computed_for_no_rows(self, arrow_type):
         pieces = Pieces(rows(a=["1"]), arrow_type)

@@ -8,7 +8,7 @@ import pytest
 
 from subscriber.base.errors import RowFilterError
 from subscriber.postgres.expressions.analyze import tree
-from subscriber.postgres.expressions.analyze.tree import Known
+from subscriber.postgres.expressions.analyze.tree import ComputedConst
 from subscriber.postgres.expressions.evaluate.simplify import simplify
 
 BOOL, INT4, RECORD = tree.BOOL, 23, 2249
@@ -18,8 +18,8 @@ TRUE, FALSE, UNKNOWN = (tree.Const(BOOL, 0, text) for text in ("t", "f", None))
 ONE, ZERO, NULL = (tree.Const(INT4, 0, text) for text in ("1", "0", None))
 
 
-def known(type_oid: int, value: object) -> Known:
-    return Known(type_oid, 0, value)
+def known(type_oid: int, value: object) -> ComputedConst:
+    return ComputedConst(type_oid, 0, value)
 
 
 def divided(left: tree.Expression, right: tree.Expression) -> tree.Call:

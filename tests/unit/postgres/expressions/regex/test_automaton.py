@@ -15,7 +15,7 @@ from subscriber.postgres.expressions.regex.automaton import (
     Automaton,
     Character,
     Language,
-    Look,
+    Lookaround,
     Repeat,
     Sequence,
     Subject,
@@ -82,11 +82,11 @@ def test_an_anchor_holds_at_these_places(kind, text, places):
 @pytest.mark.parametrize(
     ("look", "places"),
     [
-        (Look(A, ahead=True, negative=False), [0, 2]),
-        (Look(A, ahead=True, negative=True), [1, 3]),
-        (Look(A, ahead=False, negative=False), [1, 3]),
-        (Look(A, ahead=False, negative=True), [0, 2]),
-        (Look(Repeat(B, 1, None), ahead=False, negative=False), [2]),
+        (Lookaround(A, ahead=True, negative=False), [0, 2]),
+        (Lookaround(A, ahead=True, negative=True), [1, 3]),
+        (Lookaround(A, ahead=False, negative=False), [1, 3]),
+        (Lookaround(A, ahead=False, negative=True), [0, 2]),
+        (Lookaround(Repeat(B, 1, None), ahead=False, negative=False), [2]),
     ],
 )
 def test_a_lookaround_constraint_holds_at_these_places(look, places):

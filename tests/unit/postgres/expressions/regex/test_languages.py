@@ -7,7 +7,7 @@ from subscriber.postgres.expressions.regex.automaton import (
     Alternatives,
     Anchor,
     Character,
-    Look,
+    Lookaround,
     Repeat,
     Sequence,
     below,
@@ -19,7 +19,7 @@ from subscriber.postgres.expressions.regex.automaton import (
 
 A, B = Character(((97, 97),)), Character(((98, 98),))
 BEGIN = Anchor("begin")
-AHEAD = Look(B, ahead=True, negative=False)
+AHEAD = Lookaround(B, ahead=True, negative=False)
 
 
 def test_a_sequence_of_one_item_is_the_item():

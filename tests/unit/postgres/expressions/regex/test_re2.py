@@ -12,7 +12,7 @@ from subscriber.postgres.expressions.regex.automaton import (
     Alternatives,
     Anchor,
     Character,
-    Look,
+    Lookaround,
     Repeat,
     Sequence,
 )
@@ -51,7 +51,7 @@ def test_an_expression_is_written(expression, pattern):
         Anchor("no boundary"),
         Anchor("word begin"),
         Anchor("word end"),
-        Sequence((A, Look(B, ahead=True, negative=False))),
+        Sequence((A, Lookaround(B, ahead=True, negative=False))),
         Repeat(Repeat(A, 255, 255), 255, 255),
     ],
     ids=["no boundary", "word begin", "word end", "look", "too large"],

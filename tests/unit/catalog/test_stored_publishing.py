@@ -20,7 +20,7 @@ from subscriber.catalog.subscription_options import SubscriptionOptions
 from subscriber.catalog.subscriptions import Subscription, insert_subscription
 from subscriber.catalog.table_states import RelationState, SubscriptionRelation, relations_of, set_relation_states
 from subscriber.postgres.publication.definition import Publication
-from subscriber.postgres.publication.earlier_tables import Earlier
+from subscriber.postgres.publication.earlier_tables import EarlierTable
 from subscriber.postgres.publication.publishing import Publishing
 from subscriber.worker.catalog_rules import BatchRules, CatchUpRules
 from tests.publications import as_sent, entry, table, tables
@@ -44,7 +44,7 @@ def test_publications_and_tables_are_read_back_without_system_tables(target):
 
 
 def test_earlier_facts_of_altered_tables_are_read_back(target):
-    earlier = Earlier((T,), since=5, changed_by=700, was_elsewhere=True, ends=(7, 9))
+    earlier = EarlierTable((T,), since=5, changed_by=700, was_elsewhere=True, ends=(7, 9))
     with target.begin() as connection:
         subscription = subscribed(connection)
         insert_publication(connection, P, "postgres")
