@@ -29,7 +29,8 @@ CutoverState = Literal["running", "switched", "abandoned"]
 
 ASKED: Final = "asked"
 """The key of the options, among the options of a row, that were given to the command, as words."""
-_PRECONDITIONS: Final = "preconditions"
+_CHANGES_NOTHING: Final = {"preconditions", "schema"}
+"""The steps before the writes stop."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +64,7 @@ class Cutover:
     @property
     def has_effects(self) -> bool:
         """Whether it has changed, or was about to change, more than its own row."""
-        found = self.findings.keys() - {_PRECONDITIONS}
+        found = self.findings.keys() - _CHANGES_NOTHING
         return self.state == "switched" or self.barrier is not None or bool(self.options.keys() - {ASKED} | found)
 
     @property

@@ -80,7 +80,12 @@ def test_a_holder_that_has_given_it_back_leaves_the_state(connection):
 
 def test_a_cutover_that_has_changed_nothing_leaves_no_trace(connection):
     begun = claim(connection)
-    untouched = replace(begun, step="writes", options={ASKED: "--fence"}, findings={"preconditions": {"tables": 1}})
+    untouched = replace(
+        begun,
+        step="writes",
+        options={ASKED: "--fence"},
+        findings={"preconditions": {"tables": 1}, "schema": {"missing": []}},
+    )
     write_cutover(connection, untouched, "s")
     leave_cutover(connection, begun)
     assert read_cutover(connection, 1) is None
