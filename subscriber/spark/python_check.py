@@ -25,10 +25,10 @@ _SECONDS: Final = 60.0
 @told
 def check_python_of_spark() -> None:
     """UsageError if Spark's Python cannot import this package, and nobody has sent it
-    (``--py-files``). Without a session nothing is known.
+    (``--py-files``). Without a session nothing is known, nor of the server of Spark Connect.
     """
     session = SparkSession.getActiveSession()
-    if session is not None and not session.sparkContext._python_includes:  # noqa: SLF001
+    if isinstance(session, SparkSession) and not session.sparkContext._python_includes:  # noqa: SLF001
         check_python(str(session.sparkContext.pythonExec))
 
 

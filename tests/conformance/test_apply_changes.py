@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC
 from decimal import Decimal
 from pathlib import Path
@@ -15,10 +16,11 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 from pyiceberg.catalog.sql import SqlCatalog
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - Spark's documentation calls it so
 
 from subscriber.base.errors import TargetRelationError
-from subscriber.spark import apply_changes
+from subscriber.spark import append_changes, apply_changes
 from subscriber.spark.lakehouse.delta import DeltaSink
 from subscriber.spark.lakehouse.iceberg import IcebergSink
 from subscriber.spark.session import spark_session
@@ -171,3 +173,58 @@ def test_a_value_that_neither_batch_nor_table_has_is_refused(spark, tmp_path, op
         apply(spark, table.commits, sink)
     assert "REPLICA IDENTITY FULL" in str(caught.value.hint)
     assert sink.applied() is None
+
+
+# Columns that the table lacks ---------------------------------------------------------------------
+
+
+def frame_with_column(spark: SparkSession, commits: list[list[tuple[Any, ...]]]) -> DataFrame:
+    """The feed of a table that has one more column."""
+    rows = [row for commit in commits for row in commit]
+    return spark.createDataFrame(rows, SCHEMA).withColumn("added on", F.lit(5))
+
+
+@each_sink
+def test_a_column_that_the_table_lacks_is_refused_with_the_statement_to_run(spark, tmp_path, opened):
+    table, sink = ChangingTable(random.Random(4), truncates=False), opened(tmp_path)
+    table.commit(3)
+    apply(spark, table.commits, sink)
+    stored, version = contents(sink), sink.applied()
+    table.commit(0)
+    table.insert((99, "a"), ROW)
+    with pytest.raises(TargetRelationError, match='has no column "added on"') as caught:
+        apply_changes(frame_with_column(spark, table.commits[1:]), sink, keys=KEYS)
+    assert f"ALTER TABLE {sink.sql_name} ADD COLUMNS (`added on` INT)" in str(caught.value.hint)
+    assert (contents(sink), sink.applied()) == (stored, version)
+
+
+@each_sink
+def test_a_column_that_the_table_lacks_is_added_if_asked_for(spark, tmp_path, opened):
+    table, sink = ChangingTable(random.Random(4), truncates=False), replace(opened(tmp_path), merge_schema=True)
+    table.commit(3)
+    apply(spark, table.commits, sink)
+    before = contents(sink)
+    table.commit(0)
+    table.insert((99, "a"), ROW)
+    apply_changes(frame_with_column(spark, table.commits[1:]), sink, keys=KEYS)
+    assert [row[-1] for row in contents(sink)] == [*[None] * len(before), 5]
+    assert [row[:-1] for row in contents(sink)] == table.stored()
+    table.commit(0)
+    table.truncate()
+    table.insert((98, "a"), ROW)
+    apply_changes(frame_with_column(spark, table.commits[2:]), sink, keys=KEYS)
+    assert contents(sink)[-1][-1] == 5
+
+
+def test_a_history_that_lacks_a_column_refuses_it_or_gets_it(spark, tmp_path):
+    table, sink = ChangingTable(random.Random(4), truncates=False), delta(tmp_path)
+    table.commit(3)
+    append_changes(spark.createDataFrame(table.commits[0], SCHEMA), sink)
+    table.commit(2)
+    more = frame_with_column(spark, table.commits[1:])
+    with pytest.raises(TargetRelationError, match='has no column "added on"'):
+        append_changes(more, sink)
+    append_changes(more, replace(sink, merge_schema=True))
+    append_changes(more, replace(sink, merge_schema=True))
+    added = pa.table(DeltaTable(sink.uri).scan())["added on"].to_pylist()
+    assert sorted(map(str, added)) == ["5"] * len(table.commits[1]) + ["None"] * len(table.commits[0])

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
+from deltalake import CommitProperties, DeltaTable, Schema, Transaction, write_deltalake
 
 _DELETED = "__deleted"
 
@@ -22,11 +22,24 @@ class DeltaSink:
             ``_commit_version`` up to which the table has every change. Feeds of several publishers
             that go into one table need different ones.
         storage_options: of :class:`deltalake.DeltaTable`; they may hold passwords.
+        merge_schema: the table gets the columns of a batch that it lacks. Otherwise they are
+            refused.
     """
 
     uri: str
     app_id: str = "subscriber"
     storage_options: Mapping[str, str] | None = field(default=None, repr=False)
+    merge_schema: bool = False
+
+    @property
+    def sql_name(self) -> str:
+        return f"delta.`{self.uri}`"
+
+    def columns(self) -> Sequence[str] | None:
+        return [one.name for one in self._open().schema().fields] if self._exists() else None
+
+    def add_columns(self, schema: pa.Schema) -> None:
+        self._open().alter.add_columns(Schema.from_arrow(schema).fields)
 
     def applied(self) -> int | None:
         return self._open().transaction_version(self.app_id) if self._exists() else None

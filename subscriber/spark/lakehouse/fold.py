@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - Spark's documentation calls it so
+from pyspark.sql.pandas.types import to_arrow_schema
 
 from subscriber.base.errors import TargetRelationError
 from subscriber.spark.feed.feed_schema import METADATA
@@ -26,11 +27,30 @@ _DESCRIBING: Final = frozenset(name for name, _ in METADATA)
 _NEW: Final = ("insert", "update_postimage")
 
 
-class Sink(Protocol):
-    """A table of a lakehouse. It stores the ``_commit_version`` up to which it has every change."""
+class LakehouseTable(Protocol):
+    """A table of a lakehouse that stores the ``_commit_version`` up to which it has every change.
+    ``merge_schema``: it gets the columns that it lacks.
+    """
+
+    @property
+    def merge_schema(self) -> bool: ...
+
+    @property
+    def sql_name(self) -> str:
+        """Its name in Spark SQL."""
+
+    def columns(self) -> Sequence[str] | None:
+        """The names of its columns; None if it does not exist yet."""
+
+    def add_columns(self, schema: pa.Schema) -> None:
+        """Add columns, in a commit of their own."""
 
     def applied(self) -> int | None:
         """The stored ``_commit_version``; None if nothing was applied yet."""
+
+
+class Sink(LakehouseTable, Protocol):
+    """A table that has the publisher's rows."""
 
     def read(self, columns: Sequence[str], keys: pa.Table) -> pa.Table:
         """These columns of the rows that have one of these keys, and perhaps of others."""
@@ -44,10 +64,8 @@ class Sink(Protocol):
         """Replace all rows, and store ``version``, in one commit."""
 
 
-class HistorySink(Protocol):
-    """A table that rows are only appended to, and that stores how far, as :class:`Sink` does."""
-
-    def applied(self) -> int | None: ...
+class HistorySink(LakehouseTable, Protocol):
+    """A table that rows are only appended to."""
 
     def append(self, rows: pa.Table, version: int) -> None:
         """Add ``rows``, and store ``version``, in one commit."""
@@ -57,7 +75,8 @@ def apply_changes(batch: DataFrame, table: Sink, *, keys: Sequence[str]) -> None
     """Apply a micro-batch of a change feed to a table, exactly once: ``table`` skips the commits
     that it has. ``keys`` are the columns of the publisher's replica identity.
 
-    TargetRelationError: a column was not sent, and ``table`` has no row to take its value from.
+    TargetRelationError: ``table`` lacks a column, or a column was not sent and ``table`` has no row
+    to take its value from.
     """
     changes = _not_applied(batch, table).persist()
     try:
@@ -68,6 +87,7 @@ def apply_changes(batch: DataFrame, table: Sink, *, keys: Sequence[str]) -> None
         ).collect()[0]
         if version is None:  # every commit was applied before
             return
+        _prepare_columns(batch, [name for name in batch.columns if name not in _DESCRIBING], table)
         rest = changes
         if truncated is not None:
             rest = rest.where(_position() > F.struct(*(F.lit(part).cast("long") for part in truncated)))
@@ -87,13 +107,39 @@ def apply_changes(batch: DataFrame, table: Sink, *, keys: Sequence[str]) -> None
 
 
 def append_changes(batch: DataFrame, table: HistorySink) -> None:
-    """Append the rows of a micro-batch to a table as they are, exactly once."""
+    """Append the rows of a micro-batch to a table as they are, exactly once. TargetRelationError:
+    ``table`` lacks a column.
+    """
     rows = _in_utc(_not_applied(batch, table).toArrow())
     if rows.num_rows:
+        _prepare_columns(batch, batch.columns, table)
         table.append(rows, pc.max(rows["_commit_version"]).as_py())
 
 
-def _not_applied(batch: DataFrame, table: Sink | HistorySink) -> DataFrame:
+def _prepare_columns(batch: DataFrame, names: Sequence[str], table: LakehouseTable) -> None:
+    """Add the columns of the batch that the table lacks, or refuse them."""
+    known = table.columns()
+    missing = [] if known is None else [name for name in names if name not in known]
+    if not missing:
+        return
+    columns = batch.select(*map(_named, missing)).schema
+    if table.merge_schema:
+        table.add_columns(to_arrow_schema(columns, timezone="UTC"))
+        return
+    added = ", ".join(f"{_quoted(one.name)} {one.dataType.simpleString().upper()}" for one in columns)
+    raise TargetRelationError(
+        f'the table {table.sql_name} has no column "{missing[0]}"',
+        column=missing[0],
+        hint=f"Run ALTER TABLE {table.sql_name} ADD COLUMNS ({added}); or give the sink merge_schema=True, which adds columns. Rows that"
+        " the feed does not have again are NULL there: if the publisher's column has a DEFAULT, copy the table again.",
+    )
+
+
+def _quoted(name: str) -> str:
+    return name if name.isidentifier() else "`" + name.replace("`", "``") + "`"
+
+
+def _not_applied(batch: DataFrame, table: LakehouseTable) -> DataFrame:
     applied = table.applied()
     return batch if applied is None else batch.where(F.col("_commit_version") > applied)
 

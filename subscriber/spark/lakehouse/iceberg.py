@@ -20,12 +20,26 @@ class IcebergSink:
 
     The ``_commit_version`` up to which it has every change is a property of the table, which every
     commit sets, and which outlives the snapshots: ``subscriber.commit-version.<app_id>``. Feeds of
-    several publishers that go into one table need different ``app_id``.
+    several publishers that go into one table need different ``app_id``. With ``merge_schema`` the table
+    gets the columns of a batch that it lacks. Otherwise they are refused.
     """
 
     catalog: Catalog
     identifier: str
     app_id: str = "subscriber"
+    merge_schema: bool = False
+
+    @property
+    def sql_name(self) -> str:
+        return self.identifier
+
+    def columns(self) -> Sequence[str] | None:
+        table = self._open()
+        return None if table is None else [one.name for one in table.schema().fields]
+
+    def add_columns(self, schema: pa.Schema) -> None:
+        with self.catalog.load_table(self.identifier).update_schema() as update:
+            update.union_by_name(schema)
 
     def applied(self) -> int | None:
         table = self._open()
