@@ -8,6 +8,7 @@ from partition to partition. docs/spark.md has the options of both.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
@@ -15,11 +16,11 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 
 from subscriber.base.errors import NotSupportedError
 from subscriber.base.lsn import LSN
+from subscriber.base.without_pandas import use_arrow_without_pandas
 from subscriber.spark.feed.change_batch import ChangeFeedBatchReader
 from subscriber.spark.feed.change_feed import ChangeFeedReader, resolved
-from subscriber.spark.feed.feed_options import RawOptions, feed_options, is_typed, raw_options
+from subscriber.spark.feed.feed_options import FeedOptions, RawOptions, feed_options, is_typed, raw_options
 from subscriber.spark.feed.feed_schema import RowSchema, check_given
-from subscriber.spark.feed.table_snapshot import SnapshotFeedReader
 from subscriber.spark.journal_frames import JournalPartition
 from subscriber.spark.journal_stream import JournalStreamReader
 from subscriber.spark.python_check import check_python_of_spark
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
+_STREAM_PROCESS: Final = "pyspark.sql.streaming.python_streaming_source_runner"
 SPARK_SCHEMA: Final = (
     "finish_lsn long, xid long, commit_timestamp timestamp, lsn long, action string, relation string, message binary"
 )
@@ -63,18 +65,34 @@ class PgoutputSource(DataSource):
 
     @told
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        if _is_stream_process():
+            use_arrow_without_pandas()
         if not is_typed(self.options):
             return PgoutputStreamReader(raw_options(self.options))
         options = feed_options(self.options)
-        reader = SnapshotFeedReader if options.snapshot else ChangeFeedReader
         check_given(self._resolved(), schema)
-        return reader(options, self._resolved())
+        return _reader_class(options)(options, self._resolved())
 
     def _resolved(self) -> RowSchema:
         # Spark asks for the schema, and then sends this object to the processes that plan and read.
         if self._feed is None:
             self._feed = resolved(feed_options(self.options))
         return self._feed
+
+
+def _is_stream_process() -> bool:
+    """Whether Spark has started this process for a stream of this source, and runs nothing else."""
+    started = sys.modules["__main__"].__spec__
+    return started is not None and started.name == _STREAM_PROCESS
+
+
+def _reader_class(options: FeedOptions) -> type[ChangeFeedReader]:
+    if not options.snapshot:
+        return ChangeFeedReader
+    # Spark starts a process for each stream. Few of them need what COPY needs.
+    from subscriber.spark.feed.table_snapshot import SnapshotFeedReader
+
+    return SnapshotFeedReader
 
 
 class PgoutputStreamReader(JournalStreamReader):

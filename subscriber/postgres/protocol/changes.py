@@ -147,9 +147,6 @@ class Controls(Sequence[Control]):
         return np.frombuffer(data, np.uint8), begins
 
 
-NO_CONTROLS: Final = Controls.of(())
-
-
 Action = Literal["I", "U", "D"]
 OldKind = Literal["K", "O"]
 
@@ -223,7 +220,7 @@ class Frame:
     """
 
     groups: tuple[ChangeGroup, ...]
-    controls: Controls = field(default_factory=lambda: NO_CONTROLS)
+    controls: Controls = field(default_factory=lambda: Controls.of(()))
     described: int = 0
 
     def encode(self) -> bytes:

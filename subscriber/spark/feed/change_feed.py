@@ -14,11 +14,11 @@ from subscriber.spark.feed.feed_rows import FeedRows, divided_origin, ordered
 from subscriber.spark.feed.feed_schema import FeedSchema, RowSchema
 from subscriber.spark.feed.json_rows import JsonSchema
 from subscriber.spark.feed.net_changes import net_changes
-from subscriber.spark.feed.published_shape import published_shape
 from subscriber.spark.feed.table_shape import NoChanges, table_shapes
 from subscriber.spark.journal_frames import JournalPartition
 from subscriber.spark.journal_stream import JournalStreamReader, Offset, check_kept, newest
 from subscriber.spark.told_errors import told, told_while_reading
+from subscriber.stream.decode.decode_frames import JOINED_ROWS
 from subscriber.stream.journal.message_rows import read_rows
 from subscriber.stream.journal.named_consumers import advance, list_named, register
 from subscriber.stream.journal.reader import JournalReader
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.datasource import InputPartition
     from pyspark.sql.streaming.datasource import ReadLimit
+
+    from subscriber.postgres.protocol.messages import Relation
 
 ALL_BYTES: Final = 2**62
 
@@ -43,11 +45,11 @@ def resolved(options: FeedOptions) -> RowSchema:
         return JsonSchema(options.tables)
     shapes = table_shapes(journal, options.table, begin)
     try:
-        shape = published_shape(options) if options.snapshot else next(shapes)
+        shape = _published(options) if options.snapshot else next(shapes)
     except NoChanges:
         if options.connection is None:
             raise
-        shape = published_shape(options)
+        shape = _published(options)
     schema = FeedSchema(shape, options.unsupported, options.evolves)
     if options.evolves and not options.snapshot:
         for shape in shapes:
@@ -58,6 +60,12 @@ def resolved(options: FeedOptions) -> RowSchema:
     schema.check_names()
     key_of(schema, options)
     return schema
+
+
+def _published(options: FeedOptions) -> Relation:
+    from subscriber.spark.feed.published_shape import published_shape  # with libpq, which few streams need
+
+    return published_shape(options)
 
 
 def _check_publications(options: FeedOptions, journal: JournalReader) -> None:
@@ -196,7 +204,7 @@ def _rows(partition: JournalPartition, schema: RowSchema, options: FeedOptions) 
     for one, finish in partition.ranges:
         segment = one.segment
         origin = divided_origin(storage, segment) if segment.parts > 1 else None
-        for batch in ordered(read_rows(storage, one, finish), segment, origin):
+        for batch in ordered(read_rows(storage, one, finish, JOINED_ROWS), segment, origin):
             rows = feed.rows(batch)
             if rows.num_rows:
                 yield rows

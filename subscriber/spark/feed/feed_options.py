@@ -15,7 +15,6 @@ from subscriber.base.lsn import LSN, parse_lsn
 from subscriber.base.suggestions import perhaps
 from subscriber.postgres.schema.relation_names import TableName
 from subscriber.postgres.sql.cursor import Cursor, read_label
-from subscriber.publisher.conninfo import check_conninfo
 from subscriber.spark.feed.spark_types import OnUnsupported
 
 MAX_BYTES: Final = 64 * 1024 * 1024
@@ -253,7 +252,11 @@ class _Given:
 
     def connection(self) -> str | None:
         conninfo = self.text("connection")
-        if conninfo is not None and check_conninfo(conninfo).get("password"):
+        if conninfo is None:
+            return None
+        from subscriber.publisher.conninfo import check_conninfo  # with libpq, which few streams need
+
+        if check_conninfo(conninfo).get("password"):
             raise UsageError(
                 'option "connection" must not have a password, because Spark shows the options of a query',
                 hint="Put it into a password file (passfile, PGPASSFILE), or set SUBSCRIBER_PASSWORD_COMMAND.",

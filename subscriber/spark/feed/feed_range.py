@@ -27,6 +27,7 @@ from subscriber.spark.feed.table_shape import described
 from subscriber.stream.journal.message_rows import (
     POSTGRESQL_EPOCH_US,
     read_finish,
+    read_last_finish,
     read_rows,
 )
 from subscriber.stream.journal.reader import JournalReader, SegmentRange
@@ -141,11 +142,19 @@ def first_after(journal: JournalReader, start: LSN, microseconds: int, *, inclus
 
 def committed_at(journal: JournalReader, lsn: LSN) -> datetime | None:
     """When the transaction that ends at ``lsn`` was committed; None if the journal has none."""
+    entry = next((one for one in journal.listed() if one.end == lsn), None)
+    if entry is not None and entry.kind is EntryKind.TRANSACTIONS:  # the end of a segment, as most offsets
+        finish = read_last_finish(journal.storage, entry.segments[-1])
+        return _moment(finish.timestamp + POSTGRESQL_EPOCH_US) if finish is not None and finish.timestamp else None
     planned = journal.plan(LSN(lsn - 1), lsn)
     if not planned:
         return None
     times = [int(times[-1]) for lsns, times in _commits(journal.storage, planned[-1]) if len(times) and lsns[-1] == lsn]
-    return datetime.fromtimestamp(0, UTC) + timedelta(microseconds=times[-1]) if times else None
+    return _moment(times[-1]) if times else None
+
+
+def _moment(microseconds: int) -> datetime:
+    return datetime.fromtimestamp(0, UTC) + timedelta(microseconds=microseconds)
 
 
 def _commits(storage: Storage, planned: SegmentRange) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:

@@ -48,7 +48,7 @@ _PART: Final = 32
 _HEAD: Final = 4
 """Rows at the beginning of a transaction among which its origin is: after Begin."""
 _CHANGES: Final = np.frombuffer(b"IUDT", np.uint8)
-_ROW_CHANGES: Final = pa.array(["I", "U", "D"])
+_ROW_CHANGES: Final = np.frombuffer(b"IUD", np.uint8)
 _NUMBER: Final = "number"
 _ORIGIN: Final = "origin"
 _DESCRIBED: Final = ["finish_lsn", "commit_timestamp", "xid", _ORIGIN]
@@ -90,7 +90,7 @@ def _origins(
     marks = np.flatnonzero(np.isin(types, np.frombuffer(b"BbO", np.uint8)))
     named = marks[types[marks] == ord("O")]
     if is_divided or (not named.size and origin is None):
-        return pa.array([origin], pa.string()).take(pa.array(np.zeros(len(types), np.int64))), origin
+        return _repeated(origin, len(types)), origin
     found: list[str | None] = [origin]
     messages = batch.column("message")
     for row in marks.tolist():
@@ -173,8 +173,8 @@ class FeedRows:
         if not self.schema.names:
             return batch
         of_tables = pc.is_in(batch.column("relation"), pa.array(self.schema.names, pa.string()))
-        unneeded = pc.and_(pc.is_in(batch.column("action"), _ROW_CHANGES), pc.invert(of_tables))
-        return batch.filter(pc.invert(unneeded)) if pc.any(unneeded).as_py() else batch
+        unneeded = np.isin(message_types(batch), _ROW_CHANGES) & ~of_tables.to_numpy(zero_copy_only=False)
+        return batch.filter(pa.array(~unneeded)) if unneeded.any() else batch
 
     def _images(self, group: ChangeGroup, batch: pa.RecordBatch) -> Iterator[Image]:
         rows = group.positions.astype(np.int64)
@@ -314,8 +314,8 @@ def _key_changed(
     return changed
 
 
-def _repeated(text: str, count: int) -> pa.StringArray:
-    return pa.array([text], pa.string()).take(pa.array(np.zeros(count, np.int64)))
+def _repeated(text: str | None, count: int) -> pa.StringArray:
+    return pa.repeat(pa.scalar(text, pa.string()), count)
 
 
 def _repeated_list(texts: Sequence[str], count: int) -> pa.ListArray:

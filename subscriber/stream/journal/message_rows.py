@@ -13,10 +13,10 @@ from __future__ import annotations
 import base64
 import contextlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import Final, cast
+from typing import Final, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -26,7 +26,6 @@ from subscriber.base.errors import RECREATE_SLOT, JournalCorrupt, JournalUnavail
 from subscriber.base.lsn import INVALID_LSN, LSN
 from subscriber.postgres.protocol.decode_message import decode
 from subscriber.postgres.protocol.messages import (
-    Begin,
     BeginPrepare,
     Commit,
     CommitPrepared,
@@ -81,6 +80,9 @@ POSTGRESQL_EPOCH_US: Final = 946_684_800_000_000
 """2000-01-01 UTC, from which the publisher counts, in microseconds since 1970-01-01 UTC."""
 
 _RELATION_ID_AT: Final = 1
+_BEGIN: Final = {"final_lsn": (1, ">u8"), "timestamp": (9, ">i8"), "xid": (17, ">u4")}
+_COMMIT: Final = {"commit_lsn": (2, ">u8"), "end_lsn": (10, ">u8"), "timestamp": (18, ">i8")}
+"""The places and types of the fields of Begin and Commit (rule A17)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,15 +99,25 @@ def read_finish(storage: Storage, planned: SegmentRange) -> Finish | None:
     last = planned.finish
     if last.kind is EntryKind.TRANSACTIONS and not last.xid:
         return None
-    with opened(storage, last) as file:
-        finish = _finish_of(decode(finish_message(file)), last.xid)
+    finish = read_last_finish(storage, last)
     return None if finish is None else replace(finish, lsn=planned.end)
 
 
-def read_rows(storage: Storage, planned: SegmentRange, finish: Finish | None = None) -> Iterator[pa.RecordBatch]:
-    """The rows of one segment as batches of :data:`ROW_SCHEMA`, of at most :data:`BATCH_ROWS` rows.
-    JournalCorrupt: the file is missing, or its content was changed.
+def read_last_finish(storage: Storage, segment: Segment) -> Finish | None:
+    """The end of the last transaction, or message between transactions, of an entry whose last
+    segment this is. The transaction's number is known only where the segment has it.
     """
+    with opened(storage, segment) as file:
+        return _finish_of(decode(finish_message(file)), segment.xid)
+
+
+def read_rows(
+    storage: Storage, planned: SegmentRange, finish: Finish | None = None, most: int | None = None
+) -> Iterator[pa.RecordBatch]:
+    """The rows of one segment as batches of :data:`ROW_SCHEMA`, of at most ``most`` rows
+    (:data:`BATCH_ROWS`). JournalCorrupt: the file is missing, or its content was changed.
+    """
+    most = most or BATCH_ROWS
     segment = planned.segment
     with opened(storage, segment) as file:
         names: dict[int, str] = {}
@@ -113,9 +125,9 @@ def read_rows(storage: Storage, planned: SegmentRange, finish: Finish | None = N
         if described.num_rows:
             yield _rows(described, names, finish or Finish(planned.end, segment.xid, 0))
         for batch in checked(file, segment):
-            finishes = None if finish else _finishes(batch, segment)
-            for offset in range(0, batch.num_rows, BATCH_ROWS):
-                yield _rows(batch.slice(offset, BATCH_ROWS), names, finish or finishes, offset)
+            finishes = finish or _finishes(batch, segment)
+            for offset in range(0, batch.num_rows, most):
+                yield _rows(batch.slice(offset, most), names, finishes, offset)
 
 
 def read_messages(storage: Storage, planned: SegmentRange, finish: Finish | None = None) -> Iterator[pa.RecordBatch]:
@@ -134,9 +146,7 @@ def read_messages(storage: Storage, planned: SegmentRange, finish: Finish | None
                 yield pa.RecordBatch.from_arrays([*part.columns, ends], schema=MESSAGE_SCHEMA)
 
 
-def _rows(
-    batch: pa.RecordBatch, names: dict[int, str], finish: Finish | Sequence[tuple[int, Finish]] | None, offset: int = 0
-) -> pa.RecordBatch:
+def _rows(batch: pa.RecordBatch, names: dict[int, str], finish: Finish | _Finishes, offset: int = 0) -> pa.RecordBatch:
     messages = batch.column("message")
     rows = batch.num_rows
     offsets = np.frombuffer(messages.buffers()[1], np.int32, rows + 1, messages.offset * 4)
@@ -145,7 +155,7 @@ def _rows(
     if isinstance(finish, Finish):
         lsns, xids, times = (np.full(rows, value, np.int64) for value in (finish.lsn, finish.xid, finish.timestamp))
     else:
-        lsns, xids, times = _spread(finish or (), offset, rows)
+        lsns, xids, times = finish.spread(offset, rows)
     return pa.record_batch(
         [
             pa.array(lsns),
@@ -194,18 +204,64 @@ def _names_of(ids: npt.NDArray[np.int64], names: dict[int, str]) -> pa.StringArr
     return dictionary.take(pa.array(codes.reshape(-1)))
 
 
-def _finishes(batch: pa.RecordBatch, segment: Segment) -> list[tuple[int, Finish]]:
-    """For every transaction of the batch: its last row, and its :class:`Finish`."""
+class _Finishes(NamedTuple):
+    """The last row of each transaction of a batch, and what its :class:`Finish` has."""
+
+    rows: npt.NDArray[np.int64]
+    lsns: npt.NDArray[np.int64]
+    xids: npt.NDArray[np.int64]
+    times: npt.NDArray[np.int64]
+
+    def spread(self, offset: int, rows: int) -> tuple[npt.NDArray[np.int64], ...]:
+        """End LSN, xid and timestamp of each row, from the first finish at or after the row."""
+        which = np.searchsorted(self.rows, np.arange(offset, offset + rows), side="left")
+        return self.lsns[which], self.xids[which], self.times[which]
+
+
+def _finishes(batch: pa.RecordBatch, segment: Segment) -> _Finishes:
     messages = batch.column("message")
-    found, xid = [], segment.xid
-    for row in rows_of(messages, b"BCbPKrM"):
+    begins, commits = _fixed(messages, b"B", _BEGIN), _fixed(messages, b"C", _COMMIT)
+    begin_rows, begin_xids = begins["row"], begins["xid"]
+    found = []
+    for row in rows_of(messages, b"bPKrM"):
         message = decode(messages[row].as_py())
-        if isinstance(message, Begin | BeginPrepare):
-            xid = message.xid
-        finish = _finish_of(message, xid)
+        if isinstance(message, BeginPrepare):
+            place = np.searchsorted(begin_rows, row)
+            begin_rows, begin_xids = np.insert(begin_rows, place, row), np.insert(begin_xids, place, message.xid)
+        before = int(np.searchsorted(begin_rows, row))
+        finish = _finish_of(message, int(begin_xids[before - 1]) if before else segment.xid)
         if finish is not None:
-            found.append((row, finish))
-    return found
+            found.append((row, finish.lsn, finish.xid, finish.timestamp))
+    others = np.array(found, np.int64).reshape(-1, 4).T
+    begun = np.searchsorted(begin_rows, commits["row"])
+    xids = np.append(begin_xids, segment.xid)[begun - 1]
+    columns = [
+        np.concatenate(parts)
+        for parts in zip((commits["row"], commits["end_lsn"], xids, commits["timestamp"]), others, strict=True)
+    ]
+    order = np.argsort(columns[0], kind="stable")
+    return _Finishes(*(column[order] for column in columns))
+
+
+def _fixed(
+    messages: pa.BinaryArray, kind: bytes, layout: Mapping[str, tuple[int, str]]
+) -> dict[str, npt.NDArray[np.int64]]:
+    """The rows of the messages of a kind that has a fixed layout, and their fields. Runs of small
+    transactions have as many of these as changes, so they are not decoded one by one.
+    """
+    rows = np.array(rows_of(messages, kind), np.int64)
+    if not rows.size:
+        return dict.fromkeys(("row", *layout), rows)
+    _, offsets, data = messages.buffers()
+    starts = np.frombuffer(offsets, np.int32, len(messages) + 1, messages.offset * 4).astype(np.int64)
+    size = max(at + np.dtype(code).itemsize for at, code in layout.values())
+    for row in rows[np.diff(starts)[rows] != size].tolist():
+        decode(messages[row].as_py())  # raises, and says what is wrong
+    fields = {"row": rows}
+    for name, (at, code) in layout.items():
+        every_place = np.ndarray((len(data) - np.dtype(code).itemsize + 1,), code, data, strides=(1,))
+        fields[name] = every_place[starts[rows] + at].astype(np.int64)
+    return fields
 
 
 def _finish_of(message: object, xid: int) -> Finish | None:
@@ -219,18 +275,6 @@ def _finish_of(message: object, xid: int) -> Finish | None:
         case LogicalMessage(transactional=False, lsn=lsn):
             return Finish(LSN(lsn), 0, 0)
     return None
-
-
-def _spread(finishes: Sequence[tuple[int, Finish]], offset: int, rows: int) -> tuple[npt.NDArray[np.int64], ...]:
-    """The end LSN, xid and timestamp of each row, from the first finish at or after the row."""
-    last_rows = np.array([row for row, _ in finishes], np.int64)
-    which = np.searchsorted(last_rows, np.arange(offset, offset + rows), side="left")
-    columns = (
-        np.array([value for _, finish in finishes for value in (finish.lsn, finish.xid, finish.timestamp)], np.int64)
-        .reshape(-1, 3)
-        .T
-    )
-    return tuple(column[which] for column in columns)
 
 
 _ATTEMPTS: Final = 4

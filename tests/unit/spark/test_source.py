@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pickle
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -221,3 +223,36 @@ def test_with_available_now_a_query_ends_at_what_the_journal_has_at_its_start(tm
 def test_a_batch_read_of_the_raw_feed_is_refused_with_what_to_do_instead(tmp_path):
     with pytest.raises(NotSupportedError, match="availableNow"):
         PgoutputSource({"journal": str(tmp_path)}).reader(StructType())
+
+
+_STREAM = """
+import pickle, sys
+from importlib.machinery import ModuleSpec
+sys.modules["__main__"].__spec__ = ModuleSpec("pyspark.sql.streaming.python_streaming_source_runner", None)
+source, schema = pickle.load(sys.stdin.buffer)
+reader = source.streamReader(schema)
+begin = reader.initialOffset()
+end = reader.latestOffset(begin, reader.getDefaultReadLimit())
+rows = sum(batch.num_rows for part in reader.partitions(begin, end) for batch in reader.read(part))
+print(rows, *(name for name in ("pandas", "psycopg", "sqlalchemy") if name in sys.modules))
+"""
+
+
+def test_the_process_of_a_stream_imports_neither_pandas_nor_drivers(tmp_path):
+    """Spark starts one for every stream. They would take most of a second of processor time."""
+    three_transactions(tmp_path)
+    source = PgoutputSource({"journal": str(tmp_path), "table": "public.t"})
+    pickled = pickle.dumps((source, source.schema()))
+    printed = subprocess.run([sys.executable, "-c", _STREAM], input=pickled, capture_output=True, check=True).stdout
+    rows, *imported = printed.decode().split()
+    assert int(rows) > 0
+    assert imported == []
+
+
+def test_a_process_that_is_not_the_streams_recognizes_values_of_pandas(tmp_path):
+    three_transactions(tmp_path)
+    source = PgoutputSource({"journal": str(tmp_path), "table": "public.t"})
+    pickled = pickle.dumps((source, source.schema()))
+    script = _STREAM.replace("python_streaming_source_runner", "something_else")
+    printed = subprocess.run([sys.executable, "-c", script], input=pickled, capture_output=True, check=True).stdout
+    assert "pandas" in printed.decode().split()

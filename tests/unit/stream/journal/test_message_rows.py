@@ -26,6 +26,7 @@ from tests.frames import relation, transaction, values
 from tests.journals import (
     T,
     commit_prepared,
+    filled,
     insert,
     prepare,
     publish,
@@ -36,6 +37,7 @@ from tests.journals import (
     three_transactions,
     writing,
 )
+from tests.streams import frame
 
 U = relation('Some "schema".Tab', {"a": "int4", "b": "text"}, key=["a"], oid=20000)
 
@@ -138,6 +140,35 @@ def test_a_long_segment_is_read_in_several_batches(tmp_path, monkeypatch):
     for size in (1, 3, 7):
         monkeypatch.setattr(message_rows, "BATCH_ROWS", size)
         assert rows_of(tmp_path) == whole
+
+
+def test_a_segment_may_have_nothing_but_a_message_outside_of_transactions(tmp_path):
+    with writing(tmp_path) as journal:
+        publish(journal, 0x200, [m.LogicalMessage(False, LSN(0x200), "p", b"x")])
+    assert columns(tmp_path, "finish_lsn", "xid", "action", "commit_timestamp") == [(0x200, 0, "M", None)]
+
+
+def test_many_small_transactions_have_their_own_ends(tmp_path):
+    ends = range(0x200, 0x1200, 0x100)
+    messages = [
+        message
+        for number, end in enumerate(ends)
+        for message in transaction(end, *([T] if number == 0 else []), insert(number), xid=700 + number, timestamp=end)
+    ]
+    with writing(tmp_path) as journal:
+        publish(journal, ends[-1], messages)
+    inserts = [row for row in columns(tmp_path, "action", "finish_lsn", "xid", "commit_timestamp") if row[0] == "I"]
+    assert inserts == [("I", end, 700 + number, at(end)) for number, end in enumerate(ends)]
+
+
+def test_a_commit_with_another_size_is_refused(tmp_path):
+    *rest, commit = transaction(0x200, T, insert(1))
+    with writing(tmp_path) as journal:
+        builder = filled(journal, [rest])
+        builder.append(frame(commit, 0x50) + b"!")
+        journal.publish(builder, LSN(0x200), kind="t", xid=0, finish=encode(commit))
+    with pytest.raises(JournalCorrupt):
+        rows_of(tmp_path)
 
 
 def test_null_unchanged_and_binary_values_are_kept_byte_for_byte(tmp_path):
