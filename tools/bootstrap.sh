@@ -129,6 +129,9 @@ do_servers() {
             apt_install pgbouncer || say "PgBouncer could not be installed; its tests will be skipped"
             as_root systemctl unmask --quiet pgbouncer 2>/dev/null || true
         fi
+        if ! [ -e "/usr/lib/$(uname -m)-linux-gnu/libtommath.so.1" ]; then
+            apt_install libtommath1 || say "libtommath1 could not be installed; the tests with Firebird will be skipped"
+        fi
         if ! command -v promtool >/dev/null; then
             as_root systemctl mask --quiet prometheus 2>/dev/null || true
             apt_install prometheus || say "Prometheus could not be installed; its tests will be skipped"

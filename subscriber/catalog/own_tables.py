@@ -11,7 +11,7 @@ import uuid
 from collections.abc import Iterator
 from dataclasses import fields
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import sqlalchemy as sa
 
@@ -19,9 +19,6 @@ from subscriber.catalog.counters import WorkerCounters
 from subscriber.catalog.rows import NAME, TEXT, JsonText, Lsn
 from subscriber.catalog.subscription_options import OPTIONS
 from subscriber.targets.statements import AddColumn, DropColumn
-
-if TYPE_CHECKING:
-    pass
 
 CATALOG: Final = sa.MetaData()
 
@@ -248,6 +245,18 @@ CONTROL: Final = sa.Table(
 )
 """A single row, with ``controlid`` 1: the target's identifier, which corresponds to the system
 identifier of a cluster. Journals identify their consumers by it.
+"""
+
+TARGET_FACT: Final = sa.Table(
+    "subscriber_target_fact",
+    CATALOG,
+    sa.Column("factname", sa.String(63), primary_key=True),
+    sa.Column("factvalue", sa.String(200), nullable=False),
+    sa.Column("found", sa.String(16), nullable=False),
+    sa.Column("server", sa.String(128), nullable=False),
+)
+"""What the probes have found out about the target (:mod:`subscriber.targets.generic`): the value as
+JSON, how it was found, and the server's version. Empty for the databases that need no probes.
 """
 
 LEASE: Final = sa.Table(
@@ -563,7 +572,8 @@ def _changes(connection: sa.Connection) -> Iterator[sa.schema.ExecutableDDLEleme
 def _columns_there(connection: sa.Connection, table: sa.Table) -> set[str]:
     # A query is used instead of SQLAlchemy's reflection, which cannot read DuckDB's columns.
     nothing: sa.Select[Any] = sa.select(sa.literal_column("*")).select_from(table).where(sa.false())
-    return set(connection.execute(nothing).keys())
+    with connection.execute(nothing) as result:
+        return set(result.keys())
 
 
 def _move_run(engine: sa.Engine) -> None:

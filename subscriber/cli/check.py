@@ -52,7 +52,8 @@ def command(
 
     CONNECTION is the publisher, as a libpq connection string. The command checks publisher, tables
     and target. Then it lists what is not replicated, and estimates how long the initial copy takes.
-    Nothing is changed anywhere.
+    Nothing is changed anywhere; only a database that must be probed (docs/targets.md) gets tables
+    for a moment, and its facts are listed.
 
     Each finding has one line. The lines below it give the reason and the statement that puts it
     right. FAIL means that the subscription would stop, or would lose something; WARN means that it

@@ -46,6 +46,8 @@ def check_server(
 ) -> Iterator[Finding]:
     if facts.version is not None:
         yield _target("INFO", "version", f"the target is {database} {facts.version}")
+    for fact in facts.facts:
+        yield _target("INFO", f"fact {fact.name}", fact.shown, reason=f"Found by: {fact.found}.")
     largest, prepared = facts.largest_value, facts.prepared_transactions
     long = [table.qualified_name for table in tables if table.out_of_line_bytes]
     if largest is not None and largest.value < _LARGEST_VALUE and long:

@@ -9,6 +9,7 @@ they never compare the database's name.
     base/                           a class for each role, which does what SQLAlchemy knows
     postgresql/, mariadb/,
     sqlite/, duckdb/                one folder for each dialect, which overrides these classes
+    generic/                        any other dialect: what probes find out about the database
     capabilities.py                 facts about a kind of database
     target_table.py                 tables, columns, unique indexes and sequences, as data
     statements.py                   ALTER TABLE … ADD COLUMN; insert a row, or change it

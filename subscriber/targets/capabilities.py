@@ -5,6 +5,7 @@ the database's name. :meth:`DDL.fit` judges the sizes of rows and keys.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
@@ -18,7 +19,8 @@ _DIGEST: Final = 8
 class Limits:
     """The limits of one kind of database; None for no limit that a table of PostgreSQL can reach.
     ``keys`` counts the primary key and unique keys. ``last_character`` is the last character of
-    Unicode that a name may have, and ``final_blank`` whether a name may end with a blank.
+    Unicode that a name may have, ``final_blank`` whether a name may end with a blank, and
+    ``upper_case`` whether it may have upper-case letters only.
     """
 
     columns: int | None = None
@@ -28,6 +30,7 @@ class Limits:
     name_in_bytes: bool = False
     last_character: str = "\U0010ffff"
     final_blank: bool = True
+    upper_case: bool = True
 
     def obstacles(self, *, columns: int, keys: tuple[tuple[str, ...], ...]) -> Iterator[str]:
         """Why a table is too large, as sentences without a full stop."""
@@ -48,6 +51,8 @@ class Limits:
             return f'the name "{name}" has a character beyond U+{ord(self.last_character):04X}'
         if not self.final_blank and name.endswith(" "):
             return f'the name "{name}" ends with a blank'
+        if not self.upper_case and name.isupper() and re.fullmatch(r"[A-Z0-9_$]+", name):
+            return f'the name "{name}" is in upper case, as which names without quotes are stored'
         return None
 
     def shortened(self, name: str) -> str:
@@ -124,6 +129,25 @@ class Capabilities:
 
 # Server facts ----------------------------------------------------------------------------------
 
+FactValue = bool | int | str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """One thing that was found out about a database, and how: by a probe, from SQLAlchemy's
+    dialect, or because a package has registered it. None is not known, or not there.
+    """
+
+    name: str
+    value: FactValue
+    found: str
+
+    @property
+    def shown(self) -> str:
+        if isinstance(self.value, bool):
+            return "yes" if self.value else "no"
+        return "none" if self.value is None else str(self.value)
+
 
 @dataclass(frozen=True, slots=True)
 class Limit:
@@ -138,12 +162,13 @@ class Limit:
 class TargetFacts:
     """The database's version if it is known, the largest value in bytes that the server accepts
     from a client, and the prepared transactions that it can have at once; None where no setting
-    limits it.
+    limits it. ``facts`` are those of a database without a folder in :mod:`subscriber.targets`.
     """
 
     version: str | None = None
     largest_value: Limit | None = None
     prepared_transactions: Limit | None = None
+    facts: tuple[Fact, ...] = ()
 
 
 def read_version(connection: sa.Connection) -> TargetFacts:

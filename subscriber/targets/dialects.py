@@ -36,7 +36,7 @@ DIALECTS: Final[dict[str, Dialect]] = {
 }
 """The dialects by the part of the URL before ``+`` or ``:``."""
 
-_ANY_OTHER: Final = Dialect("subscriber.targets.base.target", "open_generic")
+_ANY_OTHER: Final = Dialect("subscriber.targets.generic.target", "open_generic")
 
 
 def open_target(url: str | sa.URL) -> Target:

@@ -6,13 +6,38 @@ fail with a duplicate key; in MariaDB it would not even see a row committed sinc
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Final
 
 import sqlalchemy as sa
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.schema import ExecutableDDLElement
 
 from subscriber.targets.target_table import TargetTable
+
+
+@dataclass(frozen=True, slots=True)
+class AlterWords:
+    """The words of a database's ALTER TABLE."""
+
+    add: str = "ADD COLUMN"
+    drop: str = "DROP COLUMN"
+    rename: str = "RENAME COLUMN"
+
+
+ALTER_WORDS: Final = (AlterWords(), AlterWords(add="ADD", drop="DROP", rename="ALTER COLUMN"))
+"""Nearly every database has the words of PostgreSQL; others have those of the SQL standard."""
+_ATTRIBUTE: Final = "subscriber_alter_words"
+
+
+def set_alter_words(dialect: sa.Dialect, words: AlterWords) -> None:
+    """Let a dialect's statements have these words."""
+    setattr(dialect, _ATTRIBUTE, words)
+
+
+def _words(compiler: Any) -> AlterWords:
+    found: AlterWords = getattr(compiler.dialect, _ATTRIBUTE, ALTER_WORDS[0])
+    return found
 
 
 class AddColumn(ExecutableDDLElement):
@@ -30,13 +55,14 @@ class DropColumn(ExecutableDDLElement):
 @compiles(AddColumn)
 def _add_column(element: AddColumn, compiler: Any, **_: Any) -> str:
     table = compiler.preparer.format_table(element.table)
-    return f"ALTER TABLE {table} ADD COLUMN {compiler.get_column_specification(element.column)}"
+    return f"ALTER TABLE {table} {_words(compiler).add} {compiler.get_column_specification(element.column)}"
 
 
 @compiles(DropColumn)
 def _drop_column(element: DropColumn, compiler: Any, **_: Any) -> str:
     preparer = compiler.preparer
-    return f"ALTER TABLE {preparer.format_table(element.table)} DROP COLUMN {preparer.quote(element.column)}"
+    table = preparer.format_table(element.table)
+    return f"ALTER TABLE {table} {_words(compiler).drop} {preparer.quote(element.column)}"
 
 
 class RenameColumn(ExecutableDDLElement):
@@ -50,7 +76,7 @@ class RenameColumn(ExecutableDDLElement):
 def _rename_column(element: RenameColumn, compiler: Any, **_: Any) -> str:
     preparer = compiler.preparer
     old, new = preparer.quote(element.old), preparer.quote(element.new)
-    return f"ALTER TABLE {preparer.format_table(element.table)} RENAME COLUMN {old} TO {new}"
+    return f"ALTER TABLE {preparer.format_table(element.table)} {_words(compiler).rename} {old} TO {new}"
 
 
 def rename_column(table: TargetTable, old: str, new: str) -> RenameColumn:

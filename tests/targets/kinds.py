@@ -16,12 +16,16 @@ import sqlalchemy as sa
 
 import subscriber.targets
 from subscriber.targets import Target, open_target
-from subscriber.targets.base.target import open_generic
 from subscriber.targets.dialects import DIALECTS, Dialect
+from subscriber.targets.generic.facts import DatabaseFacts
+from subscriber.targets.generic.target import GenericTarget, open_generic
+from tests import firebird
+from tests.conftest import server_or_skip
 from tests.target_databases import opened
 
 KINDS: Final = (
     "generic",
+    pytest.param("firebird", marks=pytest.mark.server),
     "example",
     "sqlite",
     "duckdb",
@@ -29,8 +33,13 @@ KINDS: Final = (
     pytest.param("postgresql", marks=pytest.mark.server),
 )
 
-KNOWN: Final = KINDS[2:]
+KNOWN: Final = KINDS[3:]
 """Those that can tell equal rows apart, and have a run lock."""
+
+PROBED: Final = ("generic", "firebird")
+"""Those of which only what the probes have found is known: SQLite, and Firebird."""
+
+_FACTS: Final[dict[str, DatabaseFacts]] = {}
 
 _PAGE: Final = Path(__file__).resolve().parents[2] / "docs" / "adding-a-target.md"
 _MODULE: Final = re.compile(r"```python\n# subscriber/targets/(example/\w+\.py)\n(.*?)```", re.DOTALL)
@@ -53,10 +62,22 @@ def documented_example(folder: Path) -> Iterator[None]:
 
 
 @contextmanager
+def opened_by_facts(kind: str, folder: Path) -> Iterator[GenericTarget]:
+    """An empty database of one of :data:`PROBED`; the probes run once in a process."""
+    if kind == "firebird":
+        url = server_or_skip(lambda: firebird.new_database(folder / "target.fdb"))
+    else:
+        url = f"sqlite:///{folder / 'target.db'}"
+    with open_generic(sa.make_url(url), facts=_FACTS.get(kind)) as target:
+        _FACTS[kind] = target.known_facts()
+        yield target
+
+
+@contextmanager
 def opened_kind(kind: str, request: pytest.FixtureRequest, folder: Path) -> Iterator[Target]:
     """An empty database of one of :data:`KINDS`."""
-    if kind == "generic":
-        with open_generic(sa.make_url(f"sqlite:///{folder / 'target.db'}")) as target:
+    if kind in PROBED:
+        with opened_by_facts(kind, folder) as target:
             yield target
     elif kind == "example":
         with open_target(f"example:///{folder / 'target.db'}") as target:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -62,8 +63,8 @@ class Shapes:
             tuple(
                 TargetColumn(
                     name=column["name"],
-                    declared_type=str(column["type"]),
-                    storage=type(column["type"]).__name__,
+                    declared_type=declared_as(column["type"], connection.dialect),
+                    storage=declared_storage(declared_as(column["type"], connection.dialect)),
                     nullable=column.get("nullable", True),
                     generated="computed" in column,
                     null_is_generated=column.get("autoincrement") is True,
@@ -115,14 +116,28 @@ class Shapes:
         for index in indexes:
             names = [name for name in index["column_names"] if name is not None]
             # The predicate of a partial index is not known here.
-            if index["unique"] and len(names) == len(index["column_names"]) and not _is_partial(index):
+            # Some dialects report constraints also as indexes, some of these under other names.
+            is_known = names in [columns for _, columns in found]
+            if index["unique"] and len(names) == len(index["column_names"]) and not (is_known or _is_partial(index)):
                 found.append((str(index["name"]), names))
-        # In MySQL, unique constraints are also reported as indexes.
         return list({name: UniqueIndex(name, tuple(columns)) for name, columns in found if columns}.values())
 
     def refused_key_hint(self, connection: sa.Connection, table: TargetTable) -> str | None:
         """What the user can do if a key is refused although no row of ``table`` has it."""
         return None
+
+
+def declared_as(type_: sa.types.TypeEngine[Any], dialect: sa.Dialect) -> str:
+    """A column's type in the database's SQL."""
+    try:
+        return type_.compile(dialect=dialect)
+    except exc.CompileError:  # a type that SQLAlchemy does not know
+        return type(type_).__name__
+
+
+def declared_storage(declared: str) -> str:
+    """The name of a type without sizes and character sets."""
+    return re.split(r"\s*\(|\s+(?:CHARACTER SET|COLLATE|SEGMENT)\b", declared)[0]
 
 
 def by_table(rows: Iterable[sa.Row[Any]]) -> Mapping[Any, list[sa.Row[Any]]]:

@@ -1,10 +1,7 @@
-"""A target with any other SQLAlchemy dialect. How such a database changes a value is not known, so
-opening it logs a warning.
-"""
+"""A target is put together: the base class of each role, unless a dialect has its own."""
 
 from __future__ import annotations
 
-import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -19,16 +16,9 @@ if TYPE_CHECKING:
 from subscriber.targets.capabilities import Capabilities
 from subscriber.targets.target import TableRoles, Target
 
-logger = logging.getLogger(__name__)
 
-
-def open_generic(url: sa.URL) -> Target:
-    engine = sa.create_engine(url, hide_parameters=True)
-    logger.warning("%s is not a tested target: values are bound as text or Python values", engine.dialect.name)
-    return generic_target(url, engine)
-
-
-def generic_target(url: sa.URL, engine: sa.Engine) -> Target:
+def base_target(url: sa.URL, engine: sa.Engine) -> Target:
+    """A target with the base class of each role, and none of the capabilities."""
     errors = Errors("the target")
     return Target(
         url=url,
@@ -65,3 +55,16 @@ def base_roles(
         objects=Objects(engine, errors),
     )
     return replace(roles, **others)
+
+
+def quote_all_names(dialect: Any) -> None:
+    """Quote all names: reserved words depend on the server's version, and names without quotes on
+    how the database folds their case.
+    """
+
+    class _Preparer(dialect.preparer):  # type: ignore[misc]  # a class that is known when it runs
+        def _requires_quotes(self, _value: str) -> bool:
+            return True
+
+    dialect.preparer = _Preparer
+    dialect.identifier_preparer = _Preparer(dialect)

@@ -35,7 +35,7 @@ from pymysql.constants import CLIENT, COMMAND, CR, ER, FIELD_TYPE
 from pymysql.protocol import OKPacketWrapper
 
 from subscriber.base.errors import NotSupportedError, UsageError
-from subscriber.targets.base.target import base_roles
+from subscriber.targets.base.target import base_roles, quote_all_names
 from subscriber.targets.capabilities import Capabilities, Limit, Limits, TargetFacts
 from subscriber.targets.mariadb.errors import MariaDBErrors
 from subscriber.targets.mariadb.transactions import (
@@ -163,18 +163,13 @@ def _on_connect(connection: Any, _record: object) -> None:
 
 
 def _adapt(dialect: Any) -> None:
-    """Quote all names: reserved words depend on the server's version. New tables get utf8mb4."""
+    """Quote all names. New tables get utf8mb4."""
 
-    class _Preparer(dialect.preparer):  # type: ignore[misc]  # a class that is known when it runs
-        def _requires_quotes(self, _value: str) -> bool:
-            return True
-
-    class _DDLCompiler(dialect.ddl_compiler):  # type: ignore[misc]  # the same
+    class _DDLCompiler(dialect.ddl_compiler):  # type: ignore[misc]  # a class that is known when it runs
         def post_create_table(self, table: sa.Table) -> str:
             return f"{super().post_create_table(table)} CHARACTER SET utf8mb4"
 
-    dialect.preparer = _Preparer
-    dialect.identifier_preparer = _Preparer(dialect)
+    quote_all_names(dialect)
     dialect.ddl_compiler = _DDLCompiler
 
 

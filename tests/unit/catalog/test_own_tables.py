@@ -57,6 +57,7 @@ def test_the_catalog_is_created_once(engine):
         "subscriber_replication_origin_status",
         "subscriber_stat_subscription",
         "subscriber_stat_subscription_stats",
+        "subscriber_target_fact",
     }
     assert tables == own_tables.OWN_TABLES
 

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from subscriber.migrate.check_target import check_disk, check_journal, check_server, missing_table, unusable_file
-from subscriber.targets.capabilities import Limit, TargetFacts
+from subscriber.targets.capabilities import Fact, Limit, TargetFacts
 from tests.unit.migrate.tables import table
 
 GIB = 1024**3
@@ -29,6 +29,15 @@ def test_a_missing_table_has_the_statements_that_bring_it_with_quoted_names():
 def test_the_version_is_a_fact_to_know():
     assert severities(check_server(TargetFacts(version="11.4"), "MariaDB", [table()], two_phase=False)) == [
         ("INFO", "version")
+    ]
+
+
+def test_the_facts_of_a_probed_database_are_listed():
+    facts = TargetFacts(facts=(Fact("savepoints", False, "probe"), Fact("bigint", "INT64", "registered")))
+    found = list(check_server(facts, "firebird", [], two_phase=False))
+    assert [(one.object, one.message, one.reason) for one in found] == [
+        ("fact savepoints", "no", "Found by: probe."),
+        ("fact bigint", "INT64", "Found by: registered."),
     ]
 
 

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from subscriber.base.errors import UnsupportedValue
 from subscriber.targets import Target, TargetTable, open_target
-from subscriber.targets.base.target import generic_target
+from subscriber.targets.base.target import base_target
 from subscriber.targets.ddl import add_column, as_typed, fill_column
 from subscriber.targets.statements import rename_column
 
@@ -65,6 +65,6 @@ def test_a_value_that_the_column_cannot_store_is_refused(target):
 def test_a_percent_sign_is_single_as_a_user_types_it(tmp_path):
     """A driver with the style ``format`` wants it twice."""
     url = sa.make_url(f"sqlite:///{tmp_path / 'g.db'}")
-    with generic_target(url, sa.create_engine(url, paramstyle="format")) as target:
+    with base_target(url, sa.create_engine(url, paramstyle="format")) as target:
         table = TargetTable(None, "t", (), None)
         assert as_typed(target, rename_column(table, "a", "b%")) == 'ALTER TABLE t RENAME COLUMN a TO "b%"'

@@ -13,7 +13,7 @@ from subscriber.postgres.schema.publisher_tables import PublisherColumn, Publish
 from subscriber.postgres.schema.shape import ForeignKey, UniqueKey
 from subscriber.postgres.types.registry import family_of
 from subscriber.targets import open_target
-from subscriber.targets.base.target import open_generic
+from subscriber.targets.base.target import base_target
 from subscriber.targets.ddl import create_table, drop_table, table_identity
 from subscriber.targets.sqlite.values import SQLiteValues
 from tests.table_shapes import column_shape, table_shape
@@ -44,7 +44,8 @@ def postgresql():
 @pytest.fixture
 def mysql():
     """As above, and as a database of which only SQLAlchemy knows something."""
-    with open_generic(sa.make_url("mysql+pymysql://me@127.0.0.1:1/d")) as opened:
+    url = sa.make_url("mysql+pymysql://me@127.0.0.1:1/d")
+    with base_target(url, sa.create_engine(url)) as opened:
         yield opened
 
 
@@ -96,11 +97,12 @@ def test_the_table_in_a_database_that_only_sqlalchemy_knows(mysql):
     )
 
 
-@pytest.mark.parametrize("opener", ["sqlite", "generic"])
+@pytest.mark.parametrize("opener", ["sqlite", "base"])
 def test_the_table_is_where_the_target_looks_for_it(target, tmp_path, opener):
     """C1: whoever creates a table and whoever reflects it agree on its place; DROP TABLE too."""
-    if opener == "generic":
-        target = open_generic(sa.make_url(f"sqlite:///{tmp_path / 'generic.db'}"))
+    if opener == "base":
+        url = sa.make_url(f"sqlite:///{tmp_path / 'generic.db'}")
+        target = base_target(url, sa.create_engine(url))
     with target, target.begin() as connection:
         for schema in ("public", "sales") if opener == "sqlite" else ("public",):
             shape = dataclasses.replace(SHAPE, schema=schema)

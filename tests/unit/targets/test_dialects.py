@@ -41,7 +41,8 @@ print(*(name for name in ("duckdb", "pymysql", "psycopg") if name in sys.modules
 def test_another_dialect_is_opened_with_a_warning(caplog, monkeypatch, tmp_path):
     monkeypatch.setattr(dialects, "DIALECTS", {})
     caplog.set_level(logging.WARNING)
-    assert open_target(f"sqlite:///{tmp_path / 't.db'}").capabilities.database == "the target"
+    with open_target(f"sqlite:///{tmp_path / 't.db'}") as target:
+        assert target.errors.database == "sqlite"
     assert "sqlite is not a tested target" in caplog.text
 
 

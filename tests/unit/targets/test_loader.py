@@ -11,18 +11,19 @@ import sqlalchemy as sa
 from subscriber.base.errors import ConflictError, SubscriberError
 from subscriber.targets import Target, open_target
 from subscriber.targets.base.loading import LoadColumn, RowStatement, read_block, write_block
-from subscriber.targets.base.target import open_generic
+from subscriber.targets.base.target import base_target
 from tests.unit.targets.tables import execute, reflected, rows
 from tests.unit.targets.tables import load as load_into
 
 INT8, TEXT, FLOAT8 = 20, 25, 701
 
 
-@pytest.fixture(params=["generic", "sqlite"])
+@pytest.fixture(params=["base", "sqlite"])
 def target(request, tmp_path) -> Iterator[Target]:
     """SQLite by its own loader, and by the one for any dialect."""
     url = f"sqlite:///{tmp_path / 't.db'}"
-    with open_generic(sa.make_url(url)) if request.param == "generic" else open_target(url) as opened:
+    base = request.param == "base"
+    with base_target(sa.make_url(url), sa.create_engine(url)) if base else open_target(url) as opened:
         yield opened
 
 

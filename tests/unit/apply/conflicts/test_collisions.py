@@ -18,7 +18,7 @@ from subscriber.base.lsn import LSN
 from subscriber.catalog.own_tables import CATALOG
 from subscriber.catalog.progress import OriginProgress
 from subscriber.postgres.protocol import messages as m
-from subscriber.targets.base.target import generic_target
+from subscriber.targets.base.target import base_target
 from tests.changes import delete, insert, update
 from tests.conflicts import T
 from tests.failures import conflict_kind, conflict_of
@@ -115,7 +115,7 @@ def test_an_index_of_an_expression_is_named_by_the_error_of_sqlite(stopped, exec
 def test_the_keys_of_any_database_are_read_by_sqlalchemy(tmp_path):
     """C22: the meaning of such a database's errors is not known, so no error is a conflict."""
     url = sa.make_url(f"sqlite:///{tmp_path / 'generic.db'}")
-    with generic_target(url, sa.create_engine(url)) as target:
+    with base_target(url, sa.create_engine(url)) as target:
         with target.begin() as connection:
             CATALOG.create_all(connection)
             OriginProgress(1).create(connection, START)

@@ -21,7 +21,7 @@ from subscriber.catalog.own_tables import CATALOG
 from subscriber.catalog.progress import OriginProgress
 from subscriber.postgres.protocol import messages as m
 from subscriber.targets import Target
-from subscriber.targets.base.target import generic_target
+from subscriber.targets.base.target import base_target
 from tests.changes import delete, update
 from tests.frames import frame, relation, transaction, values
 
@@ -115,7 +115,7 @@ def test_an_error_among_many_changes_changes_nothing(target, execute, rows):
 def test_a_row_that_is_stored_otherwise_is_found_with_parameters_by_place_or_by_name(tmp_path, paramstyle):
     """C14: only the values that are searched by are bound as they are stored."""
     url = sa.make_url(f"sqlite:///{tmp_path / 'generic.db'}")
-    with generic_target(url, sa.create_engine(url, paramstyle=paramstyle)) as target:
+    with base_target(url, sa.create_engine(url, paramstyle=paramstyle)) as target:
         with target.begin() as connection:
             CATALOG.create_all(connection)
             OriginProgress(1).create(connection, LSN(100))

@@ -21,7 +21,7 @@ from subscriber.catalog.progress import OriginProgress
 from subscriber.postgres.protocol import messages as m
 from subscriber.targets import Target
 from subscriber.targets.base.errors import Errors
-from subscriber.targets.base.target import generic_target
+from subscriber.targets.base.target import base_target
 from tests.changes import T, U, delete, insert, update
 from tests.failures import applied_before
 from tests.frames import frame, relation, transaction, values
@@ -187,7 +187,7 @@ def test_truncate_never_cascades(run, execute):
 def test_a_target_that_only_sqlalchemy_knows_gets_the_same_rows(tmp_path, paramstyle):
     """Its parameters have places or names, and its rows are counted one by one."""
     url = sa.make_url(f"sqlite:///{tmp_path / 'generic.db'}")
-    with generic_target(url, sa.create_engine(url, paramstyle=paramstyle)) as target:
+    with base_target(url, sa.create_engine(url, paramstyle=paramstyle)) as target:
         with target.begin() as connection:
             CATALOG.create_all(connection)
             OriginProgress(1).create(connection, START)

@@ -6,11 +6,12 @@ import pytest
 import sqlalchemy as sa
 
 from subscriber.targets import Target
-from subscriber.targets.base.target import open_generic
+from subscriber.targets.base.target import base_target
 
 
 @pytest.fixture
 def target(tmp_path) -> Iterator[Target]:
-    """SQLite, as a database of which only SQLAlchemy's dialect is known."""
-    with open_generic(sa.make_url(f"sqlite:///{tmp_path / 't.db'}")) as opened:
+    """SQLite, with the base class of each role."""
+    url = sa.make_url(f"sqlite:///{tmp_path / 't.db'}")
+    with base_target(url, sa.create_engine(url, hide_parameters=True)) as opened:
         yield opened
