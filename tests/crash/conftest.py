@@ -72,6 +72,14 @@ def own_server() -> Iterator[PostgreSQLServer]:
         yield server
 
 
+@pytest.fixture(autouse=True)
+def _started_again(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Start the server that a test has stopped and, because it failed, not started again."""
+    yield
+    if "own_server" in request.fixturenames:
+        request.getfixturevalue("own_server").start()
+
+
 @pytest.fixture
 def supervisor(replication: Replication, load: Load) -> Iterator[subprocess.Popen[bytes]]:
     """The supervisor's process. It must survive the test; the module has the two fixtures."""

@@ -5,6 +5,7 @@ same command goes on when the publisher is back.
 from __future__ import annotations
 
 import contextlib
+import signal
 import subprocess
 from collections.abc import Iterator
 
@@ -75,11 +76,15 @@ def test_a_publisher_that_goes_away_ends_the_command_and_the_same_command_goes_o
 
 
 def test_a_server_that_is_killed_during_verify_proves_nothing(shop, own_server):
+    run = shop.runner.process
+    assert run is not None
+    run.send_signal(signal.SIGSTOP)  # verify waits for its answer
     with subprocess.Popen(
         [*COMMAND, "verify", shop.name], env=shop.runner.environ(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as command:  # fmt: skip
         wait_until(lambda: shop.status()["hold"] is not None, "the hold")
         own_server.kill()
+        run.send_signal(signal.SIGCONT)
         out, errors = command.communicate(timeout=120)
     assert command.returncode == 1, out + errors
     assert "Traceback" not in errors
