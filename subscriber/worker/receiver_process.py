@@ -227,7 +227,7 @@ def _stream(
         # This process holds the slot now; another receiver can only have confirmed positions
         # before.
         journal.check_confirmed(_confirmed(assignment, stream))
-        journal.receive_on(found.server.stays_on)
+        journal.receive_on(found.server.stays_on, assignment.publications)
         if go is not None:
             emit("ready")
             while not go.wait(_POLL_SECONDS):
