@@ -20,11 +20,12 @@ from subscriber.spark.source import PgoutputSource
 Row = dict[str, Any]
 
 
-def feed_source(folder: Path, table: str = "public.t", **options: str) -> PgoutputSource:
-    return PgoutputSource({"journal": str(folder), "table": table, **options})
+def feed_source(folder: Path, table: str | None = "public.t", **options: str) -> PgoutputSource:
+    """The source with these options; ``table`` is None for several tables."""
+    return PgoutputSource({"journal": str(folder), **({} if table is None else {"table": table}), **options})
 
 
-def feed_reader(folder: Path, table: str = "public.t", **options: str) -> ChangeFeedReader:
+def feed_reader(folder: Path, table: str | None = "public.t", **options: str) -> ChangeFeedReader:
     source = feed_source(folder, table, **options)
     schema = source.schema()
     assert isinstance(schema, StructType)
@@ -51,12 +52,12 @@ def batches_of(reader: ChangeFeedReader, limit: ReadLimit | None = None) -> list
     return batches
 
 
-def rows_of_feed(folder: Path, table: str = "public.t", **options: str) -> list[Row]:
+def rows_of_feed(folder: Path, table: str | None = "public.t", **options: str) -> list[Row]:
     return [row for batch in batches_of(feed_reader(folder, table, **options)) for row in batch]
 
 
 def batch_read(
-    folder: Path, *filters: Filter, table: str = "public.t", **options: str
+    folder: Path, *filters: Filter, table: str | None = "public.t", **options: str
 ) -> tuple[list[Row], list[Filter]]:
     """The rows of a batch read, and the filters that Spark has to evaluate."""
     source = feed_source(folder, table, **options)

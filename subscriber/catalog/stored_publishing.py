@@ -9,26 +9,17 @@ read again when the stream has a table that differs from what is stored (Publish
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
-from typing import Any, Final
+from collections.abc import Sequence
+from dataclasses import replace
 
 import sqlalchemy as sa
 
 from subscriber.base.errors import UsageError
 from subscriber.catalog.publications import find_publication, replace_publication
 from subscriber.catalog.subscriptions import Subscription, publisher_tables, set_publisher_tables
-from subscriber.postgres.protocol.decode_message import decode
-from subscriber.postgres.protocol.encode_message import encode
-from subscriber.postgres.protocol.messages import Relation
 from subscriber.postgres.publication.definition import Publication
-from subscriber.postgres.publication.earlier_tables import EarlierTable
 from subscriber.postgres.publication.publishing import Publishing
-from subscriber.postgres.schema.publisher_tables import from_json, stored_values, table_from, to_json
-
-_TABLES: Final = "tables"
-_SETTLED: Final = "settled"
-_EARLIER: Final = "earlier"
+from subscriber.postgres.publication.publishing_json import table_values, with_definitions
 
 
 def read_definitions(connection: sa.Connection | None, names: Sequence[str]) -> tuple[Publication, ...]:
@@ -65,24 +56,12 @@ def read_publishing(connection: sa.Connection, subscription: Subscription) -> Pu
     except UsageError as error:
         # The publication may be created again: servers before PostgreSQL 18 wait for it, too.
         raise error.replace(transient=True) from None
-    return _publishing(definitions, stored)
-
-
-def _publishing(definitions: tuple[Publication, ...], stored: Mapping[str, Any]) -> Publishing:
-    return Publishing(
-        definitions,
-        from_json(stored[_TABLES]),
-        frozenset(_relation(bytes.fromhex(message)) for message in stored[_SETTLED]),
-        tuple(_earlier(one) for one in stored.get(_EARLIER, ())),
-    )
+    return with_definitions(definitions, stored)
 
 
 def store_publishing(connection: sa.Connection, subid: int, publishing: Publishing) -> None:
     """Store the publisher's tables of ``publishing``, without system tables."""
-    settled = sorted(encode(relation).hex() for relation in publishing.settled)
-    tables = to_json(publishing.tables.without_system())
-    earlier = [asdict(one) | {"tables": [stored_values(table) for table in one.tables]} for one in publishing.earlier]
-    set_publisher_tables(connection, subid, {_TABLES: tables, _SETTLED: settled, _EARLIER: earlier})
+    set_publisher_tables(connection, subid, table_values(publishing))
 
 
 def with_stored_tables(connection: sa.Connection, subid: int, publishing: Publishing) -> Publishing:
@@ -90,7 +69,7 @@ def with_stored_tables(connection: sa.Connection, subid: int, publishing: Publis
     stored = publisher_tables(connection, subid)
     if stored is None:
         return publishing
-    before = _publishing(publishing.publications, stored)
+    before = with_definitions(publishing.publications, stored)
     return replace(before.with_tables(publishing.tables), publications=publishing.publications)
 
 
@@ -99,15 +78,3 @@ def store_followed(connection: sa.Connection, before: Publishing, now: Publishin
     for was, one in zip(before.publications, now.publications, strict=True):
         if one != was and find_publication(connection, one.name) == was:
             replace_publication(connection, one)
-
-
-def _earlier(stored: dict[str, Any]) -> EarlierTable:
-    tables = tuple(table_from(table) for table in stored["tables"])
-    ends = None if stored["ends"] is None else (stored["ends"][0], stored["ends"][1])
-    return EarlierTable(tables, stored["since"], stored["changed_by"], stored["was_elsewhere"], ends)
-
-
-def _relation(message: bytes) -> Relation:
-    relation = decode(message)
-    assert isinstance(relation, Relation)
-    return relation

@@ -15,6 +15,8 @@ from collections.abc import Collection
 from subscriber.base.errors import JournalUnavailable, SubscriberError, UsageError
 from subscriber.base.lsn import INVALID_LSN, LSN
 from subscriber.catalog.subscriptions import Subscription
+from subscriber.postgres.publication.publishing import Publishing
+from subscriber.stream.decode.publication_history import PUBLICATIONS_FILE, record_publishing
 from subscriber.stream.journal import retention
 from subscriber.stream.journal.control import JournalControl, read_control
 from subscriber.stream.journal.storage import Storage, journal_folders, open_storage
@@ -170,6 +172,21 @@ class JournalConsumers:
             ours = (self._apply, self._sync)
             left = [file for file, one in known.items() if (one.target, one.subid) in before and one not in ours]
             self._storage.delete(left)
+
+    def record_publishing(self, publishing: Publishing | None, since: LSN) -> None:
+        """What comes after ``since`` is applied as ``publishing`` says, for other readers of the
+        journal; None: as the server sends it. It must be recorded before it is applied.
+        """
+        try:
+            record_publishing(self._storage, publishing, since)
+        except JournalUnavailable as error:
+            # Readers are refused without the file, and would read wrongly with an older one.
+            self._storage.delete([PUBLICATIONS_FILE])
+            logger.warning(
+                'subscription "%s": change feeds cannot be read, because its publications cannot be recorded in the journal: %s',
+                self._subscription,
+                error.message,
+            )
 
     def record_applied(self, lsn: LSN) -> None:
         """``lsn`` is committed in the target; :meth:`write_late` repeats a failed write."""

@@ -52,6 +52,10 @@ class JournalStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def offset(self, lsn: LSN) -> Offset:
         return {"lsn": format_lsn(lsn)}
 
+    def limit(self) -> LSN | None:
+        """What a batch must not go beyond; None if there is no limit."""
+        return self._last
+
     def within(self, start: LSN, end: LSN) -> LSN:
         """The end of a batch, at most ``end``, that fulfils further conditions of the query."""
         del start
@@ -94,7 +98,7 @@ class JournalStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _end(self, begin: LSN, max_bytes: int | None) -> LSN:
         check_kept(self._journal, begin)
-        end = self._journal.next_range(begin, max_bytes, self._last)[0]
+        end = self._journal.next_range(begin, max_bytes, self.limit())[0]
         return end if end == begin else self.within(begin, end)
 
     @told

@@ -125,6 +125,7 @@ class Applying:
         with state.target.reporting(), state.target.engine.connect() as connection:
             state.applied = subscription.progress.read(connection)
         self.rules.publishing = publishing
+        state.consumers.record_publishing(publishing, state.applied)
         state.consumers.record_applied(state.applied)
         state.consumers.take_over()
         applier = BulkApplier(

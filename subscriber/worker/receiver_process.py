@@ -230,7 +230,7 @@ def _stream(
         # This process holds the slot now; another receiver can only have confirmed positions
         # before.
         journal.check_confirmed(_confirmed(assignment, stream))
-        journal.receive_on(found.server.stays_on)
+        journal.receive_on(found.server.stays_on, assignment.publications)
         journal.on_entry = partial(emit, "entry")
         if go is not None:
             emit("ready")

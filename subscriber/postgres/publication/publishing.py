@@ -182,6 +182,14 @@ class Compiled:
                 return self._with((one,))
         return self
 
+    def published_relations(self, relation: Relation) -> tuple[Relation, ...]:
+        """As which relations the changes of ``relation`` are published, at any LSN: more than one
+        if the table was altered. Raises as :meth:`program`.
+        """
+        earlier = (self._with((one,)) for one in self._publishing.earlier if one.oid == relation.relation_id)
+        found = (programs.program(relation).plan.publish_as for programs in (*earlier, self))
+        return tuple(dict.fromkeys(one for one in found if one is not None))
+
     def _with(self, earlier: tuple[EarlierTable, ...]) -> Compiled:
         if not earlier:
             return self

@@ -10,6 +10,7 @@
 - ``spark_types`` has Spark's type for each type of PostgreSQL.
 - ``table_shape`` finds in a journal how a table was described at a place.
 - ``feed_schema`` has the rows' columns: those of the table, and those that describe the change.
+- ``feed_publications`` finds by which publications a journal's changes are published.
 - ``feed_rows`` makes rows of changes, column by column, on the executors.
 - ``published_shape`` and ``table_snapshot`` ask the publisher: how it describes a table, and
   its rows.

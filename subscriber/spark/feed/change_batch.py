@@ -23,8 +23,9 @@ from pyspark.sql.datasource import (
 )
 
 from subscriber.base.lsn import LSN
-from subscriber.spark.feed.change_feed import ALL_BYTES, before, begin_of, partition_rows
+from subscriber.spark.feed.change_feed import ALL_BYTES, before, begin_of, check_publications, partition_rows
 from subscriber.spark.feed.feed_options import FeedBound, FeedOptions, microseconds_of
+from subscriber.spark.feed.feed_publications import feed_publications
 from subscriber.spark.feed.feed_range import first_after
 from subscriber.spark.feed.feed_schema import RowSchema
 from subscriber.spark.journal_frames import JournalPartition, plan_partitions
@@ -92,9 +93,11 @@ class ChangeFeedBatchReader(DataSourceReader):
         start = begin_of(options, journal)
         check_kept(journal, start)
         start = max([start, *(before(bound, journal, first) for bound in self._lower)])
-        end = min([newest(journal), *(_last(bound, journal, first) for bound in self._upper)])
+        publications = feed_publications(journal, whole_carrier=options.whole_carrier)
+        end = min([newest(journal), publications.end, *(_last(bound, journal, first) for bound in self._upper)])
         if start >= end:
             return [InputPartition(JournalPartition(options.journal, ()))]
+        check_publications(options, journal, publications, start, end)
         size = ALL_BYTES if options.net_changes else options.partition_bytes
         return [
             InputPartition(one) for one in plan_partitions(journal, options.journal, start, end, size, two_phase=False)

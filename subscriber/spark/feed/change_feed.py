@@ -7,8 +7,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from subscriber.base.errors import NotSupportedError, UsageError
-from subscriber.base.lsn import LSN, parse_lsn
+from subscriber.base.lsn import LSN, format_lsn, parse_lsn
 from subscriber.spark.feed.feed_options import FeedBound, FeedOptions
+from subscriber.spark.feed.feed_publications import SERVER_PUBLICATIONS, FeedPublications, feed_publications
 from subscriber.spark.feed.feed_range import batch_end, committed_at, first_after
 from subscriber.spark.feed.feed_rows import FeedRows, divided_origin, ordered
 from subscriber.spark.feed.feed_schema import FeedSchema, RowSchema
@@ -19,10 +20,11 @@ from subscriber.spark.journal_frames import JournalPartition
 from subscriber.spark.journal_stream import JournalStreamReader, Offset, check_kept, newest
 from subscriber.spark.told_errors import told, told_while_reading
 from subscriber.stream.decode.decode_frames import JOINED_ROWS
+from subscriber.stream.decode.publication_history import PublicationHistory, read_publication_history
 from subscriber.stream.journal.message_rows import read_rows
 from subscriber.stream.journal.named_consumers import advance, list_named, register
-from subscriber.stream.journal.reader import JournalReader
-from subscriber.stream.journal.retention import list_consumers
+from subscriber.stream.journal.reader import JournalReader, SegmentRange
+from subscriber.stream.journal.segment import EntryKind
 from subscriber.stream.journal.storage import open_storage
 
 if TYPE_CHECKING:
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.datasource import ReadLimit
 
     from subscriber.postgres.protocol.messages import Relation
+    from subscriber.postgres.publication.publishing import Publishing
 
 ALL_BYTES: Final = 2**62
 
@@ -38,18 +41,25 @@ ALL_BYTES: Final = 2**62
 def resolved(options: FeedOptions) -> RowSchema:
     """The feed's schema: the table as described where the feed begins, or JSON for several."""
     journal = JournalReader(open_storage(options.journal))
-    _check_publications(options, journal)
+    publications = feed_publications(journal, whole_carrier=options.whole_carrier)
+    if options.snapshot and publications.newest is not None:
+        raise NotSupportedError(
+            "startingSnapshot of emulated publications is not possible",
+            detail="The snapshot would be ahead of the target, and the publications may be altered before the target is there.",
+            hint="Copy the table from the target, and begin with the changes after its progress.",
+        )
     # A query may go on from a checkpoint although the journal was trimmed beyond its first start.
     begin = max(begin_of(options, journal), journal.control().begin)
     if options.table is None:
+        check_publications(options, journal, publications, begin, LSN(begin + 1))
         return JsonSchema(options.tables)
-    shapes = table_shapes(journal, options.table, begin)
+    shapes = table_shapes(journal, options.table, begin, publications)
     try:
         shape = _published(options) if options.snapshot else next(shapes)
     except NoChanges:
         if options.connection is None:
             raise
-        shape = _published(options)
+        shape = _published(options, publications.newest)
     schema = FeedSchema(shape, options.unsupported, options.evolves)
     if options.evolves and not options.snapshot:
         for shape in shapes:
@@ -62,23 +72,18 @@ def resolved(options: FeedOptions) -> RowSchema:
     return schema
 
 
-def _published(options: FeedOptions) -> Relation:
+def _published(options: FeedOptions, publishing: Publishing | None = None) -> Relation:
     from subscriber.spark.feed.published_shape import published_shape  # with libpq, which few streams need
 
-    return published_shape(options)
+    return published_shape(options, publishing)
 
 
-def _check_publications(options: FeedOptions, journal: JournalReader) -> None:
-    """Refuse a journal with more than the publications of its subscription, unless told."""
-    found = next((one for one in list_consumers(journal.storage) if one.carrier is not None), None)
-    if found is not None and not options.whole_carrier:
-        raise NotSupportedError(
-            f'the publications of subscription "{found.subscription}" are emulated, and its journal has all changes of '
-            f'publication "{found.carrier}"',
-            detail="Their row filters and column lists are evaluated when the subscription is applied.",
-            hint="Receive a publication of the server with `subscriber receive`, or read all changes with "
-            'option("emulatedPublications", "ignore").',
-        )
+def check_publications(
+    options: FeedOptions, journal: JournalReader, publications: FeedPublications, start: LSN, end: LSN
+) -> None:
+    """UsageError: the feed of publications has not exactly their changes in (``start``, ``end``]."""
+    if options.table is None and options.publications is not None:
+        publications.check_names(options.publications, journal.control(), start, end)
 
 
 def key_of(schema: RowSchema, options: FeedOptions) -> tuple[str, ...]:
@@ -138,6 +143,7 @@ class ChangeFeedReader(JournalStreamReader):
         self._options = options.for_streams()
         self._schema = schema
         self._is_registered = False
+        self._publications = SERVER_PUBLICATIONS
 
     def begin(self) -> LSN:
         begin = begin_of(self._options, self._journal)
@@ -150,8 +156,14 @@ class ChangeFeedReader(JournalStreamReader):
         moment = committed_at(self._journal, lsn)
         return {**super().offset(lsn), **({} if moment is None else {"commitTimestamp": moment.isoformat()})}
 
+    def limit(self) -> LSN | None:
+        self._publications = feed_publications(self._journal, whole_carrier=self._options.whole_carrier)
+        last = super().limit()
+        return self._publications.end if last is None else LSN(min(last, self._publications.end))
+
     def within(self, start: LSN, end: LSN) -> LSN:
-        return batch_end(self._journal, self._schema, start, end, self._options.max_rows)
+        check_publications(self._options, self._journal, self._publications, start, end)
+        return batch_end(self._journal, self._schema, start, end, self._options.max_rows, self._publications)
 
     @told
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:
@@ -200,11 +212,28 @@ def partition_rows(partition: JournalPartition, schema: RowSchema, options: Feed
 
 def _rows(partition: JournalPartition, schema: RowSchema, options: FeedOptions) -> Iterator[pa.RecordBatch]:
     storage = open_storage(partition.url)
-    feed = FeedRows(schema, options, key_of(schema, options))
+    history = None if options.whole_carrier else read_publication_history(storage)
+    feed = FeedRows(schema, options, key_of(schema, options), FeedPublications(history))
     for one, finish in partition.ranges:
+        if history is not None:
+            _check_prepared(one, history)
         segment = one.segment
         origin = divided_origin(storage, segment) if segment.parts > 1 else None
         for batch in ordered(read_rows(storage, one, finish, JOINED_ROWS), segment, origin):
             rows = feed.rows(batch)
             if rows.num_rows:
                 yield rows
+
+
+def _check_prepared(one: SegmentRange, history: PublicationHistory) -> None:
+    """Refuse a transaction during which the publications were altered between PREPARE and COMMIT
+    PREPARED: a target may have applied it at either place.
+    """
+    prepared = one.segment.end
+    if one.segment.kind is EntryKind.PREPARED and history.at(prepared) != history.at(one.end):
+        raise NotSupportedError(
+            f"the publications were altered while the transaction was prepared that ends at {format_lsn(one.end)}",
+            detail="The feed does not know by which of them the target has applied it.",
+            hint=f'Begin after it, with option("startingLsn", "{format_lsn(one.end)}") and a new checkpoint, and copy what it has changed.',
+            lsn=one.end,
+        )

@@ -63,7 +63,8 @@ class FeedOptions:
 
     Attributes:
         table: the table whose columns the rows have; None for the feed of several tables.
-        tables: the qualified names of several tables; none for all tables of the journal.
+        tables: the qualified names of several tables; none for all tables of the journal, or of
+            ``publications`` if these are given.
         connection: the publisher's connection string, without a password; None if it is not asked.
         publications: those that the journal's receiver has, for the publisher's description and the
             snapshot; None for all columns.
@@ -78,6 +79,7 @@ class FeedOptions:
         truncate: ``error``, ``event`` or ``ignore``.
         evolves: each start of the query takes the columns that were added meanwhile.
         max_rows: the rows of a micro-batch, at most, if it has more than one transaction.
+        whole_carrier: emulated publications are ignored.
     """
 
     journal: str
@@ -121,7 +123,7 @@ class FeedOptions:
 
 def is_typed(options: Mapping[str, str]) -> bool:
     """Whether the options ask for the typed feed, and not for the raw one."""
-    return not {"table", "tables"}.isdisjoint(name.lower() for name in options)
+    return not {"table", "tables", "publication"}.isdisjoint(name.lower() for name in options)
 
 
 def raw_options(options: Mapping[str, str]) -> RawOptions:
@@ -139,8 +141,11 @@ def feed_options(options: Mapping[str, str]) -> FeedOptions:
     """Raises UsageError (22023) for an unknown option, a missing one, and a value that is wrong."""
     given = _Given(options, FEED_OPTIONS)
     given.exclusive("table", "tables")
-    for name in _ONLY_ONE_TABLE:
-        given.exclusive("tables", name)
+    if given.text("table") is None:
+        several = "publication" if given.text("tables") is None else "tables"
+        for name in _ONLY_ONE_TABLE:
+            if name != several:
+                given.exclusive(several, name)
     given.exclusive("startingVersion", "startingTimestamp", "startingLsn")
     given.exclusive("endingVersion", "endingTimestamp")
     given.exclusive("maxBytesPerTrigger", "maxBytes")
@@ -164,7 +169,7 @@ def feed_options(options: Mapping[str, str]) -> FeedOptions:
         max_rows=given.count("maxRowsPerTrigger"),
         max_bytes=given.size("maxBytesPerTrigger", given.size("maxBytes", MAX_BYTES)),
         partition_bytes=given.size("partitionBytes", PARTITION_BYTES),
-        whole_carrier=given.choice("emulatedPublications", ("refuse", "ignore")) == "ignore",
+        whole_carrier=given.choice("emulatedPublications", ("apply", "ignore")) == "ignore",
     )
 
 

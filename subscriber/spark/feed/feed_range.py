@@ -21,7 +21,8 @@ from subscriber.base.errors import UsageError
 from subscriber.base.lsn import LSN
 from subscriber.postgres.protocol.decode_message import decode
 from subscriber.postgres.protocol.messages import Relation
-from subscriber.spark.feed.feed_rows import message_types
+from subscriber.spark.feed.feed_publications import FeedPublications
+from subscriber.spark.feed.feed_rows import FeedTables, message_types
 from subscriber.spark.feed.feed_schema import RowSchema
 from subscriber.spark.feed.table_shape import described
 from subscriber.stream.journal.message_rows import (
@@ -39,14 +40,22 @@ _ENDS: Final = np.frombuffer(b"CKrM", np.uint8)
 """Messages after which a batch may end: a message outside of a transaction is one of them."""
 
 
-def batch_end(journal: JournalReader, schema: RowSchema, start: LSN, end: LSN, max_rows: int | None) -> LSN:
+def batch_end(
+    journal: JournalReader,
+    schema: RowSchema,
+    start: LSN,
+    end: LSN,
+    max_rows: int | None,
+    publications: FeedPublications,
+) -> LSN:
     """The end of a batch in (``start``, ``end``] in which every table has its shape, with at most
     ``max_rows`` rows, but at least one transaction. UsageError: the first transaction has a table
     with another shape.
     """
-    walk = _Walk(schema, start, max_rows)
+    walk = _Walk(schema, start, max_rows, publications)
     for planned in journal.plan(start, end):
-        if max_rows is None and not any(map(walk.misfits, described(journal.storage, planned.segment))):
+        relations = described(journal.storage, planned.segment)
+        if max_rows is None and not any(walk.misfits(one, planned.segment.begin, planned.end) for one in relations):
             walk.reached = planned.end
             continue
         for rows in read_rows(journal.storage, planned, read_finish(journal.storage, planned)):
@@ -61,17 +70,21 @@ class _Walk:
     ``reached`` is the end of the last transaction that may be in it.
     """
 
-    def __init__(self, schema: RowSchema, start: LSN, max_rows: int | None) -> None:
+    def __init__(self, schema: RowSchema, start: LSN, max_rows: int | None, publications: FeedPublications) -> None:
         self.reached = start
         self._schema = schema
+        self._publications = publications
+        self._tables = FeedTables(schema, publications)
         self._max_rows = max_rows
         self._rows = self._rows_before = 0
         self._finish = 0
         self._misfitting: dict[str, Relation] = {}
         self._refusal: UsageError | None = None
 
-    def misfits(self, relation: Relation) -> bool:
-        return self._schema.wants(relation) and not self._schema.fits(relation)
+    def misfits(self, relation: Relation, begin: LSN, end: LSN) -> Relation | None:
+        """As which table a relation has changes in (``begin``, ``end``] that do not fit."""
+        shapes = self._publications.shapes(relation, begin, end)
+        return next((one for one in shapes if self._schema.wants(one) and not self._schema.fits(one)), None)
 
     def before(self, start: LSN) -> LSN:
         if self.reached == start and self._refusal is not None:
@@ -81,9 +94,7 @@ class _Walk:
     def ends_within(self, batch: pa.RecordBatch) -> bool:
         """Whether the batch of the query ends before or in these rows."""
         types, finishes = message_types(batch), batch.column("finish_lsn").to_numpy()
-        names = batch.column("relation")
-        wanted = self._schema.names
-        of_tables = pc.is_in(names, pa.array(wanted, pa.string())) if wanted else pc.is_valid(names)
+        of_tables = self._tables.changes(batch)
         refused = self._first_misfit(batch, types)
         counted = np.where(
             of_tables.to_numpy(zero_copy_only=False) & np.isin(types, _CHANGES), 1 + (types == ord("U")), 0
@@ -106,7 +117,7 @@ class _Walk:
 
     def _first_misfit(self, batch: pa.RecordBatch, types: NDArray[np.uint8]) -> tuple[int, Relation] | None:
         """The transaction of the first change of a table that has another shape, and that shape."""
-        messages, names = batch.column("message"), batch.column("relation")
+        messages, names, finishes = (batch.column(name) for name in ("message", "relation", "finish_lsn"))
         described = np.flatnonzero(types == ord("R"))
         begin = 0
         for row in (*described.tolist(), len(types)):
@@ -115,13 +126,15 @@ class _Walk:
                 of_table = pc.equal(names.slice(begin, row - begin), name)
                 hits = np.flatnonzero(is_change & pc.fill_null(of_table, False).to_numpy(zero_copy_only=False))
                 if hits.size:
-                    return batch.column("finish_lsn")[begin + int(hits[0])].as_py(), relation
+                    return finishes[begin + int(hits[0])].as_py(), relation
             if row < len(types):
                 shape = decode(messages[row].as_py())
                 assert isinstance(shape, Relation)
                 self._misfitting.pop(shape.qualified_name, None)
-                if self.misfits(shape):
-                    self._misfitting[shape.qualified_name] = shape
+                end = finishes[row].as_py()
+                misfit = self.misfits(shape, LSN(end - 1), end)
+                if misfit is not None:
+                    self._misfitting[shape.qualified_name] = misfit
             begin = row
         return None
 

@@ -2,7 +2,8 @@
 
 ::
 
-    read_rows ──▶ ordered (_sequence, _origin) ──▶ only the table's ──▶ FrameDecoder ──▶ groups ──▶ images ──▶ rows
+    read_rows ──▶ ordered (_sequence, _origin) ──▶ only the table's ──▶ FrameDecoder ──▶ publish ──▶ groups ──▶ images ──▶ rows
+                                                                                        (emulated publications)
 
 A group of changes becomes one or two *images*: the old rows, which leave the table, and the new
 rows, which enter it. Images have the schema's columns; a column that was not sent is NULL and named
@@ -26,14 +27,17 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from subscriber.base.errors import SubscriberError, UnsupportedValue, UsageError
-from subscriber.base.lsn import format_lsn
-from subscriber.postgres.protocol.changes import ChangeGroup, Controls
+from subscriber.base.lsn import INVALID_LSN, MAX_LSN, format_lsn
+from subscriber.postgres.protocol.changes import ChangeGroup, Controls, Frame
 from subscriber.postgres.protocol.decode_message import decode
 from subscriber.postgres.protocol.messages import Origin, Relation
+from subscriber.postgres.publication.publishing import Compiled, Publishing, compiled
 from subscriber.postgres.types.oids import declared_type
 from subscriber.spark.feed.feed_options import FeedOptions
+from subscriber.spark.feed.feed_publications import SERVER_PUBLICATIONS, FeedPublications
 from subscriber.spark.feed.feed_schema import METADATA, RowSchema
 from subscriber.stream.decode.decode_frames import FrameDecoder
+from subscriber.stream.decode.publish import publish
 from subscriber.stream.journal.builder import rows_of
 from subscriber.stream.journal.message_rows import opened
 from subscriber.stream.journal.segment import Segment
@@ -115,6 +119,35 @@ def divided_origin(storage: Storage, segment: Segment) -> str | None:
     return None
 
 
+@dataclass(slots=True)
+class FeedTables:
+    """Which tables of the journal have changes of the feed, as far as they were described in the
+    batches that were given to :meth:`changes`, in their order.
+    """
+
+    schema: RowSchema
+    publications: FeedPublications
+    _names: set[str] = field(default_factory=set)
+
+    def changes(self, batch: pa.RecordBatch) -> pa.BooleanArray:
+        """Whether each row of the journal is of such a table."""
+        names = batch.column("relation")
+        if self.publications.history is not None:
+            self._names.update(relation.qualified_name for relation in self._described(batch))
+            return pc.is_in(names, pa.array(sorted(self._names), pa.string()))
+        wanted = self.schema.names
+        return pc.is_in(names, pa.array(wanted, pa.string())) if wanted else pc.is_valid(names)
+
+    def _described(self, batch: pa.RecordBatch) -> Iterator[Relation]:
+        messages = batch.column("message")
+        for row in rows_of(messages, b"R"):
+            relation = decode(messages[row].as_py())
+            assert isinstance(relation, Relation)
+            # A description may have come from before, so it holds at several places.
+            if any(map(self.schema.wants, self.publications.shapes(relation, INVALID_LSN, MAX_LSN))):
+                yield relation
+
+
 class Image(NamedTuple):
     """Rows of one kind: their rows in the batch, their columns, and the names of absent columns."""
 
@@ -132,10 +165,13 @@ class FeedRows:
     schema: RowSchema
     options: FeedOptions
     key: Sequence[str] = ()
+    publications: FeedPublications = SERVER_PUBLICATIONS
     _decoder: FrameDecoder = field(init=False)
+    _tables: FeedTables = field(init=False)
 
     def __post_init__(self) -> None:
         self._decoder = FrameDecoder(as_text=self.schema.as_text)
+        self._tables = FeedTables(self.schema, self.publications)
 
     def rows(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The feed's rows of a batch of :func:`ordered`, in the publisher's order.
@@ -144,7 +180,17 @@ class FeedRows:
         cannot hold a value. Errors have relation, column and LSN.
         """
         batch = self._of_tables(batch)
+        history = self.publications.history
+        if history is None:
+            return self._made(batch, None)
+        divided = history.divided(batch.column("finish_lsn").to_numpy())
+        made = [self._made(batch.slice(part.start, part.stop - part.start), one) for part, one in divided]
+        return pa.concat_batches(made) if made else pa.RecordBatch.from_pylist([], self.schema.arrow)
+
+    def _made(self, batch: pa.RecordBatch, publishing: Publishing | None) -> pa.RecordBatch:
         frame = self._decoder.decode(batch.column("message"), batch.column("lsn"))
+        if publishing is not None:
+            frame = self._published(frame, compiled(publishing), batch)
         images: list[Image] = []
         for group in frame.groups:
             if self.schema.wants(group.relation):
@@ -168,12 +214,18 @@ class FeedRows:
         group = ChangeGroup(relation, "I", None, np.arange(count, dtype=np.int32), None, values)
         return self._assembled(list(self._images(group, described)), described)
 
+    def _published(self, frame: Frame, programs: Compiled, batch: pa.RecordBatch) -> Frame:
+        """What is published of the tables; an error in a filter of another table does not matter."""
+        groups = (
+            group for group in frame.groups if any(map(self.schema.wants, programs.published_relations(group.relation)))
+        )
+        *_, published = publish(replace(frame, groups=tuple(groups)), programs, batch.column("lsn").to_numpy())
+        return published
+
     def _of_tables(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Without the changes of other tables, which need not be decoded."""
-        if not self.schema.names:
-            return batch
-        of_tables = pc.is_in(batch.column("relation"), pa.array(self.schema.names, pa.string()))
-        unneeded = np.isin(message_types(batch), _ROW_CHANGES) & ~of_tables.to_numpy(zero_copy_only=False)
+        unneeded = np.isin(message_types(batch), _ROW_CHANGES)
+        unneeded &= ~self._tables.changes(batch).to_numpy(zero_copy_only=False)
         return batch.filter(pa.array(~unneeded)) if unneeded.any() else batch
 
     def _images(self, group: ChangeGroup, batch: pa.RecordBatch) -> Iterator[Image]:

@@ -8,6 +8,7 @@ from typing import Final
 
 from subscriber.base.errors import PublisherNotReady
 from subscriber.postgres.protocol.messages import Relation
+from subscriber.postgres.publication.publishing import Publishing
 from subscriber.postgres.schema.published_table import PublishedTable
 from subscriber.publisher.catalog import announced_relations
 from subscriber.publisher.connection import Connection, connected
@@ -18,13 +19,17 @@ from subscriber.spark.feed.feed_options import FeedOptions
 APPLICATION_NAME: Final = "pgoutput"
 
 
-def published_shape(options: FeedOptions) -> Relation:
-    """The table as the publisher would describe it now. PublisherError: it does not, or cannot."""
+def published_shape(options: FeedOptions, publishing: Publishing | None = None) -> Relation:
+    """The table as the publisher would describe it now, or with ``publishing`` as it is published
+    by emulated publications. PublisherError: it is not, or the publisher cannot say it.
+    """
     assert options.table is not None
     with publisher_of(options) as connection:
         schema, name = options.table
         published = PublishedTable(schema, name)
-        if options.publications is not None:
+        if publishing is not None:
+            published = publishing.published_table(schema, name)
+        elif options.publications is not None:
             publications = PublicationsInSnapshot.read(connection, options.publications)
             if publications.published_actions(schema, name) is None:
                 raise PublisherNotReady(

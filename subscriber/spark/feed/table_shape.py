@@ -17,6 +17,7 @@ from subscriber.postgres.protocol.messages import Relation
 from subscriber.postgres.schema.relation_names import TableName
 from subscriber.postgres.sql.quoting import quote_qualified_name
 from subscriber.postgres.types.oids import declared_type
+from subscriber.spark.feed.feed_publications import FeedPublications
 from subscriber.stream.journal.builder import rows_of
 from subscriber.stream.journal.message_rows import described_relations, opened
 from subscriber.stream.journal.reader import JournalReader
@@ -28,21 +29,30 @@ class NoChanges(UsageError):
     """A journal has no change of a table."""
 
 
-def table_shapes(journal: JournalReader, table: TableName, start: LSN) -> Iterator[Relation]:
+def table_shapes(
+    journal: JournalReader, table: TableName, start: LSN, publications: FeedPublications
+) -> Iterator[Relation]:
     """How the table's changes after ``start`` are described, in their order. Without changes there:
     how its last change up to ``start`` is. Raises NoChanges.
     """
     seen: set[str] = set()
-    storage = journal.storage
-    ahead = (planned.segment for planned in journal.plan(start, journal.latest(start)))
-    behind = (part for entry in reversed(journal.listed()) if entry.end <= start for part in reversed(entry.segments))
+    end = journal.next_range(start, None, publications.end)[0]
+    ahead = ((planned.segment, planned.end) for planned in journal.plan(start, end))
+    entries = (entry for entry in reversed(journal.listed()) if entry.end <= start)
+    behind = ((part, entry.end) for entry in entries for part in reversed(entry.segments))
+
+    def shapes_in(segment: Segment, end: LSN) -> Iterator[Relation]:
+        relations = described(journal.storage, segment)
+        shapes = chain.from_iterable(publications.shapes(one, segment.begin, end) for one in relations)
+        return _of_table(shapes, table, seen)
+
     found = False
-    for segment in ahead:
-        for relation in _of_table(described(storage, segment), table, seen):
+    for segment, end in ahead:
+        for relation in shapes_in(segment, end):
             found = True
             yield relation
-    for segment in () if found else behind:
-        shapes = list(_of_table(described(storage, segment), table, seen))
+    for segment, end in () if found else behind:
+        shapes = list(shapes_in(segment, end))
         if shapes:
             yield shapes[-1]
             return

@@ -10,6 +10,8 @@ It is small, and is always replaced as a whole and synced.
   that was deleted afterwards, although ``received`` lies beyond that entry.
 * ``timeline`` is the publisher's timeline on which the journal's content was received. It later
   proves that the publisher still has that history (:mod:`subscriber.publisher.history`).
+* ``publications`` are those that are received, and ``published_from`` is the LSN after which every
+  change was received from them.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Final
 
 from subscriber.base.errors import COPY_FROM_SCRATCH, RECREATE_SLOT, JournalCorrupt, JournalGap, UsageError
-from subscriber.base.lsn import LSN, format_lsn, parse_lsn
+from subscriber.base.lsn import INVALID_LSN, LSN, format_lsn, parse_lsn
 from subscriber.stream.journal.storage import Storage
 
 TRIMMED: Final = (
@@ -28,15 +30,17 @@ TRIMMED: Final = (
 )
 """The hint for a target that needs changes which were trimmed."""
 CONTROL_FILE: Final = "journal.json"
-FORMAT: Final = 2
-_READABLE: Final = (1, FORMAT)
-"""The formats that this version reads. Format 1 has no timeline."""
-_POSITIONS: Final = ("begin", "received", "end")
+FORMAT: Final = 3
+_READABLE: Final = (1, 2, FORMAT)
+"""The formats that this version reads. Formats 1 and 2 have no publications, and 1 no timeline."""
+_POSITIONS: Final = ("begin", "received", "end", "published_from")
 
 
 @dataclass(frozen=True, slots=True)
 class JournalControl:
-    """The content of the control file (see the module); ``timeline`` is 0 if it is unknown."""
+    """The content of the control file (see the module); ``timeline`` is 0 if it is unknown, and
+    ``publications`` are none.
+    """
 
     system_identifier: str
     slot: str
@@ -44,6 +48,8 @@ class JournalControl:
     received: LSN
     end: LSN
     timeline: int = 0
+    publications: tuple[str, ...] = ()
+    published_from: LSN = INVALID_LSN
 
     def moved(self, *, begin: LSN | None = None, received: LSN | None = None, end: LSN | None = None) -> JournalControl:
         """A copy with the given positions moved forward; a position never moves back."""
@@ -67,7 +73,8 @@ def read_control(storage: Storage) -> JournalControl | None:
                 f'the journal at "{storage.url}" has a format that this version does not know',
                 hint="Run the version of subscriber that wrote it.",
             )
-        return JournalControl(**{**fields, **{name: parse_lsn(fields[name]) for name in _POSITIONS}})
+        positions = {name: parse_lsn(fields[name]) for name in _POSITIONS if name in fields}
+        return JournalControl(**{**fields, **positions, "publications": tuple(fields.get("publications", ()))})
     except (ValueError, KeyError, TypeError, AttributeError, UsageError) as error:
         raise JournalCorrupt(
             f'"{storage.url}/{CONTROL_FILE}" is not a journal\'s control file',

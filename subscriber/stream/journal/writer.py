@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -169,11 +169,16 @@ class JournalWriter:
                 lsn=self.durable_lsn,
             )
 
-    def receive_on(self, timeline: int) -> None:
-        """Record durably the timeline that is received from now on; 0 if it is unknown."""
-        if timeline != self.control.timeline:
-            self.control = replace(self.control, timeline=timeline)
-            write_control(self._storage, self.control)
+    def receive_on(self, timeline: int, publications: Sequence[str]) -> None:
+        """Record durably what is received from now on: the timeline, 0 if it is unknown, and the
+        publications.
+        """
+        control = replace(self.control, timeline=timeline)
+        if sorted(publications) != sorted(control.publications):
+            control = replace(control, publications=tuple(publications), published_from=self.durable_lsn)
+        if control != self.control:
+            self.control = control
+            write_control(self._storage, control)
 
     def builder(self, relations: Mapping[int, Relation], *, in_stream: bool) -> SegmentBuilder:
         return SegmentBuilder(self._storage, relations, in_stream=in_stream, make_room=self._make_room)

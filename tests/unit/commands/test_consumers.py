@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 
 import pytest
 
@@ -18,11 +19,15 @@ from subscriber.commands.consumers import (
     display_url,
     sync_consumer,
 )
+from subscriber.postgres.publication.definition import Publication
+from subscriber.postgres.publication.publishing import Publishing
+from subscriber.stream.decode.publication_history import read_publication_history
 from subscriber.stream.journal.retention import Consumer, list_consumers, read_consumer, write_consumer
 from subscriber.stream.journal.storage import LocalStorage, open_storage
 from subscriber.targets import open_target
 from tests.frames import transaction
 from tests.journals import T, insert, passed, publish, writing
+from tests.publications import entry, table, tables
 from tests.streams import SLOT, SYSTEM
 
 OURS = "8c1f" * 8
@@ -244,3 +249,20 @@ def test_a_slot_that_was_released_by_another_target_is_handed_on(storage):
 def test_a_slot_without_a_journal_here_has_no_consumers_that_are_known(tmp_path):
     check_other_targets(open_storage(f"{tmp_path}/none"), OURS, SLOT)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_publications_that_cannot_be_recorded_are_forgotten_rather_than_wrong(storage, monkeypatch, caplog):
+    """A change feed is then refused; the subscription goes on."""
+    t = table("public.t", {"a": "int4"}, key=["a"])
+    publishing = Publishing((Publication("p", tables=(entry(t),)),), tables(t))
+    ours = consumers(storage)
+    ours.record_publishing(publishing, LSN(0x100))
+    assert read_publication_history(storage) is not None
+
+    def full(*_: object, **__: object) -> None:
+        raise JournalUnavailable("no space left on device")
+
+    monkeypatch.setattr(LocalStorage, "replace", full)
+    ours.record_publishing(replace(publishing, publications=()), LSN(0x200))
+    assert read_publication_history(storage) is None
+    assert "change feeds cannot be read" in caplog.text

@@ -25,7 +25,7 @@ def test_a_journal_that_a_receiver_would_refuse_hinders(tmp_path, received_on, b
     """slot_after_disk"""
     with writing(tmp_path) as journal:
         publish(journal, 0x300, transaction(0x300, T, insert(1)))
-        journal.receive_on(received_on)
+        journal.receive_on(received_on, ["p"])
     assert _hinders(LocalStorage(tmp_path), LSN(begin), timeline) is hinders
 
 

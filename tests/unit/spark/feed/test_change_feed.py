@@ -12,15 +12,13 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 from pyspark.sql.types import LongType, StructType
 
-from subscriber.base.errors import JournalGap, NotSupportedError, UnsupportedValue, UsageError
+from subscriber.base.errors import JournalGap, UnsupportedValue, UsageError
 from subscriber.base.lsn import LSN
 from subscriber.postgres.protocol import messages as m
 from subscriber.spark.feed.feed_schema import METADATA
-from subscriber.stream.journal.retention import write_consumer
-from subscriber.stream.journal.storage import LocalStorage
 from tests.change_feeds import batch_read, batches_of, changes, feed_reader, feed_source, relation_of, rows_of_feed
 from tests.frames import relation, transaction, values
-from tests.journals import commit_prepared, consumer, prepare, publish, rollback_prepared, writing
+from tests.journals import commit_prepared, prepare, publish, rollback_prepared, writing
 
 T = relation("public.t", {"a": "int4", "b": "text"}, key=["a"])
 FULL = relation("public.t", {"a": "int4", "b": "text"}, identity="f")
@@ -263,16 +261,6 @@ def test_a_table_without_changes_is_refused_with_the_tables_that_have_some(tmp_p
     with pytest.raises(UsageError, match=r'no change of the table "public.orders"') as caught:
         feed_source(tmp_path, "orders").schema()
     assert "public.other, public.t" in str(caught.value)
-
-
-def test_a_journal_of_emulated_publications_is_refused_unless_all_of_it_is_wanted(tmp_path):
-    """Their filters are evaluated when the subscription is applied, so the journal has more."""
-    write(tmp_path, [T, insert(1)])
-    write_consumer(LocalStorage(tmp_path), consumer(), LSN(0x200), subscription="s", place="", carrier="everything")
-    with pytest.raises(NotSupportedError, match='all changes of publication "everything"') as caught:
-        rows_of_feed(tmp_path)
-    assert "subscriber receive" in str(caught.value)
-    assert len(rows_of_feed(tmp_path, emulatedPublications="ignore")) == 1
 
 
 def test_another_shape_ends_the_query_with_both_and_the_way_on(tmp_path):

@@ -8,11 +8,20 @@ from dataclasses import replace
 import pytest
 
 from subscriber.base.errors import JournalCorrupt, JournalGap
-from subscriber.base.lsn import LSN
+from subscriber.base.lsn import INVALID_LSN, LSN
 from subscriber.stream.journal.control import CONTROL_FILE, JournalControl, check_identity, read_control, write_control
 from subscriber.stream.journal.storage import LocalStorage
 
-CONTROL = JournalControl("7300", "s", begin=LSN(0x100), received=LSN(0x1_0000_0300), end=LSN(0x200), timeline=3)
+CONTROL = JournalControl(
+    "7300",
+    "s",
+    begin=LSN(0x100),
+    received=LSN(0x1_0000_0300),
+    end=LSN(0x200),
+    timeline=3,
+    publications=("p", "q"),
+    published_from=LSN(0x180),
+)
 
 
 @pytest.fixture
@@ -40,15 +49,17 @@ def test_positions_are_stored_as_text(storage):
     write_control(storage, CONTROL)
     fields = json.loads(storage.read(CONTROL_FILE))
     assert fields == {
-        "format": 2, "system_identifier": "7300", "slot": "s", "begin": "0/100", "received": "1/300", "end": "0/200",
-        "timeline": 3,
+        "format": 3, "system_identifier": "7300", "slot": "s", "begin": "0/100", "received": "1/300", "end": "0/200",
+        "timeline": 3, "publications": ["p", "q"], "published_from": "0/180",
     }  # fmt: skip
 
 
-def test_a_file_of_the_first_format_has_no_timeline(storage):
-    content = b'{"format": 1, "system_identifier": "7300", "slot": "s", "begin": "0/100", "received": "1/300", "end": "0/200"}'
-    storage.replace(CONTROL_FILE, content, durable=True)
-    assert read_control(storage) == replace(CONTROL, timeline=0)
+@pytest.mark.parametrize(("more", "timeline"), [({"format": 1}, 0), ({"format": 2, "timeline": 3}, 3)])
+def test_a_file_of_an_earlier_format_does_not_say_which_publications_were_received(storage, more, timeline):
+    positions = {"begin": "0/100", "received": "1/300", "end": "0/200"}
+    content = {"system_identifier": "7300", "slot": "s", **positions, **more}
+    storage.replace(CONTROL_FILE, json.dumps(content).encode(), durable=True)
+    assert read_control(storage) == replace(CONTROL, timeline=timeline, publications=(), published_from=INVALID_LSN)
 
 
 @pytest.mark.parametrize("lower", [0, 0x80])
@@ -79,7 +90,7 @@ def test_a_file_that_is_no_control_file_is_corrupt_and_never_a_new_journal(stora
 
 
 def test_a_later_format_is_refused(storage):
-    storage.replace(CONTROL_FILE, b'{"format": 3}', durable=True)
+    storage.replace(CONTROL_FILE, b'{"format": 4}', durable=True)
     with pytest.raises(JournalCorrupt, match="a format that this version does not know"):
         read_control(storage)
 
