@@ -16,6 +16,7 @@
     filters         row filters, on one core
     transform       decoding, filtering and rewriting of changes, on one core
     apply           decoded frames → SQLite, by the exact path
+    change_feed     the typed change feed of Spark, beside its parts alone
 
 The tests of correctness are in ``tests/``, not here.
 """

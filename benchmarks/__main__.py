@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Collection
 from pathlib import Path
 
-from benchmarks import apply, decoder, filters, receive, transform
+from benchmarks import apply, change_feed, decoder, filters, receive, transform
 from benchmarks.measure import bench
 from benchmarks.page import rates, usage
 from benchmarks.peers import PEERS
@@ -92,7 +92,15 @@ def _among(known: Collection[str]) -> Callable[[str], list[str]]:
 
 
 def _parts() -> int:
-    for measure in (receive.measure, decoder.measure, apply.measure, filters.measure, transform.measure_transform):
+    measures = (
+        receive.measure,
+        decoder.measure,
+        apply.measure,
+        filters.measure,
+        transform.measure_transform,
+        change_feed.measure_rows,
+    )
+    for measure in measures:
         for name, value in measure().items():
             print(f"{measure.__module__.rpartition('.')[2]:10} {name:32} {value:14,.0f}", flush=True)
     return 0

@@ -169,6 +169,18 @@ def processor_seconds(stat: str) -> float:
     return (int(fields[11]) + int(fields[12])) / _TICKS
 
 
+def tree_seconds(root: int) -> float:
+    """The processor time of a process and its descendants, also of those that have ended: the
+    process that has waited for one has its time.
+    """
+    seconds = 0.0
+    for pid in descendants({root: ""}):
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+            seconds += sum(map(int, fields[11:15])) / _TICKS
+    return seconds
+
+
 def mebibytes(text: str, name: str) -> float:
     """The value of a line ``Name:  123 kB``, in MiB; 0 without such a line."""
     return next((int(line.split()[1]) / 1024 for line in text.splitlines() if line.startswith(f"{name}:")), 0.0)

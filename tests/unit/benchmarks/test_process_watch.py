@@ -9,7 +9,15 @@ import time
 
 import pytest
 
-from benchmarks.process_watch import ProcessWatch, descendants, mebibytes, part_of, process_with, processor_seconds
+from benchmarks.process_watch import (
+    ProcessWatch,
+    descendants,
+    mebibytes,
+    part_of,
+    process_with,
+    processor_seconds,
+    tree_seconds,
+)
 
 ON_LINUX = pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
 
@@ -58,3 +66,10 @@ def test_a_child_process_is_found_by_the_words_of_its_command():
         assert descendants({os.getpid(): "driver"})[child.pid] == "driver"
         child.communicate(b"\n")
     assert process_with("the words") is None
+
+
+@ON_LINUX
+def test_the_time_of_a_tree_has_that_of_a_child_which_has_ended():
+    before = tree_seconds(os.getpid())
+    subprocess.run([sys.executable, "-c", "import time\nwhile time.process_time() < 0.3: pass"], check=True)
+    assert tree_seconds(os.getpid()) - before > 0.25
