@@ -377,13 +377,10 @@ class Batch:
             stores_conflicts=rules.options.conflict_log_destination != "log",
         )
 
-    def _local_name(self, relation: Relation) -> str:
-        return self._local.rules.options.map.qualified(relation.namespace, relation.name)
-
     def _fail(self, error: SubscriberError, message_type: str, relation: Relation, count: int = 0) -> NoReturn:
         """Raise an error with the place where it happened (C37), in a run of ``count`` changes."""
         transaction = self._in_transaction(message_type)
-        local = self._local_name(relation)
+        local = self._local.rules.options.map.qualified(relation.namespace, relation.name)
         if not error.transient:
             error = self._local.writer.describe(error.replace(relation=error.relation or local), relation)
             conflict = violation(error, message_type, local, transaction.place(count))

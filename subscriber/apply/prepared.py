@@ -36,7 +36,6 @@ def prepared_gid(subid: int, xid: int) -> str:
 
 
 def prepared_names(target: Target, connection: sa.Connection) -> frozenset[str]:
-    """The GIDs that are prepared in the target now."""
     return frozenset() if target.prepared is None else target.prepared.names(connection)
 
 

@@ -101,7 +101,6 @@ def delete_passed(connection: sa.Connection, target: Target) -> None:
 
 
 def record_deleted_rows(connection: sa.Connection, target: Target, table: TargetTable) -> None:
-    """Have the deleted rows of a table recorded."""
     deleted = target.deleted_rows
     if deleted is not None and not deleted.are_recorded(connection, table):
         deleted.record(connection, table, relation_name(table))

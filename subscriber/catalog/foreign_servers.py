@@ -204,7 +204,6 @@ MAPPING_OPTIONS: Final = _OF_USERS | {"password_required", "use_scram_passthroug
 
 
 def _conninfo(options: Options) -> str:
-    """libpq's parameters among the options, as a connection string."""
     return " ".join(f"{name}={_quoted(value)}" for name, value in options.items() if name in _OF_SERVERS | _OF_USERS)
 
 

@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from subscriber.base import clock
 from subscriber.base.lsn import LSN, format_lsn
 from subscriber.catalog.own_tables import REPLACED_ROW, REPLACED_VALUE
-from subscriber.catalog.rows import ROW_NUMBERS, RowNumbers, matching
+from subscriber.catalog.rows import ROW_NUMBERS, matching
 from subscriber.targets.statements import upsert
 
 KEPT_VALUES: Final = 1_000
@@ -64,10 +64,7 @@ class ReplacedCount:
 
 
 def count_replaced_values(
-    connection: sa.Connection,
-    subid: int,
-    replaced: Mapping[ReplacedColumn, ReplacedValues],
-    numbers: RowNumbers = ROW_NUMBERS,
+    connection: sa.Connection, subid: int, replaced: Mapping[ReplacedColumn, ReplacedValues]
 ) -> None:
     """Count and record values, in the transaction that writes their rows."""
     for column, values in replaced.items():
@@ -88,12 +85,12 @@ def count_replaced_values(
         )
         rows = values.rows[: max(0, KEPT_VALUES - (before or 0))]
         if rows:
-            connection.execute(sa.insert(REPLACED_ROW), [_row(subid, column, row, numbers) for row in rows])
+            connection.execute(sa.insert(REPLACED_ROW), [_row(subid, column, row) for row in rows])
 
 
-def _row(subid: int, column: ReplacedColumn, row: ReplacedRow, numbers: RowNumbers) -> dict[str, Any]:
+def _row(subid: int, column: ReplacedColumn, row: ReplacedRow) -> dict[str, Any]:
     return {
-        "replacedid": numbers.next(),
+        "replacedid": ROW_NUMBERS.next(),
         "recorded_at": clock.now(),
         "subid": subid,
         "relation": column.relation,

@@ -229,7 +229,6 @@ def publisher_tables(connection: sa.Connection, subid: int) -> dict[str, Any] | 
 
 
 def set_publisher_tables(connection: sa.Connection, subid: int, tables: Mapping[str, Any]) -> None:
-    """Store the properties of the publisher's tables, for emulated publications."""
     _update(connection, subid, subpublishertables=tables)
 
 

@@ -74,7 +74,6 @@ def _converse(database: Target, run: partial[str]) -> None:
 
 
 def _statements(text: str | None, file: Path | None) -> tuple[str | None, list[Statement]]:
-    """The statements, and the name of the file that contains them."""
     if text is not None:
         return None, cut(text)
     if file is None or str(file) == "-":

@@ -30,7 +30,6 @@ from subscriber.targets import Target
 def run_publication_command(
     target: Target, command: publication_statements.PublicationCommand, publisher: str | None, notify: Notify
 ) -> str:
-    """Execute a command on a target; see :func:`subscriber.commands.dispatch.run_command`."""
     if isinstance(command, publication_statements.AlterPublicationOwner) and command.owner is not None:
         _refuse_owner(command)  # PostgreSQL also looks for the role before it looks for the publication
     with target.reporting():

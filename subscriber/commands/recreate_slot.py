@@ -221,7 +221,6 @@ def _begin_again(
 
 
 def _roll_back_prepared(target: Target, connection: sa.Connection, subid: int, notify: Notify) -> None:
-    """Roll back and forget the transactions that are prepared in the target."""
     for transaction in still_prepared(target, connection, subid):
         assert target.prepared is not None
         target.prepared.finish(transaction.gid, commit=False)

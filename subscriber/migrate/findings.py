@@ -42,7 +42,6 @@ def finding_of_error(error: SubscriberError, area: Area, name: str) -> Finding:
 
 
 def finding_of_notice(text: str, area: Area, name: str) -> Finding:
-    """The finding for a notice or warning of a command."""
     severity, _, rest = text.partition(":  ")
     message, *further = re.split(rf"\n(?={'|'.join(_LABELS)})", rest)  # a name may have a line break
     labelled = {label: line.removeprefix(label) for line in further for label in _LABELS if line.startswith(label)}

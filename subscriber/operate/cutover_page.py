@@ -91,7 +91,6 @@ def _steps(cutover: Cutover) -> Iterator[StepRow]:
 
 
 def _found(step: str, cutover: Cutover) -> Iterator[str]:
-    """What a step has found or done, as the catalog has it."""
     found, fence, reverse = (cutover.findings.get(step), cutover.options.get("fence"), cutover.options.get("reverse"))
     match step:
         case "preconditions" if found:

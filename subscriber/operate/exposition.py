@@ -124,7 +124,6 @@ def _add(family: Any, metric: Metric, labels: Labels, value: Any) -> None:
 
 
 def _buckets(counts: Mapping[Labels, float]) -> list[tuple[str, float]]:
-    """The bounds with the number of events up to each."""
     found, total = [], 0.0
     for (bound,), number in counts.items():
         if bound != "sum":

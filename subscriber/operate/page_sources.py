@@ -37,7 +37,7 @@ class PageSources:
 
 
 class _SubidConvertor(IntegerConvertor):
-    """An OID of any length in an address: Starlette's own conversion fails for thousands of digits."""
+    """An OID in an address: Starlette's conversion fails for thousands of digits."""
 
     @override
     def convert(self, value: str) -> int:

@@ -18,7 +18,7 @@ import os
 import shutil
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -290,9 +290,5 @@ def process_sample(pid: int, root: Path = Path("/proc")) -> ProcessSample | None
         pages = int((root / str(pid) / "statm").read_text().split()[1])
     except (OSError, IndexError, ValueError):
         return None
-    ticks = _numbers(after_name[11:13])
+    ticks = [int(text) for text in after_name[11:13]]
     return ProcessSample(pages * os.sysconf("SC_PAGE_SIZE"), sum(ticks) / os.sysconf("SC_CLK_TCK"))
-
-
-def _numbers(texts: Iterable[str]) -> list[int]:
-    return [int(text) for text in texts]

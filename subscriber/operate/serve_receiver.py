@@ -24,11 +24,10 @@ _END_SECONDS: Final = 1.0
 
 
 class ReceiverSampler:
-    """Asks the publisher and the journal of a receiver every ``seconds``."""
+    """Asks the publisher and the journal of a receiver every :data:`SAMPLE_SECONDS`."""
 
-    def __init__(self, receiver: SlotReceiver, seconds: float = SAMPLE_SECONDS) -> None:
+    def __init__(self, receiver: SlotReceiver) -> None:
         self._receiver = receiver
-        self._seconds = seconds
         self._publisher = AskedPublisher(receiver.source.conninfo)
         self._journal: AskedJournal | None = None
         self._sample: JournalSample | None = None
@@ -57,7 +56,7 @@ class ReceiverSampler:
         while not end.wait(_LOOK_SECONDS):
             asks = time.monotonic() >= due
             if asks:
-                due = time.monotonic() + self._seconds
+                due = time.monotonic() + SAMPLE_SECONDS
             self.sample(asks=asks)
 
     def sample(self, *, asks: bool = True) -> None:

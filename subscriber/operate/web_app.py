@@ -98,8 +98,6 @@ def web_app(served: Served, more: Sequence[Route] = ()) -> ASGIApp:
 
 
 def application(answers: Answers, more: Sequence[Route] = ()) -> ASGIApp:
-    """The application that gives these answers."""
-
     def scrape(_: Request) -> Response:
         return Response(exposition(answers.metrics), media_type=CONTENT_TYPE)
 

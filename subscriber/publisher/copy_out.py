@@ -207,7 +207,6 @@ class CopyReader:
 
 
 def next_step(slots: int, size: int) -> int:
-    """The number of positions in the next step, after one of ``slots`` positions."""
     wanted = slots * STEP_BYTES // size if size else slots * _GROWTH
     return max(1, min(wanted, slots * _GROWTH))
 

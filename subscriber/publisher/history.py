@@ -178,7 +178,7 @@ def check_history(server: Server, received: LSN, received_on: int) -> None:
     PublisherUnavailable: a standby has not replayed up to ``received`` yet.
     """
     if received_on not in (UNKNOWN_TIMELINE, server.timeline):
-        end = _end_of(received_on, server.ancestors)
+        end = next((ancestor.end for ancestor in server.ancestors if ancestor.timeline == received_on), None)
         if end is None:
             raise errors.HistoryDiverged(
                 f"the publisher is on timeline {server.timeline}, whose history does not contain timeline {received_on},"
@@ -235,7 +235,3 @@ def explain(
 
 
 _SHOWN: Final = 10
-
-
-def _end_of(timeline: int, ancestors: Sequence[TimelineEnd]) -> LSN | None:
-    return next((ancestor.end for ancestor in ancestors if ancestor.timeline == timeline), None)

@@ -110,7 +110,6 @@ class PageEntry:
 
 
 def entries_of(judged: Iterable[tuple[Result, Verdict]]) -> list[PageEntry]:
-    """An entry for each result, in the order of the run."""
     anchors: Counter[str] = Counter()
 
     def anchor(*words: str) -> str:

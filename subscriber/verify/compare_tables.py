@@ -49,8 +49,6 @@ _NAME: Final = "subscriber compare"
 
 
 class TableComparer:
-    """Compares one table by its plan."""
-
     def __init__(
         self,
         target: Target,

@@ -30,8 +30,6 @@ class VerifyOptions:
 
 @dataclass(frozen=True, slots=True)
 class DifferingKey:
-    """The values of the key of a row that differs."""
-
     kind: str
     key: Key
 

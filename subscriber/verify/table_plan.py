@@ -185,7 +185,6 @@ class _NullInPlace:
 
 
 def _compared_columns(target: Target, options: SubscriptionOptions, local: TargetRelation) -> list[CanonicalColumn]:
-    """The columns of a table, each as the type by which it is compared."""
     replaced = replaced_columns(options.unrepresentable_values, local)
     return [
         _compared(target, announced.type_oid, column, replaced=announced.name in replaced)

@@ -184,7 +184,6 @@ class TableSync:
 
     @property
     def failed_tables(self) -> Mapping[tuple[str, str], FailedAttempts]:
-        """The tables whose last attempt has failed, by schema and name."""
         return {key: one.failed for key, one in dict(self._failed_tables).items()}
 
     def failed(self, relation: SubscriptionRelation | None) -> FailedAttempts:

@@ -298,8 +298,8 @@ def folds() -> Iterator[list[bool]]:
 
 
 @pytest.fixture(autouse=True, scope="module")
-def _always_regroup() -> Iterator[None]:
-    """Regroups and folds short pieces too, and however little that saves."""
+def _always_reorder() -> Iterator[None]:
+    """Reorders and merges short pieces too, and however little that saves."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(reorder, "_LEAST_FOLDED", 1)
         patch.setattr(reorder, "_LEAST_RUNS", 0)

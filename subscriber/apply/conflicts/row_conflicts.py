@@ -232,6 +232,5 @@ def find_rows_of_others(
 
 
 def without_values(conflict: Conflict) -> Conflict:
-    """The conflict without values; only names are left."""
     search = None if conflict.search is None else replace(conflict.search, values=None, row_columns=())
     return replace(conflict, search=search, remote_row=None, local_row=None, columns=())

@@ -215,7 +215,6 @@ def _first(difference: SchemaComparison) -> list[SchemaObject]:
 
 
 def _called_by(one: SchemaObject) -> str:
-    """The name by which other objects wait for an object."""
     return one.name if one.kind == "function" else f"{one.kind} {one.name}"
 
 

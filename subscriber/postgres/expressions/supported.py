@@ -54,7 +54,6 @@ _WHICH_COLLATIONS = (
 
 
 def check_supported(node: tree.Expression, types: Types, tables: PublisherTables) -> None:
-    """Check an expression that a publication may contain."""
     _Check(types, tables).node(node)
     try:
         compile_filter(node, tables.server_version, tables.collations)

@@ -20,7 +20,7 @@ of every tuple (:func:`split_tuples`, rule A11)::
                       column 0        column 1     column 0        column 1
 
 No value is copied: :func:`column_bytes` makes Arrow arrays of those that are needed, which are few
-after row filters and folding.
+after row filters and merging.
 
 Invariants
     - Every byte of every change is checked: a tuple must end where its message ends. Each gather

@@ -61,8 +61,6 @@ Mask = npt.NDArray[np.bool_]
 
 
 class RowFilter(Protocol):
-    """A compiled filter."""
-
     @property
     def columns(self) -> Collection[str]:
         """The columns that the filter uses."""

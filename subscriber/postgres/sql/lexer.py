@@ -392,8 +392,4 @@ def _with_escape_character(sql: str, lexeme: Lexeme, following: Sequence[Lexeme]
 def _written(sql: str, lexeme: Lexeme) -> str:
     """The text between the quotes of a ``U&`` constant or identifier, with its escapes unread."""
     plain = sql[lexeme.start + 2 : lexeme.end]
-    return _quoted(plain) if lexeme.kind is Kind.IDENTIFIER else _lexeme(plain, 0, NEWEST).value
-
-
-def _quoted(plain: str) -> str:
-    return plain[1:-1].replace('""', '"')
+    return plain[1:-1].replace('""', '"') if lexeme.kind is Kind.IDENTIFIER else _lexeme(plain, 0, NEWEST).value

@@ -142,7 +142,6 @@ def named_files(names: Iterable[tuple[str, int]]) -> frozenset[str]:
 
 
 def is_named(file: str) -> bool:
-    """Whether a consumer's file is that of a named one."""
     return file.startswith(_PREFIX)
 
 

@@ -142,7 +142,7 @@ class Emulation:
     def _take_over(self, publisher: _Publisher, *, compare: bool) -> list[str]:
         """Give every target the server's definitions; with ``compare``, return differences."""
         with psycopg.connect(publisher.node.conninfo, autocommit=True) as connection:
-            now = _read(connection)
+            now = {publication.name: publication for publication in read_publications(connection)}
             carrier = now.pop(CARRIER, None)
             if isinstance(publisher.node, OlderPublisher):
                 now = publisher.node.publications()
@@ -188,10 +188,6 @@ class Emulation:
                 with psycopg.connect(publisher.node.conninfo, autocommit=True) as connection:
                     _make_carrier(connection, None, publisher.publications, publisher.node.major)
                 publisher.carries = True
-
-
-def _read(connection: psycopg.Connection[Any]) -> dict[str, Publication]:
-    return {publication.name: publication for publication in read_publications(connection)}
 
 
 def _make_carrier(

@@ -43,7 +43,7 @@ def small(first: int, count: int = 8) -> list[m.Message]:
     ]
 
 
-def test_regrouped_changes_leave_what_the_publisher_has(applier, rows):
+def test_reordered_changes_leave_what_the_publisher_has(applier, rows):
     messages = small(0)
     result = applier.apply([frame([T], messages)], start=LSN(200), end=END)
     assert (result.transactions, result.changes, result.conflicts) == (8, 16, {})

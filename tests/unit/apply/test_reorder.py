@@ -27,7 +27,7 @@ KEYS: dict[str, tuple[str, ...]] = {"t": ("a",), "log": (), "pair": ("a", "b")}
 
 
 @pytest.fixture(autouse=True, scope="module")
-def _regroup_small_frames() -> Iterator[None]:
+def _reorder_small_frames() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(reorder, "_LEAST_RUNS", 0)
         yield
@@ -274,7 +274,7 @@ def test_a_group_is_asked_about_once_and_a_conflict_is_not_folded():
     assert asked == ["I"]
 
 
-def test_frames_with_prepared_transactions_are_not_regrouped():
+def test_frames_with_prepared_transactions_are_not_reordered():
     assert may_reorder(frame(SHAPES, transaction(1000, set_to("1", "x"))))
     assert not may_reorder(frame(SHAPES, prepared(1000, set_to("1", "x"))))
     rollback = encode(m.RollbackPrepared(900, 1000, 1, 2, 7, "gid"))

@@ -76,7 +76,7 @@ class Analysis:
             case syntax.AConst():
                 return self._constant(node)
             case syntax.ColumnRef():
-                return self._column(node)
+                return self.columns.find(node)
             case syntax.ParamRef():
                 return self._parameter(node)
             case syntax.SessionValue():
@@ -88,11 +88,13 @@ class Analysis:
             case syntax.CollateClause():
                 return self._collate_clause(node)
             case syntax.Indirection():
-                return self._indirection(node)
+                return self.columns.indirection(node, self.expression)
             case syntax.AExpr():
                 return self._operation(node)
             case syntax.AnyAll():
-                return self._any_all(node)
+                return self._operators.array_call(
+                    node.names, self.expression(node.left), self.expression(node.right), node.use_or
+                )
             case syntax.InList():
                 return self._in_list(node)
             case syntax.Between():
@@ -104,7 +106,7 @@ class Analysis:
             case syntax.BooleanExpression():
                 return self._boolean(node)
             case syntax.IsNull():
-                return self._null_test(node)
+                return tree.NullTest(BOOL, 0, self.expression(node.argument), node.is_null)
             case syntax.IsTruth():
                 return self._boolean_test(node)
             case syntax.Case():
@@ -112,15 +114,15 @@ class Analysis:
             case syntax.CasePlaceholder():
                 return self._placeholder(node)
             case syntax.ArrayLiteral():
-                return self._array(node)
+                return self._array_of(node, 0, 0, -1)
             case syntax.RowLiteral():
-                return self._row(node)
+                return tree.RowExpr(RECORD, 0, self._fields(node))
             case syntax.Coalesce():
                 return self._coalesce(node)
             case syntax.MinMax():
                 return self._min_max(node)
             case syntax.FunctionCall():
-                return self._function(node)
+                return self._functions.call(node)
         raise AssertionError(f"no rule for {type(node).__name__}")
 
     # Leaves ---------------------------------------------------------------------------------------
@@ -140,9 +142,6 @@ class Analysis:
                 small, large = -(2**31) <= number < 2**31, -(2**63) <= number < 2**63
                 return tree.Const(INT4 if small else INT8 if large else NUMERIC, 0, node.value)
         return tree.Const(NUMERIC, 0, node.value)
-
-    def _column(self, node: syntax.ColumnRef) -> tree.Expression:
-        return self.columns.find(node)
 
     def _parameter(self, node: syntax.ParamRef) -> tree.Expression:
         raise UsageError(f"there is no parameter {node.text}", sqlstate="42P02")
@@ -214,9 +213,6 @@ class Analysis:
             raise UsageError(f'collation "{name}" for encoding "UTF8" does not exist', sqlstate="42704")
         return tree.CollateExpr(oid, collation, argument)
 
-    def _indirection(self, node: syntax.Indirection) -> tree.Expression:
-        return self.columns.indirection(node, self.expression)
-
     # Operators ------------------------------------------------------------------------------------
 
     def _operation(self, node: syntax.AExpr) -> tree.Expression:
@@ -224,11 +220,6 @@ class Analysis:
             return self._rows.comparison(node.names, self._fields(node.left), self._fields(node.right))
         left = None if node.left is None else self.expression(node.left)
         return self._operators.call(node.names, left, self.expression(node.right))
-
-    def _any_all(self, node: syntax.AnyAll) -> tree.Expression:
-        return self._operators.array_call(
-            node.names, self.expression(node.left), self.expression(node.right), node.use_or
-        )
 
     def _in_list(self, node: syntax.InList) -> tree.Expression:
         operator = ("<>",) if node.negated else ("=",)
@@ -306,9 +297,6 @@ class Analysis:
         arguments = tuple(self.coercions.to_boolean(self.expression(one), node.kind.upper()) for one in node.arguments)
         return tree.BoolExpr(BOOL, 0, node.kind, arguments)
 
-    def _null_test(self, node: syntax.IsNull) -> tree.Expression:
-        return tree.NullTest(BOOL, 0, self.expression(node.argument), node.is_null)
-
     def _boolean_test(self, node: syntax.IsTruth) -> tree.Expression:
         value = {True: "TRUE", False: "FALSE", None: "UNKNOWN"}[node.value]
         construct = f"IS NOT {value}" if node.negated else f"IS {value}"
@@ -344,9 +332,6 @@ class Analysis:
     def _placeholder(self, _: syntax.CasePlaceholder) -> tree.Expression:
         assert self._operand is not None
         return self._operand
-
-    def _array(self, node: syntax.ArrayLiteral) -> tree.Expression:
-        return self._array_of(node, 0, 0, -1)
 
     def _array_of(self, node: syntax.ArrayLiteral, array: int, element: int, modifier: int) -> tree.Expression:
         """``transformArrayExpr``. A cast around an array constructor determines its type."""
@@ -394,9 +379,6 @@ class Analysis:
             raise UsageError(f"could not find array type for data type {self.types.name(common)}", sqlstate="42704")
         return array, common, common
 
-    def _row(self, node: syntax.RowLiteral) -> tree.Expression:
-        return tree.RowExpr(RECORD, 0, self._fields(node))
-
     def _fields(self, node: syntax.RowLiteral) -> tuple[tree.Expression, ...]:
         fields: list[tree.Expression] = []
         for one in node.fields:
@@ -418,9 +400,6 @@ class Analysis:
         common = self.coercions.common_type(arguments, construct)
         made = tuple(self.coercions.to_common(one, common, construct) for one in arguments)
         return tree.MinMaxExpr(common, self.types.collation(common), node.greatest, made, self._rows.less(common))
-
-    def _function(self, node: syntax.FunctionCall) -> tree.Expression:
-        return self._functions.call(node)
 
 
 def has_columns(node: tree.Expression) -> bool:

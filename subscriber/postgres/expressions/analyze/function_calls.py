@@ -66,7 +66,11 @@ class FunctionCalls:
             if found and chosen is None:
                 raise self._not_unique(node, inputs)
         if chosen is None:
-            raise self._not_found(node, inputs)
+            raise UsageError(
+                f"function {self._signature(node, inputs)} does not exist",
+                sqlstate="42883",
+                hint="No function matches the given name and argument types. You might need to add explicit type casts.",
+            )
         if chosen.ambiguous:
             raise self._not_unique(node, inputs)
         return self._made(node, chosen, arguments)
@@ -145,13 +149,6 @@ class FunctionCalls:
             for name, oid in zip(names, inputs, strict=True)
         ]
         return f"{'.'.join(node.names)}({', '.join(types)})"
-
-    def _not_found(self, node: syntax.FunctionCall, inputs: list[int]) -> UsageError:
-        return UsageError(
-            f"function {self._signature(node, inputs)} does not exist",
-            sqlstate="42883",
-            hint="No function matches the given name and argument types. You might need to add explicit type casts.",
-        )
 
     def _not_unique(self, node: syntax.FunctionCall, inputs: list[int]) -> UsageError:
         return UsageError(

@@ -107,7 +107,7 @@ class RowOperations:
                 raise UsageError(message, sqlstate="42804")
         if len(calls) == 1:
             return calls[0]
-        families = [self._families(call) for call in calls]
+        families = [self._catalog.interpretations(self._operator(call)) for call in calls]
         strategies = set.intersection(*({strategy for _, strategy in found} for found in families))
         if not strategies:
             raise NotSupportedError(
@@ -165,9 +165,6 @@ class RowOperations:
             and (cast.method, cast.context) == ("b", "i")
             and catalog.default_family(cast.target) is not None
         ]
-
-    def _families(self, call: tree.Call) -> set[tuple[int, int]]:
-        return self._catalog.interpretations(self._operator(call))
 
     def _operator(self, call: tree.Call) -> int:
         catalog = self._catalog

@@ -41,8 +41,6 @@ NULL: Final = ScalarValue(None)
 
 
 class FrameRows:
-    """Some rows of a frame."""
-
     def __init__(self, columns: Mapping[str, pa.Array], count: int) -> None:
         self.count = count
         self._columns = columns

@@ -86,7 +86,6 @@ def _overlaps(call: tree.Call) -> tree.Expression | None:
 
 
 def _calls(node: tree.Expression) -> int:
-    """The number of function calls in an expression."""
     return isinstance(node, tree.Call) + sum(map(_calls, node.children))
 
 

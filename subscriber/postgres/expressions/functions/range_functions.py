@@ -93,10 +93,10 @@ def _each(operation: str, *, raises: bool = False) -> Callable[[_Question], _Que
     )
 
 
-def _by_ends(operation: str, answer: Callable[[Bound, Bound, Bound, Bound], bool], *, raises: bool = False) -> None:
+def _by_ends(operation: str, answer: Callable[[Bound, Bound, Bound, Bound], bool]) -> None:
     """Register a function of the lowest and highest bounds; it is false for an empty value."""
 
-    @_each(operation, raises=raises)
+    @_each(operation)
     def ask(left: _Either, right: _Either) -> bool:
         ends, others = ends_of(left), ends_of(right)
         return ends is not None and others is not None and answer(*ends, *others)

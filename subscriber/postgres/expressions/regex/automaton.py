@@ -147,7 +147,6 @@ def sequence(*items: Language) -> Language:
 
 
 def below(expression: Language) -> tuple[Language, ...]:
-    """The expressions directly below an expression."""
     match expression:
         case Sequence(items):
             return items
@@ -159,7 +158,6 @@ def below(expression: Language) -> tuple[Language, ...]:
 
 
 def parts(expression: Language) -> Iterator[Language]:
-    """The expression and all expressions below it."""
     yield expression
     for part in below(expression):
         yield from parts(part)

@@ -278,10 +278,6 @@ _MINUTE_TO_SECOND: Final = dates.FIELDS["minute"] | dates.FIELDS["second"]
 _INTEGER: Final = re.compile(r"[-+]?[0-9]+")
 
 
-def _invalid() -> DataException:
-    return DataException("invalid input syntax for type interval", sqlstate="22007")
-
-
 def interval_in(text: str, modifier: int) -> dates.Interval:
     try:
         value = _from_fields(_fields(text), modifier)
@@ -289,7 +285,7 @@ def interval_in(text: str, modifier: int) -> dates.Interval:
         try:
             value = iso_interval(text)
         except BadIntervalError:
-            raise _invalid() from None
+            raise DataException("invalid input syntax for type interval", sqlstate="22007") from None
     return dates.scaled_interval(value, modifier)
 
 
