@@ -17,7 +17,6 @@ import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
-from itertools import islice
 from typing import Any, Final
 
 import pyarrow as pa
@@ -114,7 +113,8 @@ def insert_rows(
         for done in range(step, rows + 1, step):
             inserted += cursor.execute(many, values[(done - step) * width : done * width]).rowcount
     if done < rows:
-        inserted += driver.executemany(statement.sql, islice(statement.rows(bound, rows), done, None)).rowcount
+        left = [column[done:] for column in bound]
+        inserted += driver.executemany(statement.sql, statement.rows(left, rows - done)).rowcount
     return inserted
 
 

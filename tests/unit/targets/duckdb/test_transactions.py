@@ -128,8 +128,18 @@ def test_small_transactions_get_no_checkpoint(file, connection):
     assert log_size(file) > 0
 
 
-def test_a_large_log_gets_a_checkpoint_after_the_transaction(file, connection, monkeypatch):
+def test_a_large_log_gets_a_checkpoint_before_the_file_is_closed(file, connection, monkeypatch):
     monkeypatch.setattr(module, "LOG_BYTES", 1)
+    connection.execute("INSERT INTO t VALUES (1, 'x')")
+    checkpoints = Checkpoints(str(file))
+    checkpoints.before_close(connection, closes_file=False)
+    assert log_size(file) > 0
+    checkpoints.before_close(connection, closes_file=True)
+    assert log_size(file) == 0
+
+
+def test_a_very_large_log_gets_a_checkpoint_after_the_transaction(file, connection, monkeypatch):
+    monkeypatch.setattr(module, "LOG_BYTES_OPEN", 1)
     connection.execute("INSERT INTO t VALUES (1, 'x')")
     Checkpoints(str(file)).before_close(connection, closes_file=False)
     assert log_size(file) == 0
