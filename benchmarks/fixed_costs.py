@@ -32,7 +32,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from benchmarks.process_watch import descendants, mebibytes, part_of, processor_seconds
+from benchmarks.process_watch import command_of, descendants, mebibytes, part_of, processor_seconds
 from benchmarks.subscribers import wait
 from subscriber.base.settings import Settings
 from subscriber.catalog.own_tables import ensure_catalog
@@ -185,9 +185,8 @@ def _processes(root: int) -> dict[int, tuple[str, float, float]]:
     for pid, part in descendants({root: "driver"}).items():
         with contextlib.suppress(OSError, ValueError, IndexError):
             place = Path(f"/proc/{pid}")
-            words = (place / "cmdline").read_text(errors="replace").split("\0")
             used = processor_seconds((place / "stat").read_text())
-            found[pid] = part_of(part, words), used, mebibytes((place / "smaps_rollup").read_text(), "Pss")
+            found[pid] = part_of(part, *command_of(pid)), used, mebibytes((place / "smaps_rollup").read_text(), "Pss")
     return found
 
 

@@ -3,15 +3,15 @@
 ::
 
     this process ─┬─ publisher ── walsender                            walsender, publisher
-                  ├─ subscriber ─┬─ receiver                           receiver
-                  │  (driver)    ├─ JVM                                driver, jvm
-                  │              └─ fork server ── daemons ── workers  workers
+                  ├─ subscriber ─┬─ JVM                                driver, jvm
+                  │  (driver)    └─ fork server ─┬─ daemons ─ workers  workers
+                  │                              └─ walreceivers       receiver
                   └─ the target's server                               target
 
-The parts are told apart by their command lines. Memory of Python is the proportional set size: what
-forked workers share counts once. It is added up over all Python processes at the same moment; the
-peak is the greatest sum. The time of a process that ends between two looks is lost after the last
-look.
+The parts are told apart by their command lines and names. Memory of Python is the proportional set
+size: what forked processes share counts once. It is added up over all Python processes at the same
+moment; the peak is the greatest sum. The time of a process that ends between two looks is lost
+after the last look.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Self
+
+from subscriber.worker import RECEIVER_NAME
 
 _INTERVAL: Final = 0.25
 _MEMORY_INTERVAL: Final = 1.0
@@ -100,7 +102,7 @@ class ProcessWatch:
         for pid, root in descendants(self._roots).items():
             # A process may end at any moment.
             with contextlib.suppress(OSError, ValueError, IndexError):
-                part = part_of(root, Path(f"/proc/{pid}/cmdline").read_text(errors="replace").split("\0"))
+                part = part_of(root, *command_of(pid))
                 self._last[pid] = part, processor_seconds(Path(f"/proc/{pid}/stat").read_text())
                 if not looks_at_memory:
                     continue
@@ -112,13 +114,21 @@ class ProcessWatch:
         self.usage.jvm_mib = max(self.usage.jvm_mib, jvm)
 
 
-def part_of(root: str, command: Sequence[str]) -> str:
+def command_of(pid: int) -> tuple[list[str], str]:
+    """The words of a process's command line, and the name of the process."""
+    place = Path(f"/proc/{pid}")
+    words = (place / "cmdline").read_text(errors="replace").split("\0")
+    return words, (place / "comm").read_text(errors="replace").strip()
+
+
+def part_of(root: str, command: Sequence[str], name: str = "") -> str:
     """The part that a process belongs to.
 
     Args:
         root: the part of the process that it descends from.
         command: the words of its command line. PostgreSQL's processes have one word that says what
             they do.
+        name: the name of the process; that of a walreceiver is not in its command line.
     """
     words = " ".join(command)
     if root == "publisher":
@@ -126,7 +136,7 @@ def part_of(root: str, command: Sequence[str]) -> str:
     if root == "driver":
         if Path(command[0]).name == "java":
             return "jvm"
-        if "receiver_process" in words:
+        if name == RECEIVER_NAME:
             return "receiver"
         return "workers" if "pyspark" in words or "fork_server" in words else "driver"
     return root

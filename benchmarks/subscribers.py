@@ -45,6 +45,7 @@ from subscriber.spark.session import starting_spark
 from subscriber.spark.spark_functions import functions_on
 from subscriber.targets import Target, open_target
 from subscriber.testing.servers.open_servers import PostgreSQL
+from subscriber.worker import RECEIVER_MODULE
 from subscriber.worker.supervisor import Supervisor
 
 Row = tuple[Any, ...]
@@ -248,7 +249,11 @@ def ours(url: str, folder: Path, name: str, *, is_watched: bool) -> Iterator[Our
     """
     settings = Settings.from_environment({**os.environ, "SUBSCRIBER_JOURNAL": str(folder / "journal")})
     stop = threading.Event()
-    with open_target(url) as target, target.running(), starting_spark("local[*]", folder / "spark.log") as spark:
+    with (
+        open_target(url) as target,
+        target.running(),
+        starting_spark("local[*]", folder / "spark.log", [RECEIVER_MODULE]) as spark,
+    ):
         ensure_catalog(target.engine)
         spark.session()  # the run is warm
         supervisor = Supervisor(target, functions_on(spark), settings, once=False)

@@ -30,6 +30,7 @@ from subscriber.targets.sqlite.target import new_database
 from subscriber.testing import demo_data
 from subscriber.testing.servers.open_servers import PostgreSQL, open_postgresql
 from subscriber.verify.compare_tables import compare_tables, published_tables
+from subscriber.worker import RECEIVER_MODULE
 from subscriber.worker.supervisor import Supervisor
 
 _FOLDER = Path("subscriber-demo")
@@ -89,7 +90,7 @@ def _demonstrate(
         settings = Settings.from_environment({**os.environ, "SUBSCRIBER_JOURNAL": journal})
         console.print("starting Spark (local\\[*]) and PostgreSQL 18 (wal_level = logical) …")
         with (
-            starting_spark("local[*]", spark_log) as spark,
+            starting_spark("local[*]", spark_log, [RECEIVER_MODULE]) as spark,
             open_postgresql(18, _DEMO_SETTINGS) as publisher,
         ):
             conninfo = _prepare(publisher, target, settings, console)

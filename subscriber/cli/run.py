@@ -172,6 +172,7 @@ def _run(
     from subscriber.catalog.own_tables import ensure_catalog
     from subscriber.spark.session import starting_spark
     from subscriber.targets import open_target
+    from subscriber.worker import RECEIVER_MODULE
     from subscriber.worker.take_over import StopWhenTakenOver, holding_run_lock
 
     warn_of_open_journals(settings)
@@ -181,7 +182,7 @@ def _run(
             return _interrupted(once=once)
         logger.info('starting Spark on master "%s"', master)
         try:
-            with starting_spark(master, spark_log(settings)) as spark:
+            with starting_spark(master, spark_log(settings), [RECEIVER_MODULE]) as spark:
                 with database.reporting():
                     ensure_catalog(database.engine)
                 for lost in database.transactions.durability_warnings():

@@ -12,8 +12,8 @@
 - ``jobs`` runs the jobs of both, and those of a comparison (:mod:`subscriber.verify`), and notices
   that a cluster gives no executors.
 - ``session`` creates the Spark session, and ``pending_session`` stands for it while it starts.
-  ``python_workers`` configures Spark's Python processes, which ``fork_server`` forks for
-  ``fork_client``.
+  ``python_workers`` configures Spark's Python processes, which a fork server of
+  :mod:`subscriber.base.fork_server` forks.
 - ``source`` is the public ``format("pgoutput")``: its rows are a table's changes (``feed``) or the
   messages of the journal. ``journal_stream`` has what both have in common, and ``told_errors`` says
   how Spark shows their errors. ``python_check`` looks whether Spark's Python can import the

@@ -34,10 +34,19 @@ _POLL_SECONDS: Final = 0.05
 
 
 class PendingSession:
-    """A Spark session that is created in a thread of its own."""
+    """A Spark session that is created in a thread of its own. ``fork_server`` is the address of the
+    one that forks Python processes, if there is one (:mod:`subscriber.base.forked_process`).
+    """
 
-    def __init__(self, master: str, create: Callable[[], SparkSession], log_file: Path | None = None) -> None:
+    def __init__(
+        self,
+        master: str,
+        create: Callable[[], SparkSession],
+        log_file: Path | None = None,
+        fork_server: Path | None = None,
+    ) -> None:
         self.master = master
+        self.fork_server = fork_server
         self._log_file = log_file
         self._warming: threading.Thread | None = None
         self._create = create

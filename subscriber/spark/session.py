@@ -22,7 +22,7 @@ import shutil
 import subprocess
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Any, Final
@@ -55,11 +55,12 @@ _SETTINGS: Final = {
     "spark.driver.maxResultSize": "0",  # frames are taken one partition at a time; the partition's size is the bound
 }
 
-_JAVA_OPTIONS: Final = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+_JAVA_OPTIONS: Final = "-XX:+UseSerialGC -Xms64m -XX:TieredStopAtLevel=1"
 """The serial collector suits a small heap on few cores, and does not fragment with frames of some
-megabytes. Without the second compiler, which optimizes code that runs for long, Spark starts with
-two thirds of the processor time. Rows are decoded and applied in Python, so it has little to
-optimize.
+megabytes. The heap begins small, and grows with what there is to do: Java would begin with a 64th
+of the machine's memory, and fill it before it collects. Without the second compiler, which
+optimizes code that runs for long, Spark starts with two thirds of the processor time. Rows are
+decoded and applied in Python, so it has little to optimize.
 """
 
 
@@ -73,8 +74,10 @@ def spark_session(master: str, log_file: Path) -> Iterator[SparkSession]:
 
 
 @contextlib.contextmanager
-def starting_spark(master: str, log_file: Path) -> Iterator[PendingSession]:
-    """Like :func:`spark_session`, but give Spark at once: the session is created meanwhile."""
+def starting_spark(master: str, log_file: Path, modules: Sequence[str] = ()) -> Iterator[PendingSession]:
+    """Like :func:`spark_session`, but give Spark at once: the session is created meanwhile. Its
+    ``fork_server`` has imported ``modules``, too.
+    """
     java = str(find_java())
     log_file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     local = is_local(master)
@@ -83,7 +86,7 @@ def starting_spark(master: str, log_file: Path) -> Iterator[PendingSession]:
         tempfile.TemporaryDirectory(prefix="subscriber-spark-", ignore_cleanup_errors=True) as scratch,
         _log_settings(log_file, Path(scratch)) as log_settings,
         _environment({**search_path(os.environ), **_spark_home(), "JAVA_HOME": java}),
-        worker_python(Path(scratch), log_file, local=local),
+        worker_python(Path(scratch), log_file, local=local, modules=modules) as forks,
     ):
         settings = {
             **_SETTINGS,
@@ -118,7 +121,7 @@ def starting_spark(master: str, log_file: Path) -> Iterator[PendingSession]:
             logger.info("Spark has started")
             return session
 
-        with _running(PendingSession(master, create, log_file), jvm) as spark:
+        with _running(PendingSession(master, create, log_file, forks), jvm) as spark:
             yield spark
 
 

@@ -29,6 +29,7 @@ from subscriber.testing.nodes.older_publisher import OlderPublisher
 from subscriber.testing.nodes.target_node import TargetNode
 from subscriber.testing.servers import open_servers
 from subscriber.testing.servers.postgresql_server import PostgreSQL, PostgreSQLServer
+from subscriber.worker import RECEIVER_MODULE
 
 NATIVE: Final = "native"
 KINDS: Final = (NATIVE, *open_servers.TARGET_KINDS)
@@ -171,7 +172,7 @@ class Stage:
 
     @cached_property
     def _functions(self) -> SparkFunctions:
-        spark = self._resources.enter_context(starting_spark(MASTER, self._folder / "spark.log"))
+        spark = self._resources.enter_context(starting_spark(MASTER, self._folder / "spark.log", [RECEIVER_MODULE]))
         spark.session()  # if Spark cannot be started, no session is played
         return functions_on(spark)
 

@@ -30,3 +30,12 @@ target.
 - ``worker_snapshot`` is the state of a worker as data. ``heartbeat``, ``read_status`` and
   ``subscription_status`` serve ``subscriber status``.
 """
+
+from typing import Final
+
+RECEIVER_MODULE: Final = "subscriber.worker.receiver_process"
+"""The program of a walreceiver, which the fork server imports."""
+
+RECEIVER_NAME: Final = "walreceiver"
+"""What ``top`` and ``ps -o comm`` show of it on Linux: the command line is that of the fork server.
+"""

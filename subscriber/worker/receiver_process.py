@@ -1,5 +1,5 @@
 """The process of a walreceiver: ``python -m subscriber.worker.receiver_process``, started by the
-supervisor.
+supervisor, which lets the fork server fork it (:mod:`subscriber.base.fork_server`).
 
 ::
 
@@ -51,6 +51,7 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import Any, Final, Literal
 
 from typing_extensions import override
@@ -75,6 +76,7 @@ from subscriber.stream.journal.storage import Storage, open_storage
 from subscriber.stream.journal.writer import KeepRules, open_writer
 from subscriber.stream.receive.quiet import Quiet
 from subscriber.stream.receive.walreceiver import ReceiverCounts, WalReceiver
+from subscriber.worker import RECEIVER_NAME
 
 Emit = Callable[..., None]
 
@@ -132,8 +134,8 @@ def receive(
     With the option ``binary``, the stream is binary until a table appears whose values cannot be
     read in that form (user-defined types, money, the names of catalogs' objects). Then it is
     restarted as text; the values are the same. ``emit`` is called with events (``ready``,
-    ``streaming``, ``entry``, ``warning``, ``notice``). ``go`` is waited for after ``ready``, and after a
-    ``notice`` that a publication is skipped, and then cleared. What is received is added to
+    ``streaming``, ``entry``, ``warning``, ``notice``). ``go`` is waited for after ``ready``, and
+    after a ``notice`` that a publication is skipped, and then cleared. What is received is added to
     ``counts``, also if the stream is restarted as text.
     """
     options = StreamOptions(
@@ -335,6 +337,8 @@ def main() -> int:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     stop, go, counts = threading.Event(), threading.Event(), ReceiverCounts()
     set_by_signals(stop, [signal.SIGTERM])
+    with contextlib.suppress(OSError):  # Linux only
+        Path("/proc/self/comm").write_text(RECEIVER_NAME)
     use_arrow_without_pandas()
     logging.basicConfig(format="%(message)s", level=logging.WARNING, handlers=[_ToSupervisor()])
     line = sys.stdin.readline()

@@ -5,10 +5,10 @@
     where do the slot's changes begin? ──▶ open the journal ──▶ walreceiver ──ready──▶ still the same subscription? ──go──▶ streams
     (asked of the publisher, once)                                             (catalog)  └─ no: the worker will be replaced
 
-A new receiver needs most of a second to import its modules, and a few milliseconds to connect. So
-the supervisor keeps one process that has imported them and waits for an assignment
-(:class:`SpareReceiver`). *Rejected:* to fork receivers from one process that has imported the
-modules. A process in which a library has started threads cannot be forked safely.
+A new receiver would need most of a second to import its modules, and a few milliseconds to connect.
+So it is forked from a process that has imported them (:mod:`subscriber.base.fork_server`), and
+shares their memory with the others. *Rejected:* one receiver that has imported them and waits for
+an assignment. That helps only the first of several subscriptions, and shares nothing.
 """
 
 from __future__ import annotations
@@ -25,10 +25,12 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Final
+from pathlib import Path
+from typing import Final, TypeAlias
 
 from subscriber.base.background import MOMENT_SECONDS, Background
 from subscriber.base.errors import PublisherUnavailable, SubscriberError, TargetUnavailable
+from subscriber.base.forked_process import ForkedProcess
 from subscriber.base.interpreter import search_path
 from subscriber.base.lsn import INVALID_LSN, parse_lsn
 from subscriber.base.retry import RetryState
@@ -42,6 +44,7 @@ from subscriber.publisher.conninfo import ANY_SERVER, ANY_SERVER_HINT, names_any
 from subscriber.stream.journal.positions import watched_positions
 from subscriber.stream.journal.storage import journal_url
 from subscriber.stream.receive.walreceiver import ReceiverCounts
+from subscriber.worker import RECEIVER_MODULE
 from subscriber.worker.commit_marks import CommitMarks
 from subscriber.worker.publisher_notices import PublisherNotices, SkippedPublications
 from subscriber.worker.receiver_process import GO, Assignment
@@ -62,7 +65,7 @@ class Receiving:
         self,
         state: WorkerState,
         settings: Settings,
-        spare: SpareReceiver,
+        start_process: StartProcess,
         *,
         messages: bool,
         on_entry: Callable[[], None] = lambda: None,
@@ -81,7 +84,7 @@ class Receiving:
         self._state = state
         timeout = receiver_timeout(state.subscription.options, settings.wal_receiver_timeout)
         self._settings = replace(settings, wal_receiver_timeout=timeout)
-        self._spare = spare
+        self._start_process = start_process
         self._messages = messages
         self._on_entry = on_entry
         if names_any_server(state.subscription.connection or ""):
@@ -159,7 +162,7 @@ class Receiving:
                 messages=self._messages,
                 wal_receiver_timeout=self._settings.wal_receiver_timeout,
             ),
-            self._spare.take(),
+            self._start_process(),
             state.wake,
             self.notices.on_notice,
             self._record_beat,
@@ -227,6 +230,9 @@ class Receiving:
         return consumers
 
 
+ReceiverChild: TypeAlias = "subprocess.Popen[str] | ForkedProcess"
+StartProcess: TypeAlias = Callable[[], ReceiverChild]
+
 _END_SECONDS: Final = 5.0
 """For the current write, before a receiver is killed; then the slot sends the data again."""
 
@@ -248,7 +254,7 @@ class ReceiverProcess:
     def __init__(
         self,
         assignment: Assignment,
-        process: subprocess.Popen[str],
+        process: ReceiverChild,
         on_event: Callable[[], None] = lambda: None,
         on_notice: Callable[[str, str], None] = lambda _severity, _report: None,
         on_beat: Callable[[ReceiverCounts, ReceiverCounts], None] = lambda _before, _now: None,
@@ -276,7 +282,8 @@ class ReceiverProcess:
         self._listener.start()
 
     @property
-    def pid(self) -> int:
+    def pid(self) -> int | None:
+        """None until it runs."""
         return self._process.pid
 
     @property
@@ -369,53 +376,19 @@ class ReceiverProcess:
         self._on_event()
 
 
-_PAUSE_SECONDS: Final = 10.0
-"""The import of the next spare must not delay a subscription that has just begun."""
-
-
-class SpareReceiver:
-    """At most one process that waits for an assignment. Only the supervisor's thread uses it."""
-
-    def __init__(self) -> None:
-        self._process: subprocess.Popen[str] | None = None
-        self._taken_at = time.monotonic()
-
-    def keep(self) -> None:
-        """Start a process, if none waits and the last one was not taken just now."""
-        if self._waiting() is None and time.monotonic() >= self._taken_at + _PAUSE_SECONDS:
-            self._process = _start()
-
-    def take(self) -> subprocess.Popen[str]:
-        """The process that waits, or a new one; from now on it is the caller's."""
-        process = self._waiting()
-        self._process, self._taken_at = None, time.monotonic()
-        return process or _start()
-
-    def end(self) -> None:
-        process, self._process = self._process, None
-        if process is not None:
-            _end(process)
-
-    def _waiting(self) -> subprocess.Popen[str] | None:
-        if self._process is not None and self._process.poll() is not None:
-            _end(self._process)  # it was killed
-            self._process = None
-        return self._process
-
-
-def _end(process: subprocess.Popen[str]) -> None:
-    with contextlib.suppress(OSError):
-        process.communicate("")
-
-
-def _start() -> subprocess.Popen[str]:
+def start_receiver(fork_server: Path | None = None) -> ReceiverChild:
+    """Start a process that waits for its assignment; a new Python without a fork server."""
+    environment = {**os.environ, **search_path(os.environ)}
+    if fork_server is not None:
+        with contextlib.suppress(OSError):  # it was killed, or has too much to do
+            return ForkedProcess(fork_server, RECEIVER_MODULE, environment)
     # The process has a separate session, so that the terminal's Ctrl-C reaches only the supervisor,
     # which then ends the process in order.
     return subprocess.Popen(
-        [sys.executable, "-m", "subscriber.worker.receiver_process"],
+        [sys.executable, "-m", RECEIVER_MODULE],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
         start_new_session=True,
-        env={**os.environ, **search_path(os.environ)},
+        env=environment,
     )

@@ -20,6 +20,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final
 
 from subscriber.apply.message_listener import MessageListener
@@ -36,7 +37,7 @@ from subscriber.spark.spark_functions import SparkFunctions
 from subscriber.targets import Target
 from subscriber.worker import once
 from subscriber.worker.catalog_watch import CatalogWatch, EnabledSubscriptions
-from subscriber.worker.receiving import SpareReceiver
+from subscriber.worker.receiving import start_receiver
 from subscriber.worker.worker import SubscriptionWorker
 from subscriber.worker.worker_snapshot import WorkerSnapshot
 
@@ -85,7 +86,6 @@ class Supervisor:
         self._tick_seconds = tick_seconds
         self._woken = threading.Event()
         self._is_warm = False
-        self._spare = SpareReceiver()
         self._collection = ConsumerCollection(target, settings)
         self._ending: dict[int, SubscriptionWorker] = {}
         self._seems_done_since: int | None = None
@@ -114,13 +114,11 @@ class Supervisor:
                 if finished:
                     break
                 if not self._once:
-                    self._spare.keep()
                     self._warm_up()
                 self._wait_for_tick(stop)
             if self._once:
                 return once.has_done_everything(self._target, self._outcome(finished=finished))
         finally:
-            self._spare.end()
             workers = [*self.workers.values(), *self._ending.values()]
             for worker in workers:
                 worker.end()
@@ -246,7 +244,7 @@ class Supervisor:
                     self._spark,
                     self._settings,
                     self._writer_lock,
-                    self._spare,
+                    partial(start_receiver, self._spark.fork_server),
                     self._on_message,
                     self._woken.set,
                 )

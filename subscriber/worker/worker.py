@@ -49,7 +49,7 @@ from subscriber.worker.copying import Copying
 from subscriber.worker.failures import FailureLog
 from subscriber.worker.once import OnceTarget
 from subscriber.worker.pausing import Pausing
-from subscriber.worker.receiving import Receiving, SpareReceiver
+from subscriber.worker.receiving import Receiving, StartProcess
 from subscriber.worker.retaining import Retaining
 from subscriber.worker.worker_snapshot import WorkerSnapshot
 from subscriber.worker.worker_state import WorkerState, needs_restart
@@ -72,7 +72,7 @@ class SubscriptionWorker:
         spark: SparkFunctions,
         settings: Settings,
         writer_lock: WriterLock,
-        spare: SpareReceiver,
+        start_process: StartProcess,
         on_message: MessageListener | None = None,
         wake: Callable[[], None] = lambda: None,
     ) -> None:
@@ -81,7 +81,7 @@ class SubscriptionWorker:
         self._pause = pause = ApplyPause(writer_lock)
         self._failures = failures = FailureLog(state, settings)
         self._receiving = receiving = Receiving(
-            state, settings, spare, messages=on_message is not None, on_entry=pause.wake
+            state, settings, start_process, messages=on_message is not None, on_entry=pause.wake
         )
         self._pausing = Pausing(state, pause)
         self._retaining = Retaining(state, settings.wal_receiver_status_interval)
@@ -162,7 +162,7 @@ class SubscriptionWorker:
 
     @property
     def is_settled(self) -> bool:
-        """Whether an event, or a read of the catalog, comes before anything that a tick would do."""
+        """Whether an event or the catalog tells of whatever a tick would have to do."""
         return self._pausing.lease is None and self.snapshot(look=False).is_settled
 
     # Running --------------------------------------------------------------------------------------

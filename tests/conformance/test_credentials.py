@@ -22,13 +22,14 @@ pytestmark = [pytest.mark.server, pytest.mark.spark, pytest.mark.slow]
 
 PREFIX = "s3cret-"
 PROGRAM = """
-echo "$(tr '\\0' ' ' < /proc/$PPID/cmdline)for $PGUSER at $PGHOST:$PGPORT/$PGDATABASE" >> {folder}/asked
+echo "$(cat /proc/$PPID/comm): $(tr '\\0' ' ' < /proc/$PPID/cmdline)for $PGUSER at $PGHOST:$PGPORT/$PGDATABASE" >> {folder}/asked
 cat /proc/[0-9]*/cmdline /proc/$PPID/environ >> {folder}/seen 2> {folder}/errors
 cat {folder}/$PGUSER
 """
 """It notes which process asks, and what other users of the machine can see at that time."""
 _RUN = r"main\(\) run --master local\[2\]"
-_EXECUTOR = r"(pyspark\.worker|subscriber\.spark\.fork_server \S+)"
+_RECEIVER = r"walreceiver: \S+ -m subscriber\.base\.fork_server [^\n]+"
+_EXECUTOR = r"python\S*: \S+ -m (pyspark\.worker|subscriber\.base\.fork_server [^\n]+)"
 
 
 class Guarded:
@@ -115,7 +116,7 @@ def test_every_connection_asks_for_its_password_and_nothing_shows_it(guarded):
     guarded.tell("status")
 
     asked = guarded.asked()
-    for process in _RUN, r"subscriber\.worker\.receiver_process", _EXECUTOR:
+    for process in _RUN, _RECEIVER, _EXECUTOR:
         assert re.search(f"{process} {guarded.asks_for_reader}", asked)
     assert re.search(f"{_RUN} {guarded.asks_for_writer}", asked)
     shown = (guarded.folder / "seen").read_bytes()

@@ -189,4 +189,4 @@ def test_python_workers_are_forked_with_their_modules(spark):
 
     ((there, pandas, parent),) = spark.sparkContext.parallelize([0], 1).map(look).collect()
     assert (there, pandas) == (True, False)
-    assert "subscriber.spark.fork_server" in parent
+    assert "subscriber.base.fork_server" in parent

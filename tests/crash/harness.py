@@ -41,6 +41,7 @@ from subscriber.base.lsn import LSN, parse_lsn
 from subscriber.postgres.schema.published_table import PublishedTable
 from subscriber.targets import open_target
 from subscriber.verify.compare_tables import TableComparison, compare_tables
+from subscriber.worker import RECEIVER_NAME
 from tests.commands import run_command
 from tests.sockets import sockets
 
@@ -202,9 +203,8 @@ class Runner:
         return found
 
     def walreceivers(self) -> list[int]:
-        """The walreceivers that are connected to the publisher: one more may wait to be needed."""
-        named = [pid for pid, command in self.processes().items() if "subscriber.worker.receiver_process" in command]
-        return [pid for pid in named if sockets(pid)]
+        """The walreceivers that are connected to the publisher."""
+        return [pid for pid in self.processes() if name_of(pid) == RECEIVER_NAME and sockets(pid)]
 
     def close(self) -> None:
         """Stop all processes, by SIGTERM if possible."""
@@ -222,6 +222,13 @@ class Runner:
     def said(self) -> str:
         """The log of the processes that ``start`` has started."""
         return self.log.read_text(errors="replace") if self.log.exists() else ""
+
+
+def name_of(pid: int) -> str:
+    """The name of a process; empty if it has ended."""
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/comm").read_text().strip()
+    return ""
 
 
 def log_grows_by(runner: Runner, text: str) -> Callable[[], None]:

@@ -26,7 +26,6 @@ ON_LINUX = pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
     ("root", "command", "part"),
     [
         ("driver", ["/usr/bin/python", "-c", "from multiprocessing.spawn import spawn_main"], "driver"),
-        ("driver", ["/usr/bin/python", "-m", "subscriber.worker.receiver_process"], "receiver"),
         ("driver", ["/usr/lib/jvm/bin/java", "-cp", "…/site-packages/pyspark/jars/*"], "jvm"),
         ("driver", ["/usr/bin/python", "-m", "pyspark.daemon", "pyspark.worker"], "workers"),
         ("publisher", ["postgres: walsender postgres bench 127.0.0.1(4711) START_REPLICATION"], "walsender"),
@@ -36,6 +35,11 @@ ON_LINUX = pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
 )
 def test_the_part_of_a_process(root, command, part):
     assert part_of(root, command) == part
+
+
+def test_a_receiver_is_known_by_its_name():
+    forked = ["/usr/bin/python", "-m", "subscriber.base.fork_server", "/tmp/socket", "pyspark.worker"]
+    assert (part_of("driver", forked, "walreceiver"), part_of("driver", forked, "python")) == ("receiver", "workers")
 
 
 def test_processor_time_is_read_behind_a_name_with_brackets():

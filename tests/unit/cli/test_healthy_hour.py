@@ -22,6 +22,7 @@ from subscriber.spark.spark_functions import SparkFunctions
 from subscriber.stream.receive.walreceiver import ReceiverCounts
 from subscriber.targets import Target, open_target
 from subscriber.worker import receiving
+from subscriber.worker import supervisor as supervisor_module
 from subscriber.worker.receiver_process import GO
 from subscriber.worker.supervisor import Supervisor
 from subscriber.worker.worker_snapshot import WorkerSnapshot
@@ -87,9 +88,6 @@ class PlayedReceiver:
     def poll(self) -> None:
         return None
 
-    def communicate(self, _text: str) -> None:
-        """It is told to end."""
-
     def wait(self, _seconds: float | None = None) -> int:
         return 0
 
@@ -129,7 +127,7 @@ def test_a_healthy_hour_has_under_a_hundred_lines(target, tmp_path, monkeypatch,
         with writing(tmp_path / f"1_{name}", slot=name) as journal:
             publish(journal, 0x300, [*transaction(0x200, T, insert(1)), *transaction(0x300, insert(2))])
 
-    def start_receiver() -> PlayedReceiver:
+    def start_receiver(_fork_server: None) -> PlayedReceiver:
         receivers.append(PlayedReceiver())
         return receivers[-1]
 
@@ -137,7 +135,7 @@ def test_a_healthy_hour_has_under_a_hundred_lines(target, tmp_path, monkeypatch,
         loops.append(PlayedLoop(*arguments, **options))
         return loops[-1]
 
-    monkeypatch.setattr(receiving, "_start", start_receiver)
+    monkeypatch.setattr(supervisor_module, "start_receiver", start_receiver)
     monkeypatch.setattr(receiving, "adopt_slot", lambda _target, subscription, _settings: (subscription, LSN(0x300)))
     clock, stop, steps = Clock(monkeypatch), threading.Event(), 0
     log = log_to_stderr()

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from subscriber.spark import fork_client
+from subscriber.base import fork_client
 from subscriber.spark.python_workers import package_archive, worker_python
 
 

@@ -14,7 +14,7 @@ from subscriber.commands.consumers import JournalConsumers
 from subscriber.spark.apply_pause import ApplyPause
 from subscriber.worker.copying import Copying, SyncSnapshot
 from subscriber.worker.failures import FailureLog
-from subscriber.worker.receiving import Receiving, SpareReceiver
+from subscriber.worker.receiving import Receiving, start_receiver
 from subscriber.worker.worker_state import WorkerState
 from tests.spark_functions import unused_functions
 from tests.subscriptions import set_state, stored_states, stored_statistics, stored_subscription
@@ -42,7 +42,7 @@ def half_of(state: WorkerState) -> Copying:
     settings, pause = Settings(""), ApplyPause()
     return Copying(
         state,
-        Receiving(state, settings, SpareReceiver(), messages=False),
+        Receiving(state, settings, start_receiver, messages=False),
         pause,
         contextlib.nullcontext(),
         spark=unused_functions(),

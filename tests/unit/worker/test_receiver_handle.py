@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from subscriber.base.errors import PublisherUnavailable
-from subscriber.worker.receiving import ReceiverProcess, SpareReceiver
+from subscriber.worker.receiving import ReceiverProcess, start_receiver
 from tests.assignments import assignment_to_nowhere
 from tests.waits import PATIENCE, wait_until
 
@@ -21,7 +21,7 @@ def told() -> threading.Event:
 
 @pytest.fixture
 def receiver(tmp_path, told) -> Iterator[ReceiverProcess]:
-    process = ReceiverProcess(assignment_to_nowhere(tmp_path), SpareReceiver().take(), told.set)
+    process = ReceiverProcess(assignment_to_nowhere(tmp_path), start_receiver(), told.set)
     yield process
     process.stop()
 

@@ -14,7 +14,7 @@ from subscriber.base.lsn import LSN
 from subscriber.base.settings import Settings
 from subscriber.catalog.subscriptions import delete_subscription, set_enabled, set_options, set_publications
 from subscriber.worker.publisher_notices import SkippedPublications
-from subscriber.worker.receiving import Receiving, SpareReceiver
+from subscriber.worker.receiving import Receiving, start_receiver
 from subscriber.worker.worker_state import WorkerState
 from tests.subscriptions import NOWHERE
 from tests.waits import wait_until
@@ -51,7 +51,7 @@ def half(worker_state, tmp_path) -> Receiving:
 
 def half_of(state: WorkerState, folder: Any) -> Receiving:
     settings = Settings(str(folder / "journals"), wal_retrieve_retry_interval=5.0)
-    return Receiving(state, settings, SpareReceiver(), messages=False)
+    return Receiving(state, settings, start_receiver, messages=False)
 
 
 def with_receiver(half: Receiving, **state: bool) -> Receiver:
@@ -147,7 +147,7 @@ def test_a_subscriptions_own_timeout_replaces_the_settings(worker_state, tmp_pat
 
 
 def test_without_a_timeout_no_receiver_is_killed(worker_state, tmp_path):
-    half = Receiving(worker_state(), Settings(str(tmp_path), wal_receiver_timeout=0.0), SpareReceiver(), messages=False)
+    half = Receiving(worker_state(), Settings(str(tmp_path), wal_receiver_timeout=0.0), start_receiver, messages=False)
     receiver = with_receiver(half, streaming=True)
     receiver.heard_at -= 1_000_000
     half.watch()

@@ -28,7 +28,7 @@ from subscriber.base.settings import Settings
 from subscriber.catalog.subscription_options import SubscriptionOptions
 from subscriber.catalog.table_states import RelationState
 from subscriber.worker.applying import Applying
-from subscriber.worker.receiving import Receiving, SpareReceiver
+from subscriber.worker.receiving import Receiving, start_receiver
 from subscriber.worker.worker import SubscriptionWorker
 from tests.frames import transaction
 from tests.journals import T, insert, publish, writing
@@ -66,7 +66,7 @@ class NoTarget:
 
 @pytest.fixture
 def worker(monkeypatch):
-    worker = SubscriptionWorker(SUBSCRIPTION, NoTarget(), None, Settings(""), contextlib.nullcontext(), SpareReceiver())  # type: ignore[arg-type]
+    worker = SubscriptionWorker(SUBSCRIPTION, NoTarget(), None, Settings(""), contextlib.nullcontext(), start_receiver)  # type: ignore[arg-type]
     monkeypatch.setattr(Receiving, "start", lambda self: starts.append("receiver"))
     monkeypatch.setattr(Applying, "start", lambda self: None)
     starts: list[str] = []
@@ -195,7 +195,7 @@ def stored(target) -> Callable[..., SubscriptionWorker]:
 
     def make(**options: object) -> SubscriptionWorker:
         subscription = create_subscription(target, **options)  # type: ignore[arg-type]
-        return SubscriptionWorker(subscription, target, None, Settings(""), contextlib.nullcontext(), SpareReceiver())  # type: ignore[arg-type]
+        return SubscriptionWorker(subscription, target, None, Settings(""), contextlib.nullcontext(), start_receiver)  # type: ignore[arg-type]
 
     return make
 

@@ -1,4 +1,4 @@
-"""Asks :mod:`subscriber.spark.fork_server` for a process, and stands for it until it ends: ``python
+"""Asks :mod:`subscriber.base.fork_server` for a process, and stands for it until it ends: ``python
 fork_client.py SOCKET -m MODULE …``. If there is no server, it becomes the process itself.
 
 Spark starts this program instead of Python, without the packages of the environment, so that it

@@ -1,25 +1,28 @@
-"""Forks Spark's Python processes from one that has imported their modules: ``python -m
-subscriber.spark.fork_server SOCKET``.
+"""Forks Python processes from one that has imported their modules: ``python -m
+subscriber.base.fork_server SOCKET MODULE…``.
 
 ::
 
-    Spark ── starts "python -m pyspark.daemon …" ──▶ script ──▶ fork_client ══ SOCKET ══▶ this process
-                                                                    │                          │ fork
-      the pipes of standard input and output ◀──────────────────────┴── are passed on to ──▶ pyspark.daemon …
+    supervisor ── ForkedProcess ═══════════════════════════════════ SOCKET ══▶ this process
+    Spark ── starts "python -m pyspark.daemon …" ──▶ script ──▶ fork_client ══ SOCKET ══▶ │ fork
+                                                                    │                     ▼
+      the pipes of standard input and output ◀──────────────────────┴── are passed on to ──▶ walreceiver, or pyspark.daemon
 
-Spark's daemon would import pyspark, pyarrow and this package for most of a second. A fork takes
-some milliseconds, and shares the memory of the modules.
+A Python process imports its modules for most of a second, and has them in memory for itself. A fork
+takes some milliseconds, and shares the memory of the modules.
 
 This process ends when its standard input does, which is a pipe of the program that has started it.
-The forked processes are Spark's, and end as Spark's own do.
+The forked processes belong to those who have asked for them, and end as other processes do.
 
-pyspark imports nothing before it forks a worker, because a process that has several threads cannot
-be forked safely. What is imported here starts one thread, that of Arrow's allocator. The allocator
-prepares for a fork, and works without the thread in the new process. numpy's linear algebra is told
-to start no threads.
+A process that has several threads cannot be forked safely. So the modules must start no thread when
+they are imported. They start one, that of Arrow's allocator. The allocator prepares for a fork, and
+works without the thread in the new process. numpy's linear algebra is told to start no threads.
 
-*Rejected:* to import the modules in each daemon before it forks. That made the first worker of a
-daemon later by what the next one saved.
+A request that comes while modules are being imported is served after the next one of them. The
+process imports the rest itself, if it needs it.
+
+*Rejected:* to import the modules in each daemon of Spark before it forks. That made the first
+worker of a daemon later by what the next one saved.
 """
 
 from __future__ import annotations
@@ -37,19 +40,9 @@ import traceback
 import warnings
 from typing import Final
 
+from subscriber.base import failpoints
+from subscriber.base.fork_client import NUMBER
 from subscriber.base.without_pandas import use_arrow_without_pandas
-from subscriber.spark.fork_client import NUMBER
-
-MODULES: Final = (
-    "pyspark.worker",  # Spark starts it
-    # the tasks of a stream:
-    "subscriber.spark.journal_frames",
-    "subscriber.stream.decode.decode_frames",
-    # the tasks of a copy:
-    "subscriber.publisher.copy_out",
-    "subscriber.stream.decode.blocks",
-)
-"""What Spark's Python processes import."""
 
 _STANDARD: Final = 3
 _MOST_REQUESTS: Final = 64
@@ -59,26 +52,34 @@ def main() -> None:
     """Import the modules, and fork a process for each request until standard input ends."""
     os.environ["OPENBLAS_NUM_THREADS"] = "1"
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
-        listener.bind(sys.argv[1])
+        address, *modules = sys.argv[1:]
+        listener.bind(address)
         listener.listen(_MOST_REQUESTS)
-        use_arrow_without_pandas()
-        for name in MODULES:
-            importlib.import_module(name)
-        # The collector would touch, and so copy, what all processes share.
-        gc.collect()
-        gc.freeze()
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the processes
+        use_arrow_without_pandas()
+        for name in modules:
+            importlib.import_module(name)
+            # The collector would touch, and so copy, what all processes share.
+            gc.collect()
+            gc.freeze()
+            if not serve(listener, wait=False):
+                return
         serve(listener)
 
 
-def serve(listener: socket.socket) -> None:
+def serve(listener: socket.socket, *, wait: bool = True) -> bool:
+    """Serve requests until standard input ends; without ``wait``, until there is no request.
+    Returns whether standard input is still open.
+    """
     poller = select.poll()
     poller.register(0, select.POLLIN)
     poller.register(listener, select.POLLIN)
     while True:
-        ready = {descriptor for descriptor, _ in poller.poll()}
+        ready = {descriptor for descriptor, _ in poller.poll(None if wait else 0)}
+        if not ready:
+            return True
         if 0 in ready and not os.read(0, 1):
-            return
+            return False
         if listener.fileno() in ready:
             connection, _ = listener.accept()
             with connection:
@@ -117,6 +118,7 @@ def _take_request(connection: socket.socket) -> list[str]:
         request = json.loads(stream.read(size))
     os.environ.clear()
     os.environ.update(request["environment"])
+    failpoints.arm(os.environ)
     os.chdir(request["folder"])
     arguments: list[str] = request["arguments"]
     return arguments

@@ -6,7 +6,7 @@ import ast
 import sys
 from pathlib import Path
 
-from subscriber.spark import fork_client
+from subscriber.base import fork_client
 
 
 def test_it_imports_the_standard_library_only():

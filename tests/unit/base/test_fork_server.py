@@ -12,15 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from subscriber.spark import fork_client
+from subscriber.base import fork_client
+from subscriber.spark.python_workers import MODULES
+from subscriber.worker import RECEIVER_MODULE
 from tests.waits import PATIENCE, wait_until
 
-SERVER = """
-import sys
-from subscriber.spark import fork_server
-fork_server.MODULES = ("json", "program")
-fork_server.main()
-"""
 PROGRAM = """
 import json, os, sys, time
 if __name__ == "__main__":
@@ -44,7 +40,9 @@ class Server:
         self.address = folder / "socket"
         self._environment = {**os.environ, "PYTHONPATH": f"{folder}:{Path(__file__).parents[3]}"}
         self.process = subprocess.Popen(
-            [sys.executable, "-c", SERVER, str(self.address)], stdin=subprocess.PIPE, env=self._environment
+            [sys.executable, "-m", "subscriber.base.fork_server", str(self.address), "json", "program"],
+            stdin=subprocess.PIPE,
+            env=self._environment,
         )
 
     def await_start(self) -> None:
@@ -140,11 +138,13 @@ def children(pid: int) -> list[int]:
 
 IMPORTED = """
 import os, sys
-from subscriber.spark import fork_server
+from subscriber.base import fork_server
 
-def serve(_listener):
+def serve(_listener, *, wait=True):
+    if not wait:
+        return True
     print(*sorted(open(f"/proc/self/task/{task}/comm").read().strip() for task in os.listdir("/proc/self/task")))
-    print(all(name in sys.modules for name in fork_server.MODULES), "pandas" in sys.modules)
+    print(all(name in sys.modules for name in sys.argv[2:]), "pandas" in sys.modules)
 
 fork_server.serve = serve
 fork_server.main()
@@ -154,7 +154,7 @@ fork_server.main()
 @pytest.mark.skipif(sys.platform != "linux", reason="only there threads are listed so")
 def test_the_modules_are_imported_and_no_thread_is_started_that_a_fork_would_lose(tmp_path):
     """The allocator of Arrow has a thread, without which it works in the new process."""
-    command = [sys.executable, "-c", IMPORTED, str(tmp_path / "socket")]
+    command = [sys.executable, "-c", IMPORTED, str(tmp_path / "socket"), RECEIVER_MODULE, *MODULES]
     printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     threads, imported = printed.splitlines()
     assert [name for name in threads.split() if name != "jemalloc_bg_thd"] == [threads.split()[-1]]
