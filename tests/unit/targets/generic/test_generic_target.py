@@ -183,7 +183,12 @@ def test_texts_are_compared_with_their_final_blanks_where_the_database_ignores_t
 def test_a_database_with_a_catalog_is_probed_once(facts, tmp_path, monkeypatch):
     url = sa.make_url(f"sqlite:///{tmp_path / 't.db'}")
     calls: list[str] = []
-    monkeypatch.setattr(generic_target, "probe", lambda _engine, database: (calls.append(database), facts)[1])
+
+    def probe(_engine, database):
+        calls.append(database)
+        return facts
+
+    monkeypatch.setattr(generic_target, "probe", probe)
     with open_generic(url) as target:
         ensure_catalog(target.engine)
     for _ in range(2):
