@@ -25,7 +25,15 @@ import sqlalchemy as sa
 
 from subscriber.apply.exact import ExactApplier
 from subscriber.base import failpoints
-from subscriber.base.errors import ConflictError, ProgressConflict, SubscriberError, UnsupportedValue, UsageError
+from subscriber.base.errors import (
+    ConflictError,
+    NotSupportedError,
+    ProgressConflict,
+    SubscriberError,
+    TargetRelationError,
+    UnsupportedValue,
+    UsageError,
+)
 from subscriber.base.lsn import INVALID_LSN
 from subscriber.catalog.own_tables import CATALOG
 from subscriber.catalog.progress import OriginProgress
@@ -89,8 +97,9 @@ def check_conformance(url: str | sa.URL, *, crashes: bool = True) -> Iterator[Ou
         for check in _CHECKS if crashes else _QUICK:
             try:
                 verdict, detail = check.run(target)
+            except (NotSupportedError, TargetRelationError, UnsupportedValue) as error:
+                verdict, detail = "refused", error.message  # which has no values
             except SubscriberError as error:
-                # Its text has no values. Every refusal that a check expects is caught there.
                 verdict, detail = "fails", f"{type(error).__name__}: {error.message}"
             finally:
                 _clean(target)

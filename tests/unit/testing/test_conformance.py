@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 from click.testing import CliRunner
 
-from subscriber.base.errors import NotSupportedError, UsageError
+from subscriber.base.errors import NotSupportedError, TargetError, TargetRelationError, UsageError
 from subscriber.cli import cli
 from subscriber.targets import Target, open_target
 from subscriber.testing import conformance
@@ -63,16 +63,21 @@ def test_a_target_without_rollback_fails(url, only):
     assert [one.verdict for one in check_conformance(url)] == ["fails"]
 
 
-def test_an_error_of_the_target_fails_without_its_values(url, only, monkeypatch):
-    def refuse(target: Target) -> None:
-        def insert_nothing(*_: object, **__: object) -> None:
-            raise NotSupportedError("it has no such tables")
+@pytest.mark.parametrize(
+    ("error", "verdict", "detail"),
+    [
+        (NotSupportedError("it has no such tables"), "refused", "it has no such tables"),
+        (TargetRelationError("its rows are alike"), "refused", "its rows are alike"),
+        (TargetError("a statement failed"), "fails", "TargetError: a statement failed"),
+    ],
+)
+def test_an_error_that_refuses_is_no_failure(url, only, error, verdict, detail):
+    def alter(_target: Target) -> None:
+        raise error
 
-        monkeypatch.setattr(target.shapes, "reflect", insert_nothing)
-
-    only("nothing is applied twice", refuse)
+    only("nothing is applied twice", alter)
     (found,) = check_conformance(url)
-    assert (found.verdict, found.detail) == ("fails", "NotSupportedError: it has no such tables")
+    assert (found.verdict, found.detail) == (verdict, detail)
 
 
 def test_a_database_that_is_in_use_is_refused_and_stays_as_it_is(url):
@@ -102,10 +107,10 @@ def test_the_command_ends_with_a_table_and_fails_if_a_check_fails(url, only, as_
         assert json.loads(answer.output) == [{"area": "values", "check": "smallint", "verdict": "holds", "detail": ""}]
     else:
         assert answer.output.splitlines()[-1] == "1 hold, 0 refused, 0 failed"
-    only("smallint", lambda target: target.values.__setattr__("check_column", _refused))
+    only("smallint", lambda target: target.values.__setattr__("check_column", _failed))
     monkeypatch.setattr(conformance, "_QUICK", conformance._CHECKS)
     assert CliRunner().invoke(cli, arguments).exit_code == 1
 
 
-def _refused(*_: object) -> None:
-    raise NotSupportedError("no")
+def _failed(*_: object) -> None:
+    raise TargetError("no")
