@@ -20,7 +20,8 @@ def _load() -> None:
         from firebird.embedded.provider import FirebirdProvider
 
         provider = FirebirdProvider()
-        os.environ["FIREBIRD"] = str(provider.root)
+        # For the processes that a test starts.
+        os.environ["FIREBIRD"] = os.environ["LD_LIBRARY_PATH"] = str(provider.root)
         # The engine looks for these by their names, and not in its own folder.
         for library in ("libtommath.so.1", str(provider.root / "libtomcrypt.so.1"), str(provider.client_library)):
             ctypes.CDLL(library, mode=ctypes.RTLD_GLOBAL)
@@ -35,10 +36,11 @@ def _load() -> None:
 def new_database(file: Path) -> str:
     """Create an empty database, whose texts are UTF-8; returns its SQLAlchemy URL."""
     _load()
-    from firebird.driver import create_database
+    from firebird.driver import create_database, driver_config
 
     connection = create_database(str(file), user="SYSDBA", charset="UTF8", overwrite=True)
     connection.execute_immediate("ALTER DATABASE SET DEFAULT CHARACTER SET UTF8")
     connection.commit()
     connection.close()
-    return f"firebird+firebird://SYSDBA@/{file}?charset=UTF8"
+    library = driver_config.fb_client_library.value
+    return f"firebird+firebird://SYSDBA@/{file}?charset=UTF8&fb_client_library={library}"

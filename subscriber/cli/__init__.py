@@ -2,7 +2,8 @@
 
 ::
 
-    check, cutover, decode, demo, explain,
+    check, conformance, cutover, decode,
+    demo, explain,
     journal, publication, receive, run,
     scenario, schema, spark, sql, status,
     verify                                 the verbs; each module has a click command ``command``
@@ -34,6 +35,7 @@ from subscriber.cli.options import warn_on_stderr
 
 VERBS: Final = {
     "check": "Say what would go wrong with a subscription, before anything is changed.",
+    "conformance": "Check what of PostgreSQL's semantics holds in an empty database.",
     "cutover": "Switch an application over from the publisher to the target, in steps.",
     "decode": "Print what a journal contains as an output plugin writes it.",
     "demo": "Replicate an embedded PostgreSQL 18 into SQLite through Spark.",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
 from typing import Final
 
 import sqlalchemy as sa
@@ -38,6 +39,27 @@ DIALECTS: Final[dict[str, Dialect]] = {
 
 _ANY_OTHER: Final = Dialect("subscriber.targets.generic.target", "open_generic")
 
+ENTRY_POINTS: Final = "subscriber.targets"
+"""The group of entry points in which packages register other dialects: the name is the part of the
+URL before ``+`` or ``:``, the object a function that takes the URL and returns the Target.
+"""
+
+
+def _find(backend: str) -> Dialect:
+    """The dialect of ours, of a package, or of any other database."""
+    known = DIALECTS.get(backend)
+    if known is not None:
+        return known
+    registered: list[EntryPoint] = sorted(entry_points(group=ENTRY_POINTS, name=backend), key=lambda one: one.value)
+    if not registered:
+        return _ANY_OTHER
+    if len({one.value for one in registered}) > 1:
+        raise UsageError(
+            f'several packages register the database "{backend}": {", ".join(one.value for one in registered)}',
+            hint="Uninstall all but one of them.",
+        )
+    return Dialect(registered[0].module, registered[0].attr)
+
 
 def open_target(url: str | sa.URL) -> Target:
     """Open the target that ``url`` names, without a connection to the database. UsageError if it is
@@ -45,7 +67,7 @@ def open_target(url: str | sa.URL) -> Target:
     message never contains a password. NotSupportedError if it asks for another driver.
     """
     parsed = _parse(url)
-    dialect = DIALECTS.get(parsed.get_backend_name(), _ANY_OTHER)
+    dialect = _find(parsed.get_backend_name())
     try:
         return dialect.open(parsed)
     except exc.NoSuchModuleError:

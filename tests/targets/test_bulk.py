@@ -10,8 +10,9 @@ from subscriber.base.errors import ConflictError
 from subscriber.postgres.schema.publisher_tables import PublisherTable
 from subscriber.targets import Target, TargetTable
 from subscriber.targets.base.loading import Bulk, BulkColumn, LoadColumn
+from subscriber.testing.type_edges import EDGES
 from tests.targets.tables import created, decoded, insert, qualified, run, shape_of, stored
-from tests.targets.test_values import VALUES, refusal
+from tests.targets.test_values import refusal
 
 KEYS = {
     "smallint": ["-32768", "7"],
@@ -45,13 +46,13 @@ def columns(
     return [column(target, table, shape, name, *texts) for name, texts in changes.items()]
 
 
-@pytest.mark.parametrize("kind", VALUES)
+@pytest.mark.parametrize("kind", EDGES)
 def test_inserted_and_updated_rows_are_as_those_of_single_statements(target, bulk, kind):
     """C5, absence_is_typed"""
     shapes = [shape_of({"number": "integer", "value": kind}, ["number"], name=name) for name in ("t", "u")]
     single, table = (created(target, shape) for shape in shapes)
     stores, type_oid = single.columns[1], shapes[0].columns[1].type_oid
-    texts = [None, *(text for text in VALUES[kind] if refusal(target, type_oid, stores, text) is None)]
+    texts = [None, *(text for text in EDGES[kind] if refusal(target, type_oid, stores, text) is None)]
     numbers, others = [str(number) for number in range(len(texts))], texts[1:] + texts[:1]
     with target.begin() as connection:
         insert(target, connection, shapes[0], *zip(numbers, others, strict=True))

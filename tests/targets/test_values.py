@@ -8,44 +8,21 @@ import sqlalchemy as sa
 from subscriber.base.errors import SubscriberError, UnsupportedValue
 from subscriber.postgres.types.oids import BUILT_IN_TYPES, type_name
 from subscriber.targets import Target, TargetColumn
+from subscriber.testing.type_edges import EDGES
 from tests.targets.tables import OIDS, created, decoded, insert, shape_of, stored
 
-VALUES = {
-    "smallint": ["-32768", "0", "32767"],
-    "integer": ["-2147483648", "0", "2147483647"],
-    "bigint": ["-9223372036854775808", "9007199254740993", "9223372036854775807"],
-    "boolean": ["t", "f"],
-    "real": ["0.1", "-3.4028235e+38", "NaN", "Infinity"],
-    "double precision": ["0.1", "1e-300", "1.7976931348623157e+308", "NaN", "-Infinity"],
-    "numeric": ["0.10", "-12345678901234567890.123456789", "1" * 60, "NaN"],
-    "numeric(10,2)": ["0.10", "-99999999.99", "NaN"],
-    "text": ["", " two  blanks ", "'; DROP TABLE t; --", "%s %%", "\\N", "a\tb\nc", "ä€😀", "NULL"],
-    "character varying(20)": ["", "ä€😀", "twenty characters..."],
-    "bytea": ["\\x", "\\x00ff5c27"],
-    "date": ["2026-02-28", "0001-01-01", "9999-12-31", "infinity", "0044-03-15 BC", "10000-01-01"],
-    "time without time zone": ["00:00:00", "23:59:59.999999", "24:00:00"],
-    "timestamp without time zone": ["2026-02-28 12:34:56.789012", "-infinity", "0044-03-15 00:00:00 BC"],
-    "timestamp with time zone": ["2026-02-28 12:34:56.789012+00", "infinity", "10000-01-01 00:00:00+00"],
-    "interval": ["1 year 2 mons -3 days +04:05:06.789", "00:00:00"],
-    "uuid": ["a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11"],
-    "json": ['{"b": 1,  "a": 1.00}', "null"],
-    "jsonb": ['{"a": 1.00, "b": null}', '"text"'],
-    "inet": ["192.168.0.1/24", "::1"],
-    "integer[]": ["{1,NULL,-3}", "{}", "[2:3]={1,2}"],
-    "text[]": ['{a,"b,c",NULL,"NULL","\\"\\\\"}'],
-}
-_USUAL = set(VALUES) - {"interval", "json", "jsonb", "inet", "integer[]", "text[]"}
+_USUAL = set(EDGES) - {"interval", "json", "jsonb", "inet", "integer[]", "text[]"}
 
 
-@pytest.mark.parametrize("kind", VALUES)
+@pytest.mark.parametrize("kind", EDGES)
 def test_a_value_comes_back_as_it_was_or_is_refused(target, kind):
     shape = shape_of({"number": "integer", "value": kind}, ["number"])
     table = created(target, shape)
     column, type_oid = table.column("value"), shape.columns[1].type_oid
     assert column is not None
     target.values.check_column(type_oid, column)
-    refused = {text: refusal(target, type_oid, column, text) for text in VALUES[kind]}
-    kept = [(str(number), text) for number, text in enumerate(VALUES[kind]) if refused[text] is None]
+    refused = {text: refusal(target, type_oid, column, text) for text in EDGES[kind]}
+    kept = [(str(number), text) for number, text in enumerate(EDGES[kind]) if refused[text] is None]
     with target.begin() as connection:
         insert(target, connection, shape, *kept)
     assert stored(target, shape) == sorted(kept, key=repr)
@@ -65,12 +42,12 @@ def refusal(target: Target, type_oid: int, column: TargetColumn, text: str) -> U
     return None
 
 
-@pytest.mark.parametrize("kind", VALUES)
+@pytest.mark.parametrize("kind", EDGES)
 def test_the_mask_is_true_for_exactly_the_values_that_are_not_bound(target, kind):
     """refuse_not_guess: what the option unrepresentable_values replaces, and nothing else"""
     shape = shape_of({"number": "integer", "value": kind}, ["number"])
     column, type_oid = created(target, shape).columns[1], shape.columns[1].type_oid
-    texts = [*VALUES[kind], None, *VALUES[kind]]
+    texts = [*EDGES[kind], None, *EDGES[kind]]
     mask = target.values.unrepresentable_values(type_oid, column, decoded(target, type_oid, texts))
     assert mask.to_pylist() == [
         text is not None and refusal(target, type_oid, column, text) is not None for text in texts
@@ -110,7 +87,7 @@ def test_what_the_database_refuses_because_of_the_columns_type_is_in_the_mask(ta
 _MODIFIERS = {"numeric(10,2)": (10 << 16 | 2) + 4, "character varying(20)": 20 + 4}
 
 
-@pytest.mark.parametrize("kind", VALUES)
+@pytest.mark.parametrize("kind", EDGES)
 def test_no_value_is_refused_that_its_column_accepts(target, kind):
     """fast_equals_exact: such values need not be written if later changes overwrite them."""
     shape = shape_of({"number": "integer", "value": kind}, ["number"])
@@ -121,21 +98,21 @@ def test_no_value_is_refused_that_its_column_accepts(target, kind):
         found: bool = target.values.accepts(type_oid, modifier, column, decoded(target, type_oid, [text]))
         return found
 
-    accepted = [text for text in VALUES[kind] if accepts(text, modifier)]
+    accepted = [text for text in EDGES[kind] if accepts(text, modifier)]
     assert [text for text in accepted if refusal(target, type_oid, column, text) is not None] == []
     with target.begin() as connection:
         insert(target, connection, shape, *((str(number), text) for number, text in enumerate(accepted)))
     if target.capabilities.database in ("SQLite", "DuckDB", "PostgreSQL") and kind in _USUAL:
-        assert len(accepted) >= len(VALUES[kind]) - 1, "all but NaN in a DECIMAL"
+        assert len(accepted) >= len(EDGES[kind]) - 1, "all but NaN in a DECIMAL"
     if target.capabilities.database == "MariaDB" and kind in _USUAL - {"time without time zone"}:
         assert accepted, "the finite ones, and ASCII"
     if kind in _MODIFIERS and target.capabilities.database in ("SQLite", "PostgreSQL"):
-        assert not any(accepts(text, modifier + 1) for text in VALUES[kind]), "the publisher's values may be longer"
+        assert not any(accepts(text, modifier + 1) for text in EDGES[kind]), "the publisher's values may be longer"
 
 
 def test_null_is_null_whatever_the_type(target):
     """absence_is_typed"""
-    types = list(VALUES)
+    types = list(EDGES)
     shape = shape_of({"number": "integer"} | {f"c{at}": kind for at, kind in enumerate(types)}, ["number"])
     created(target, shape)
     row = ("1", *[None] * len(types))

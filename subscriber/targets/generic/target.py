@@ -67,7 +67,7 @@ class GenericTarget(Target):
             engine=engine,
             capabilities=Capabilities(database=database),
             errors=errors,
-            transactions=Transactions(engine, errors),
+            transactions=roles.get("transactions", Transactions)(engine, errors),
             open_table_roles=partial(_table_roles, engine, errors, self.known_facts, roles),
             read_facts=self._read_facts,
         )
@@ -145,7 +145,8 @@ def _table_roles(
     from subscriber.targets.generic.matching import GenericMatching
     from subscriber.targets.generic.values import GenericValues
 
-    given = {"matching": GenericMatching(facts)} | {name: role(engine, errors) for name, role in roles.items()}
+    given: dict[str, Any] = {"matching": GenericMatching(facts)}
+    given |= {name: role(engine, errors) for name, role in roles.items() if name != "transactions"}
     return base_roles(
         engine,
         errors,

@@ -41,7 +41,7 @@ from subscriber.targets.base.values import Values
 from subscriber.targets.generic.facts import DatabaseFacts, declared_type
 from subscriber.targets.target_table import TargetColumn
 
-_NUMERIC, _DATE, _TIMESTAMP = 1700, 1082, 1114
+_NUMERIC, _DATE, _TIMESTAMP, _VARCHAR = 1700, 1082, 1114, 1043
 
 _RANGES: Final = {
     "smallint": (-(2**15), 2**15 - 1),
@@ -96,7 +96,7 @@ class GenericValues(Values):
     def bind_values(self, type_oid: int, column: TargetColumn, values: pa.Array) -> list[Any]:
         kind = self.kind(type_oid, column) or "text"
         if kind in _TEXTS:
-            return self._process(kind, self._texts(column, values))
+            return self._process(kind, self._texts(type_oid, column, values))
         if kind in _RANGES:
             declared_columns.check_range(column, values, *_RANGES[kind])
         elif kind == "double":
@@ -125,14 +125,18 @@ class GenericValues(Values):
             return values
         return [None if value is None else process(value) for value in values]
 
-    def _texts(self, column: TargetColumn, values: pa.Array) -> list[Any]:
+    def _texts(self, type_oid: int, column: TargetColumn, values: pa.Array) -> list[Any]:
         if not pa.types.is_string(values.type):
             texts = iter(output_texts(values.drop_null()))
             values = pa.array([next(texts) if valid else None for valid in values.is_valid().to_pylist()], pa.string())
         length = declared_columns.declared_length(column.declared_type)
-        if length is not None:
+        if length is not None and type_oid == _VARCHAR:
             declared_columns.check_text_length(column, values)
             values = pc.utf8_slice_codeunits(values, 0, length)  # blanks at the end, as in PostgreSQL
+        elif length is not None and pc.any(pc.greater(pc.utf8_length(values), length)).as_py():
+            raise UnsupportedValue(
+                f"value too long for type {column.declared_type.lower()}", sqlstate="22001", column=column.name
+            )
         if not self._facts()["empty_texts"] and pc.any(pc.equal(pc.binary_length(values), 0)).as_py():
             raise UnsupportedValue(
                 f'column "{column.name}" cannot hold an empty text: {self._facts().database} stores it as NULL',

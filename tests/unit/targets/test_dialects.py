@@ -1,14 +1,17 @@
 from __future__ import annotations
 
 import logging
+import re
 import subprocess
 import sys
 import traceback
+from pathlib import Path
 
 import pytest
 
 from subscriber.base.errors import TargetUnavailable, UsageError
 from subscriber.targets import dialects, open_target
+from subscriber.targets.generic.target import GenericTarget
 
 
 @pytest.mark.parametrize(
@@ -113,3 +116,49 @@ def test_a_certificate_that_is_not_there_is_no_traceback():
     with pytest.raises(TargetUnavailable, match="SSL_CONNECTION_ERROR") as raised, target.begin():
         pass
     assert "No such file" in str(raised.value.detail)
+
+
+# A package that registers a database --------------------------------------------------------------
+
+_ACME = re.compile(r"```python\n# acme_target\.py\n(.*?)```", re.DOTALL)
+_PAGE = Path(__file__).resolve().parents[3] / "docs" / "adding-a-target.md"
+
+
+@pytest.fixture
+def package(tmp_path, monkeypatch):
+    """The package of docs/adding-a-target.md, installed in a folder of the path."""
+    (code,) = _ACME.findall(_PAGE.read_text())
+    folder = tmp_path / "site"
+    folder.mkdir()
+    (folder / "acme_target.py").write_text(code)
+    monkeypatch.syspath_prepend(str(folder))
+
+    def register(name: str, value: str) -> None:
+        info = folder / f"{name}-1.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1\n")
+        (info / "entry_points.txt").write_text(f"[subscriber.targets]\nacme = {value}\nsqlite = {value}\n")
+
+    register("acme", "acme_target:open_acme")
+    return register
+
+
+def test_a_package_registers_a_database_with_facts_and_roles(package, tmp_path):
+    with open_target(f"acme:///{tmp_path / 't.db'}") as target:
+        assert isinstance(target, GenericTarget)
+        assert type(target.transactions).__name__ == "AcmeTransactions"
+        facts = target.known_facts()
+        assert (facts["savepoints"], facts["name_length"]) == (False, 40)
+        assert facts.facts["savepoints"].found == "registered"
+        assert not target.capabilities.savepoints
+
+
+def test_a_package_does_not_replace_a_database_of_ours(package, tmp_path):
+    with open_target(f"sqlite:///{tmp_path / 't.db'}") as target:
+        assert target.capabilities.database == "SQLite"
+
+
+def test_two_packages_for_one_database_are_refused(package, tmp_path):
+    package("other", "other_target:open_acme")
+    with pytest.raises(UsageError, match="several packages"):
+        open_target(f"acme:///{tmp_path / 't.db'}")

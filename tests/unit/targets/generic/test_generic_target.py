@@ -167,6 +167,14 @@ def test_a_value_that_the_database_would_change_is_refused(facts, tmp_path, over
     assert mask.to_pylist().count(True) == 1
 
 
+def test_a_text_that_is_too_long_by_blanks_is_shortened_only_if_postgresql_would(facts, tmp_path):
+    column, long = TargetColumn("c", "VARCHAR(3)", "VARCHAR"), pa.array(["abc  "])
+    with opened(tmp_path, facts) as target:
+        assert target.values.bind_values(1043, column, long) == ["abc"]
+        with pytest.raises(UnsupportedValue, match="too long"):
+            target.values.bind_values(TEXT, column, long)
+
+
 def test_texts_are_compared_with_their_final_blanks_where_the_database_ignores_them(facts, tmp_path):
     """C17: a row is not found by another text."""
     column, other = TargetColumn("c", "VARCHAR(9)", "VARCHAR"), TargetColumn("c", "BIGINT", "BIGINT")
