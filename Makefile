@@ -57,7 +57,7 @@ demo: .venv/.installed ## a real PostgreSQL replicates into SQLite through Spark
 demo-spark: .venv/.installed ## the same into Delta Lake, by Spark queries that read change feeds
 	@$(WITH_JAVA) $(BIN)/subscriber spark demo
 
-bench: .venv/.installed .venv/.servers ## the workloads beside PostgreSQL's own subscriber, about 40 minutes; writes the figures into the documents
+bench: .venv/.installed .venv/.servers ## the workloads beside PostgreSQL's own subscriber, more than an hour; writes the figures into the documents
 	@$(WITH_JAVA) $(BIN)/python -m benchmarks --json benchmarks/results/full.json $(ARGS)
 	@$(WITH_JAVA) $(BIN)/python -m benchmarks --smoke --json benchmarks/results/smoke.json
 	@$(BIN)/python -m benchmarks.page

@@ -3,10 +3,12 @@
 ::
 
     __main__        options ──▶ measure ──▶ results as JSON and as a table
-    workloads       W1 to W7, as data
+    workloads       W1 to W11, as data
     measure         alternates the subscribers over one backlog, and compares the content
     subscribers     PostgreSQL's own subscription, and this program in a process for each target
     process_watch   processor time by part, and memory
+    flame_graphs    a flame graph of each part, by py-spy
+    tables          each step with 10, 100, 1,000 … tables: what grows faster than they do
     migration       the commands of a migration with 50, 500 and 5,000 tables
     results         figures, ratios, comparison with committed results
     page, picture   results ──▶ the documents

@@ -1,4 +1,4 @@
-"""``make bench``: measures the workloads W1 to W7 with every kind of target and with PostgreSQL's
+"""``make bench``: measures the workloads W1 to W11 with every kind of target and with PostgreSQL's
 own subscriber, in the same run.
 """
 
@@ -31,7 +31,7 @@ def main() -> int:
         return _parts()
     size, runs = (0.1, 1) if options.smoke else (options.size, options.runs)
     results: Json = {**circumstances(), "size": size, "runs": runs, "workloads": {}}
-    with bench(options.limit, _say) as servers:
+    with bench(options.limit, _say, options.profile) as servers:
         for name, targets in SMOKE.items() if options.smoke else ((name, options.targets) for name in options.only):
             for times in (1, LARGER) if options.large else (1,):
                 workload = BY_NAME[name].scaled(size * times)
@@ -67,6 +67,12 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--large", action="store_true", help=f"measure each workload with {LARGER} times the size, too")
     parser.add_argument("--smoke", action="store_true", help="a few workloads and targets of a tenth of the size, once")
     parser.add_argument("--parts", action="store_true", help="measure the parts of the program alone instead")
+    parser.add_argument(
+        "--profile",
+        type=Path,
+        metavar="FOLDER",
+        help="write a flame graph of each part there, by py-spy, which makes all of it slower",
+    )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the results there")
     parser.add_argument(
         "--compare",

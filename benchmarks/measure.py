@@ -17,6 +17,7 @@ The content of every table is compared with the publisher's after each run.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -28,10 +29,11 @@ from typing import Final
 import psycopg
 from sqlalchemy import make_url
 
+from benchmarks.flame_graphs import flame_graphs
 from benchmarks.peers import PEERS, Peer
 from benchmarks.process_watch import ProcessWatch, Usage, process_with
-from benchmarks.subscribers import WATCHED, Native, Remote, Subscriber
-from benchmarks.workloads import MARKER, MARKER_TABLE, Workload
+from benchmarks.subscribers import WATCHED, Native, Remote, Row, Subscriber, integers
+from benchmarks.workloads import Workload
 from subscriber.testing.servers.open_servers import (
     MariaDB,
     MariaDBServer,
@@ -52,6 +54,14 @@ SERVER_SETTINGS: Final = {
     # This is the default, too. Otherwise both subscribers look for rows that others have written.
     "track_commit_timestamp": "off",
     "autovacuum": "on",  # a default, which the servers of the tests do not have
+    # For many tables, and for the slots and workers of many subscriptions of all subscribers.
+    "max_locks_per_transaction": "512",
+    "max_connections": "300",
+    "max_wal_senders": "100",
+    "max_replication_slots": "200",
+    "max_active_replication_origins": "100",
+    "max_worker_processes": "80",
+    "max_logical_replication_workers": "64",
 }
 MARIADB_SETTINGS: Final = {"innodb-buffer-pool-size": "256M", "innodb-log-file-size": "1G"}
 """As much memory as PostgreSQL has, and a log that is not full during a run."""
@@ -94,9 +104,12 @@ class Outcome:
 class Bench:
     """The servers, and the databases of the subscribers."""
 
-    def __init__(self, stack: contextlib.ExitStack, limit: float, say: Callable[[str], None]) -> None:
+    def __init__(
+        self, stack: contextlib.ExitStack, limit: float, say: Callable[[str], None], graphs: Path | None
+    ) -> None:
         self._stack = stack
         self._limit = limit
+        self._graphs = graphs
         self._say = say
         self._folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="subscriber-bench-")))
         self._publisher = stack.enter_context(open_postgresql(18, SERVER_SETTINGS))
@@ -104,7 +117,10 @@ class Bench:
         self._mariadb: MariaDB | None = None
 
     def measure(self, workload: Workload, targets: Sequence[str], runs: int) -> dict[str, Outcome]:
-        """Measure the native subscriber and each kind of target, ``runs`` times."""
+        """Measure the native subscriber and each kind of target, ``runs`` times; see
+        :attr:`Workload.slowness`.
+        """
+        runs = max(1, runs // workload.slowness)
         outcomes = {name: Outcome() for name in (NATIVE, *targets)}
         with contextlib.ExitStack() as stack:
             self._prepare(stack, workload)
@@ -113,8 +129,7 @@ class Bench:
                 with self._noting(outcomes, name, members):
                     members[name] = self._member(stack, name, workload)
                     self._warm(members[name].subscriber, workload, -len(outcomes) + number)
-            for statement in workload.filling():
-                self._publisher.execute(statement, _DATABASE)
+            self._execute(workload.filling())
             for run in range(1, runs + 1):
                 expected = self._produce(workload, run)
                 for name in rotated([name for name in members if outcomes[name].failure is None], run - 1):
@@ -135,57 +150,61 @@ class Bench:
             if name in members:
                 members[name].subscriber.abandon()
 
+    def _limit_of(self, workload: Workload) -> float:
+        return self._limit * workload.slowness
+
     # The publisher --------------------------------------------------------------------------------
 
     def _prepare(self, stack: contextlib.ExitStack, workload: Workload) -> None:
         self._publisher.create_database(_DATABASE)
         stack.callback(self._publisher.drop_database, _DATABASE)
-        for statement in workload.preparation():
-            self._publisher.execute(statement, _DATABASE)
+        self._execute(workload.preparation())
 
-    def _produce(self, workload: Workload, run: int) -> tuple[object, ...]:
-        """Commit the backlog of a run and its marker; returns what the check gives."""
+    def _execute(self, statements: Sequence[str]) -> None:
+        with psycopg.connect(self._publisher.conninfo(_DATABASE), autocommit=True) as connection:
+            for statement in statements:
+                connection.execute(statement.encode())
+
+    def _produce(self, workload: Workload, run: int) -> list[Row]:
+        """Commit the backlog of a run and its marker; returns what the checks give."""
         if workload.kind == "stream":
             # The marker's commit flushes what these commits have not.
             with psycopg.connect(
                 self._publisher.conninfo(_DATABASE, options="-c synchronous_commit=off"), autocommit=True
             ) as connection:
                 connection.execute(workload.backlog(run).encode())
-            self._mark(run)
+            self._publisher.execute(workload.marks(run), _DATABASE)
         self._publisher.execute("CHECKPOINT")  # not during a measurement
         return self._check(workload)
 
-    def _mark(self, run: int) -> None:
-        self._publisher.execute(f"INSERT INTO {MARKER_TABLE} VALUES ({run})", _DATABASE)
-
-    def _check(self, workload: Workload) -> tuple[object, ...]:
-        row = self._publisher.execute(workload.check, _DATABASE)[0]
-        return tuple(None if value is None else int(value) for value in row)
+    def _check(self, workload: Workload) -> list[Row]:
+        queries = workload.checks(published=True)
+        return [integers(row) for query in queries for row in self._publisher.execute(query, _DATABASE)]
 
     # Subscribers ----------------------------------------------------------------------------------
 
     def _member(self, stack: contextlib.ExitStack, name: str, workload: Workload) -> _Member:
-        roots = _server_process(self._publisher, "publisher")
+        roots = server_process(self._publisher, "publisher")
         if name == NATIVE:
             native = Native(self._subscriber_server, "native")
             stack.callback(self._subscriber_server.drop_database, "native")
             stack.callback(native.close)
-            return _Member(native, roots | _server_process(self._subscriber_server, "target"))
+            return _Member(name, native, roots | server_process(self._subscriber_server, "target"))
         if name in PEERS:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="subscriber-bench-")))
             peer = Peer(name, folder, copies=workload.kind == "copy")
             stack.callback(peer.abandon)
-            return _Member(peer, roots)
+            return _Member(name, peer, roots)
         servers = TargetServers(lambda: self._subscriber_server, self._open_mariadb)
         kind, identifier = name.removesuffix(WATCHED), name.replace("-", "_")
         fresh = stack.enter_context(fresh_target(kind, f"{_DATABASE}_{identifier}", self._folder, servers))
-        remote = Remote(fresh.url, self._limit, identifier, is_watched=kind != name)
+        remote = Remote(fresh.url, self._limit_of(workload), identifier, is_watched=kind != name)
         stack.callback(remote.close)
         if kind == "postgresql":
-            roots |= _server_process(self._subscriber_server, "target")
+            roots |= server_process(self._subscriber_server, "target")
         elif kind == "mariadb" and self._mariadb is not None:
-            roots |= _server_process(self._mariadb, "target")
-        return _Member(remote, roots)
+            roots |= server_process(self._mariadb, "target")
+        return _Member(name, remote, roots)
 
     def _open_mariadb(self) -> MariaDB:
         if self._mariadb is None:
@@ -194,33 +213,34 @@ class Bench:
 
     def _warm(self, subscriber: Subscriber, workload: Workload, number: int) -> None:
         """Copy the tables and apply one transaction, so that every process is warm."""
-        subscriber.subscribe(self._publisher.conninfo(_DATABASE), workload.table)
+        subscriber.subscribe(self._publisher.conninfo(_DATABASE), workload)
         subscriber.enable()
-        subscriber.await_ready(self._limit)
+        subscriber.await_ready(self._limit_of(workload))
         if workload.kind != "copy":
-            self._mark(number)
-            subscriber.await_value(f"SELECT count(*) FROM {MARKER_TABLE} WHERE run = {number}", 1, self._limit)
+            self._publisher.execute(workload.marks(number), _DATABASE)
+            subscriber.await_value(workload.marked(number), workload.subscriptions, self._limit_of(workload))
         subscriber.disable()
         if workload.kind == "copy":
             subscriber.unsubscribe()
 
     # Measurements ---------------------------------------------------------------------------------
 
-    def _sample(self, workload: Workload, member: _Member, run: int, expected: tuple[object, ...]) -> Sample:
+    def _sample(self, workload: Workload, member: _Member, run: int, expected: Sequence[Row]) -> Sample:
         subscriber = member.subscriber
         if workload.kind == "latency":
             return self._latency(workload, member, run)
         if workload.kind == "copy":
-            subscriber.subscribe(self._publisher.conninfo(_DATABASE), workload.table)
-        with ProcessWatch(member.processes()) as watch:
+            subscriber.subscribe(self._publisher.conninfo(_DATABASE), workload)
+        name = f"{workload.name}-{member.name}-{run}"
+        with flame_graphs(self._graphs, name, member.processes()), ProcessWatch(member.processes()) as watch:
             began = subscriber.enable()
             if workload.kind == "copy":
-                ended = subscriber.await_ready(self._limit)
+                ended = subscriber.await_ready(self._limit_of(workload))
             else:
-                ended = subscriber.await_value(MARKER, run, self._limit)
+                ended = subscriber.await_value(workload.marker, run, self._limit_of(workload))
         watch.usage.seconds = ended - began
         subscriber.disable()
-        _compare(subscriber.row(workload.check), expected)
+        _compare(subscriber, workload, expected)
         if workload.kind == "copy":
             subscriber.unsubscribe()
         return Sample(run, watch.usage)
@@ -231,10 +251,15 @@ class Bench:
         keys = "SELECT coalesce(max(a), 0) FROM t"
         first = int(self._publisher.execute(keys, _DATABASE)[0][0]) + 1
         self._commit(first, 1)
-        subscriber.await_value(keys, first, self._limit)
+        subscriber.await_value(keys, first, self._limit_of(workload))
         count = workload.amount
-        with ProcessWatch(member.processes()) as watch, ThreadPoolExecutor(1) as pool:
-            seen = pool.submit(subscriber.arrivals, keys, first + count, self._limit)
+        name = f"{workload.name}-{member.name}-{run}"
+        with (
+            flame_graphs(self._graphs, name, member.processes()),
+            ProcessWatch(member.processes()) as watch,
+            ThreadPoolExecutor(1) as pool,
+        ):
+            seen = pool.submit(subscriber.arrivals, keys, first + count, self._limit_of(workload))
             committed = self._commit(first + 1, count)
             arrived = seen.result()
         expected = self._check(workload)
@@ -242,7 +267,7 @@ class Bench:
         with ProcessWatch(member.processes()) as quiet:
             time.sleep(_QUIET_SECONDS)
         subscriber.disable()
-        _compare(subscriber.row(workload.check), expected)
+        _compare(subscriber, workload, expected)
         idle = sum(quiet.usage.cpu_seconds.values()) / quiet.usage.seconds
         return Sample(run, watch.usage, tuple(sorted(latencies(committed, arrived))), idle)
 
@@ -262,6 +287,7 @@ class Bench:
 class _Member:
     """A subscriber, and the root processes of its publisher and its target's server."""
 
+    name: str
     subscriber: Subscriber
     servers: Mapping[int, str]
 
@@ -272,15 +298,16 @@ class _Member:
 
 
 @contextlib.contextmanager
-def bench(limit: float, say: Callable[[str], None]) -> Iterator[Bench]:
+def bench(limit: float, say: Callable[[str], None], graphs: Path | None = None) -> Iterator[Bench]:
     """Start the servers.
 
     Args:
         limit: the seconds that a measurement may take.
         say: called with a line for each measurement.
+        graphs: the folder into which flame graphs are written.
     """
     with contextlib.ExitStack() as stack:
-        yield Bench(stack, limit, say)
+        yield Bench(stack, limit, say, graphs)
 
 
 def latencies(committed: Mapping[int, float], arrived: Sequence[tuple[int, float]]) -> list[float]:
@@ -299,9 +326,11 @@ def latencies(committed: Mapping[int, float], arrived: Sequence[tuple[int, float
     return found
 
 
-def _compare(found: tuple[object, ...], expected: tuple[object, ...]) -> None:
-    if found != expected:
-        raise AssertionError(f"the target differs from the publisher: {found} is not {expected}")
+def _compare(subscriber: Subscriber, workload: Workload, expected: Sequence[Row]) -> None:
+    found = [row for query in workload.checks() for row in subscriber.rows(query)]
+    for ours, theirs in itertools.zip_longest(found, expected):
+        if ours != theirs:
+            raise AssertionError(f"the target differs from the publisher: {ours} is not {theirs}")
 
 
 def rotated(names: Sequence[str], by: int) -> list[str]:
@@ -310,7 +339,7 @@ def rotated(names: Sequence[str], by: int) -> list[str]:
     return [*names[start:], *names[:start]]
 
 
-def _server_process(server: PostgreSQL | MariaDB, part: str) -> dict[int, str]:
+def server_process(server: PostgreSQL | MariaDB, part: str) -> dict[int, str]:
     """The root process of a server with its part; nothing if another program has started it."""
     if isinstance(server, PostgreSQLServer):
         pid = process_with(str(server.data_directory))

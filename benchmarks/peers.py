@@ -19,6 +19,7 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
 from benchmarks.subscribers import Row, integers, seen_values, wait
+from benchmarks.workloads import Workload
 
 PEERS: Final = ("debezium", "dlt")
 PACKAGES: Final = (
@@ -72,8 +73,14 @@ class Peer:
         assert self._process is not None
         return self._process.pid
 
-    def subscribe(self, conninfo: str, table: str) -> None:  # noqa: ARG002 - its columns are read from the publisher
-        """See :meth:`Subscriber.subscribe`."""
+    def subscribe(self, conninfo: str, workload: Workload) -> None:
+        """See :meth:`Subscriber.subscribe`. The columns are read from the publisher.
+
+        Raises:
+            ValueError: the workload has many tables.
+        """
+        if workload.tables > 1:
+            raise ValueError("peers are measured with one table only")
         self._number += 1
         folder = self._folder / str(self._number)
         folder.mkdir()
@@ -132,8 +139,12 @@ class Peer:
         return seen_values(lambda: int(self.row(query)[0] or 0), value, limit, 0.005)
 
     def row(self, query: str) -> Row:
-        """See :meth:`Subscriber.row`."""
+        """The only row of a query."""
         return integers(self._ask(query))
+
+    def rows(self, query: str) -> list[Row]:
+        """See :meth:`Subscriber.rows`. A query has one row."""
+        return [self.row(query)]
 
     def abandon(self) -> None:
         """See :meth:`Subscriber.abandon`."""

@@ -26,6 +26,7 @@ import threading
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
+from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -33,19 +34,24 @@ from typing import Any, Final, Protocol
 import psycopg
 
 from benchmarks.process_watch import descendants
-from benchmarks.workloads import MARKER_TABLE
+from benchmarks.workloads import CARRIER, Workload
 from subscriber.base.background import in_background
 from subscriber.base.settings import Settings
 from subscriber.catalog.own_tables import ensure_catalog
+from subscriber.catalog.subscription_options import SubscriptionOptions
 from subscriber.commands.dispatch import run_command
 from subscriber.commands.subscription_grammar import Query, parse
+from subscriber.migrate.check_migration import Migration, check_migration
 from subscriber.operate.page_sources import PageSources
 from subscriber.operate.serve_run import serve_run
 from subscriber.spark.session import starting_spark
 from subscriber.spark.spark_functions import functions_on
 from subscriber.targets import Target, open_target
 from subscriber.testing.servers.open_servers import PostgreSQL
+from subscriber.verify.verify_subscription import verify_subscription
 from subscriber.worker import RECEIVER_MODULE
+from subscriber.worker.heartbeat import beating
+from subscriber.worker.read_status import subscription_statuses
 from subscriber.worker.supervisor import Supervisor
 
 Row = tuple[Any, ...]
@@ -53,6 +59,7 @@ Row = tuple[Any, ...]
 _START_SECONDS: Final = 120.0
 _END_SECONDS: Final = 60.0
 _SCRAPE_SECONDS: Final = 10.0
+_TABLES_A_TRANSACTION: Final = 500
 WATCHED: Final = "-http"
 """The end of a target's name whose run has a page open and is scraped, as in ``sqlite-http``."""
 _POLL_SECONDS: Final = 0.02
@@ -62,18 +69,16 @@ applies; the query of native is another server's.
 
 
 class Subscriber(Protocol):
-    """A subscriber with at most one subscription, which is named ``bench``."""
+    """A subscriber with at most one workload, and its subscriptions."""
 
     def pid(self) -> int | None:
         """Its main process; None if that is the target's server."""
 
-    def subscribe(self, conninfo: str, table: str) -> None:
-        """Create the tables ``t``, with these columns, and ``runs``, and a disabled subscription to
-        the publication ``p``.
-        """
+    def subscribe(self, conninfo: str, workload: Workload) -> None:
+        """Create the tables and the subscriptions of a workload, disabled."""
 
     def unsubscribe(self) -> None:
-        """Drop the disabled subscription and its tables."""
+        """Drop the disabled subscriptions and their tables."""
 
     def enable(self) -> float:
         """ENABLE. Returns the moment before the command."""
@@ -102,8 +107,8 @@ class Subscriber(Protocol):
             TimeoutError: it was not ``value`` within ``limit`` seconds.
         """
 
-    def row(self, query: str) -> Row:
-        """The only row of a query. Its numbers are integers."""
+    def rows(self, query: str) -> list[Row]:
+        """The rows of a query. Their numbers are integers."""
 
     def abandon(self) -> None:
         """Let it use no more processor time, whatever it is doing."""
@@ -115,32 +120,38 @@ class Native:
     def __init__(self, server: PostgreSQL, database: str) -> None:
         server.create_database(database)
         self._connection = psycopg.connect(server.conninfo(database), autocommit=True)
+        self._workload: Workload | None = None
 
     def pid(self) -> None:
         """See :meth:`Subscriber.pid`."""
 
-    def subscribe(self, conninfo: str, table: str) -> None:
+    def subscribe(self, conninfo: str, workload: Workload) -> None:
         """See :meth:`Subscriber.subscribe`."""
-        self._execute(f"CREATE TABLE t ({table})")
-        self._execute(f"CREATE TABLE {MARKER_TABLE} (run int PRIMARY KEY)")
-        self._execute(
-            f"CREATE SUBSCRIPTION bench CONNECTION '{conninfo}' PUBLICATION p WITH (enabled = false, slot_name = native)"
-        )
+        self._workload = workload
+        for statement in workload.tables_to_create():
+            self._execute(statement)
+        for number, (name, publication) in enumerate(workload.subscribed(), 1):
+            self._execute(
+                f"CREATE SUBSCRIPTION {name} CONNECTION '{conninfo}' PUBLICATION {publication}"
+                f" WITH (enabled = false, slot_name = native_{number})"
+            )
 
     def unsubscribe(self) -> None:
         """See :meth:`Subscriber.unsubscribe`."""
-        self._execute("DROP SUBSCRIPTION bench")
-        self._execute(f"DROP TABLE t, {MARKER_TABLE}")
+        self._of_each("DROP SUBSCRIPTION {}")
+        assert self._workload is not None
+        for name in (*self._workload.table_names, *self._workload.marker_tables):
+            self._execute(f"DROP TABLE {name}")
 
     def enable(self) -> float:
         """See :meth:`Subscriber.enable`."""
         began = time.monotonic()
-        self._execute("ALTER SUBSCRIPTION bench ENABLE")
+        self._of_each("ALTER SUBSCRIPTION {} ENABLE")
         return began
 
     def disable(self) -> None:
         """See :meth:`Subscriber.disable`."""
-        self._execute("ALTER SUBSCRIPTION bench DISABLE")
+        self.abandon()
         workers = "SELECT 1 - sign(count(*)) FROM pg_stat_subscription WHERE pid IS NOT NULL"
         self.await_value(workers, 1, _END_SECONDS)
 
@@ -157,16 +168,24 @@ class Native:
         return seen_values(lambda: int(self.row(query)[0]), value, limit, 0.0005)
 
     def row(self, query: str) -> Row:
-        """See :meth:`Subscriber.row`."""
-        return integers(self._connection.execute(query.encode()).fetchone())
+        """The only row of a query."""
+        return self.rows(query)[0]
+
+    def rows(self, query: str) -> list[Row]:
+        """See :meth:`Subscriber.rows`."""
+        return [integers(row) for row in self._connection.execute(query.encode())]
 
     def abandon(self) -> None:
         """See :meth:`Subscriber.abandon`."""
-        self._execute("ALTER SUBSCRIPTION bench DISABLE")
+        self._of_each("ALTER SUBSCRIPTION {} DISABLE")
 
     def close(self) -> None:
         """Close the connection."""
         self._connection.close()
+
+    def _of_each(self, command: str) -> None:
+        for name, _ in self._workload.subscribed() if self._workload else ():
+            self._execute(command.format(name))
 
     def _execute(self, sql: str) -> None:
         self._connection.execute(sql.encode())
@@ -180,6 +199,7 @@ class Ours:
         self._target = target
         self._settings = settings
         self._supervisor = supervisor
+        self._workload: Workload | None = None
         # Every look at DuckDB opens a connection.
         self._poll = 0.02 if target.engine.dialect.name == "duckdb" else 0.005
 
@@ -187,35 +207,43 @@ class Ours:
         """See :meth:`Subscriber.pid`."""
         return os.getpid()
 
-    def subscribe(self, conninfo: str, table: str) -> None:  # noqa: ARG002 - it creates the publisher's columns
-        """See :meth:`Subscriber.subscribe`."""
-        self._run(
-            f"CREATE SUBSCRIPTION bench CONNECTION '{conninfo}' PUBLICATION p"
-            f" WITH (enabled = false, create_tables = true, slot_name = ours_{self._name})"
-        )
+    def subscribe(self, conninfo: str, workload: Workload) -> None:
+        """See :meth:`Subscriber.subscribe`. The tables have the publisher's columns."""
+        self._workload = workload
+        for statement in workload.emulated_publications():
+            self._run(statement, conninfo)
+        carrier = f", carrier = '{CARRIER}'" if workload.filter else ""
+        for number, (name, publication) in enumerate(workload.subscribed(), 1):
+            self._run(
+                f"CREATE SUBSCRIPTION {name} CONNECTION '{conninfo}' PUBLICATION {publication}"
+                f" WITH (enabled = false, create_tables = true, slot_name = ours_{self._name}_{number}{carrier})"
+            )
 
     def unsubscribe(self) -> None:
         """See :meth:`Subscriber.unsubscribe`."""
+        with self._target.engine.connect() as connection:
+            copied = connection.exec_driver_sql("SELECT srrelname FROM subscriber_subscription_rel").scalars().all()
         self.drop()
         # A write transaction of a PostgreSQL target has an empty search path.
         schema = "public." if self._target.capabilities.postgresql_text else ""
-        with self._target.begin() as connection:
-            for name in ("t", MARKER_TABLE):
-                connection.exec_driver_sql(f"DROP TABLE {schema}{name}")
+        for first in range(0, len(copied), _TABLES_A_TRANSACTION):
+            with self._target.begin() as connection:
+                for name in copied[first : first + _TABLES_A_TRANSACTION]:
+                    connection.exec_driver_sql(f"DROP TABLE {schema}{name}")
 
     def drop(self) -> None:
-        """Drop the disabled subscription."""
-        self._run("DROP SUBSCRIPTION bench")
+        """Drop the disabled subscriptions."""
+        self._of_each("DROP SUBSCRIPTION {}")
 
     def enable(self) -> float:
         """See :meth:`Subscriber.enable`."""
         began = time.monotonic()
-        self._run("ALTER SUBSCRIPTION bench ENABLE")
+        self._of_each("ALTER SUBSCRIPTION {} ENABLE")
         return began
 
     def disable(self) -> None:
         """See :meth:`Subscriber.disable`."""
-        self._run("ALTER SUBSCRIPTION bench DISABLE")
+        self._of_each("ALTER SUBSCRIPTION {} DISABLE")
         wait(lambda: not self._supervisor.workers, _END_SECONDS)
 
     def await_value(self, query: str, value: int, limit: float) -> float:
@@ -232,14 +260,37 @@ class Ours:
         return seen_values(lambda: int(self.row(query)[0]), value, limit, self._poll)
 
     def row(self, query: str) -> Row:
-        """See :meth:`Subscriber.row`."""
-        with self._target.engine.connect() as connection:
-            return integers(connection.execution_options(no_parameters=True).exec_driver_sql(query).one())
+        """The only row of a query."""
+        return self.rows(query)[0]
 
-    def _run(self, sql: str) -> None:
+    def rows(self, query: str) -> list[Row]:
+        """See :meth:`Subscriber.rows`."""
+        with self._target.engine.connect() as connection:
+            found = connection.execution_options(no_parameters=True).exec_driver_sql(query)
+            return [integers(row) for row in found]
+
+    def check(self, conninfo: str) -> None:
+        """What ``subscriber check`` does for the publication ``p``."""
+        options = SubscriptionOptions(create_tables=True)
+        for _ in check_migration(self._target, Migration(conninfo, ("p",), options), self._settings):
+            pass
+
+    def status(self) -> None:
+        """What ``subscriber status`` does."""
+        assert subscription_statuses(self._target, self._settings)
+
+    def verify(self) -> None:
+        """What ``subscriber verify`` does; every table must be equal."""
+        assert verify_subscription(self._target, "bench", self._settings).is_equal
+
+    def _of_each(self, command: str) -> None:
+        for name, _ in self._workload.subscribed() if self._workload else ():
+            self._run(command.format(name))
+
+    def _run(self, sql: str, publisher: str | None = None) -> None:
         command = parse(sql)
         assert not isinstance(command, Query)
-        run_command(self._target, command, self._settings, lambda _: None)
+        run_command(self._target, command, self._settings, lambda _: None, publisher)
 
 
 @contextlib.contextmanager
@@ -260,7 +311,10 @@ def ours(url: str, folder: Path, name: str, *, is_watched: bool) -> Iterator[Our
         thread = threading.Thread(target=supervisor.run, args=(stop,), daemon=True)
         thread.start()
         try:
-            with watching(supervisor, target, settings) if is_watched else contextlib.nullcontext():
+            with (
+                beating(target, lambda: supervisor.busy_since, partial(supervisor.snapshots, look=False)),
+                watching(supervisor, target, settings) if is_watched else contextlib.nullcontext(),
+            ):
                 yield Ours(target, settings, supervisor, name)
         finally:
             stop.set()

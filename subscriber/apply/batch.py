@@ -149,6 +149,9 @@ class Batch:
         def is_applied(relation: Relation) -> bool:
             return self._local.rules.should_apply(relation, first)
 
+        # Only of applied relations: the others may have no table in the target.
+        relations = {group.relation for group in frame.groups}
+        self._local.writer.read_tables(filter(is_applied, relations))
         if self._local.writer.may_replace(frame, is_applied):
             self.exact = "replaced_values"
             return steps(frame)

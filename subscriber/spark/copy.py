@@ -58,7 +58,7 @@ from subscriber.publisher.snapshot import CopySession, SnapshotSession
 from subscriber.spark.jobs import Job, JobGroup, RunningJobs, jobs_of_cores, run_jobs
 from subscriber.spark.pending_session import PendingSession
 from subscriber.stream.decode.blocks import LoadBlock, check_absent, load_block, read_part
-from subscriber.targets import Connection, Target
+from subscriber.targets import Connection, Target, TargetTable
 from subscriber.targets.base.loading import BlockFormat, LoadColumn
 
 logger = logging.getLogger(__name__)
@@ -96,8 +96,9 @@ class CopySource:
     """A table to copy, and the publisher that has it; ``lsn`` is that of the exported ``snapshot``.
 
     ``files`` were read before the snapshot was exported. ``session`` is shared by the copies from
-    this snapshot. ``publishing`` is None if the server evaluates the publications. ``add_columns``
-    begins a separate transaction that adds missing columns. ``changes`` stores the table's shape
+    this snapshot. ``publishing`` is None if the server evaluates the publications. ``local`` is the
+    target's table if it was read before, with others. ``add_columns`` begins a separate transaction
+    that adds missing columns, for which the table is read again. ``changes`` stores the table's shape
     and the number of replaced values, with ``show_values`` also their text and the key of their
     row.
     """
@@ -111,6 +112,7 @@ class CopySource:
     session: CopySession = field(repr=False)
     publishing: Publishing | None = None
     names: RelationNames = SAME_NAMES
+    local: TargetTable | None = None
     add_columns: BeginCopy | None = None
     binary: bool = False
     changes: SchemaChanges | None = None
@@ -285,7 +287,7 @@ def _target_relation(source: CopySource, target: Target, relation: Relation) -> 
     """Return the target's table. With ``add_columns`` its missing columns are added first."""
     if source.add_columns is None:
         with target.reporting(), target.engine.connect() as connection:
-            return RelationMap(target, connection, source.names).open(relation)
+            return RelationMap(target, connection, source.names).compare(relation, source.local)
     following = None if source.changes is None else Following(source.changes, copies=True)
     with source.add_columns() as connection:
         relations = RelationMap(target, connection, source.names, add_columns=True, alone=True, following=following)

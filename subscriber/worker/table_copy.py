@@ -13,11 +13,12 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
 from subscriber.base import failpoints
+from subscriber.base.errors import SubscriberError
 from subscriber.base.lsn import format_lsn
 from subscriber.base.run_log import OVER
 from subscriber.base.settings import Settings
@@ -31,12 +32,15 @@ from subscriber.publisher.fence.open_transactions import blockers_of
 from subscriber.publisher.snapshot import CopySession, Snapshot
 from subscriber.spark.copy import CopyProgress, CopySource
 from subscriber.spark.spark_functions import SparkFunctions
-from subscriber.targets import Connection, Interruption
+from subscriber.targets import Connection, Interruption, TargetTable
 from subscriber.worker.copy_progress import Copies
 from subscriber.worker.failures import COPY
 from subscriber.worker.sync_catalog import SyncCatalog
 
 logger = logging.getLogger(__name__)
+
+TargetTables = Mapping[tuple[str, str], TargetTable]
+"""Tables of the target, by the schema and name that the map gives a publisher's relation."""
 
 
 class TableCopy:
@@ -58,6 +62,16 @@ class TableCopy:
         self._settings = settings
         self._interruption = interruption
 
+    def target_tables(self, relations: Sequence[SubscriptionRelation]) -> TargetTables:
+        """The target's tables of relations; none if they cannot be read together. In a catalog of
+        many tables, to look for one takes as long as for many.
+        """
+        target, names = self._states.target, self._states.subscription.options.map
+        places = [names.in_target(one.schema, one.name) for one in relations]
+        with contextlib.suppress(SubscriberError), target.reporting(), target.engine.connect() as connection:
+            return target.shapes.reflect_all(connection, places)
+        return {}
+
     def copy(
         self,
         relation: SubscriptionRelation,
@@ -65,17 +79,19 @@ class TableCopy:
         snapshot: Snapshot,
         session: CopySession,
         files: TableFiles,
+        local: TargetTables,
         on_progress: Callable[[CopyProgress], None],
     ) -> SubscriptionRelation:
         """Copy a table in state i or d, and return it in state f; after an error
-        (:func:`subscriber.spark.copy.copy_table`) it stays in state d.
+        (:func:`subscriber.spark.copy.copy_table`) it stays in state d. ``local`` is of
+        :meth:`target_tables`.
         """
         self._log_worker(relation, "has started")
         failpoints.hit("copy.begin.before")
         if relation.state is RelationState.INIT:
             relation = self._states.advance(relation, RelationState.DATASYNC, None)
         failpoints.hit("copy.begin.after")
-        source = self._source(relation, snapshot, session, files)
+        source = self._source(relation, snapshot, session, files, local)
         copied = replace(relation, state=RelationState.FINISHEDCOPY, lsn=snapshot.lsn, replaces=False)
 
         def note(done: CopyProgress) -> None:
@@ -118,7 +134,12 @@ class TableCopy:
         )
 
     def _source(
-        self, relation: SubscriptionRelation, snapshot: Snapshot, session: CopySession, files: TableFiles
+        self,
+        relation: SubscriptionRelation,
+        snapshot: Snapshot,
+        session: CopySession,
+        files: TableFiles,
+        local: TargetTables,
     ) -> CopySource:
         options = self._states.subscription.options
         return CopySource(
@@ -131,6 +152,7 @@ class TableCopy:
             session=session,
             publishing=self._states.publishing(),
             names=options.map,
+            local=local.get(options.map.in_target(relation.schema, relation.name)),
             add_columns=self._states.write if options.schema_changes == "add_columns" else None,
             binary=options.binary,
             changes=SchemaChanges(self._states.subscription.subid, self._states.subscription.name),

@@ -69,7 +69,7 @@ from subscriber.targets import Interruption, Target
 from subscriber.worker.copy_progress import Copies, CopyStatus
 from subscriber.worker.hand_over import HandOver, stopped
 from subscriber.worker.sync_catalog import SyncCatalog
-from subscriber.worker.table_copy import TableCopy
+from subscriber.worker.table_copy import TableCopy, TargetTables
 
 if TYPE_CHECKING:
     from subscriber.spark.copy import CopyProgress
@@ -84,6 +84,8 @@ _HOLD_SECONDS: Final = 5.0
 """The apply worker waits so long for the first round: tables copied by then need no catch-up."""
 _ROUND_SECONDS: Final = 60.0
 """How long a round begins to copy further tables."""
+_READ_TOGETHER: Final = 100
+"""How many of the target's tables are read together before their copies."""
 _LARGE_BYTES: Final = 64 * 1024 * 1024
 """A table of this size takes seconds to copy. Tables that are copied already do not wait for it."""
 _COPIED: Final = (RelationState.INIT, RelationState.DATASYNC)
@@ -266,13 +268,17 @@ class TableSync:
         with self._snapshot() as (snapshot, session):
             self._kept.keep(snapshot.lsn)
             until = time.monotonic() + _ROUND_SECONDS
-            for relation in to_copy:
+            local: TargetTables = {}
+            for number, relation in enumerate(to_copy):
+                if number % _READ_TOGETHER == 0:
+                    local = self._table_copy.target_tables(to_copy[number : number + _READ_TOGETHER])
                 copy = partial(
                     self._table_copy.copy,
                     relation,
                     snapshot=snapshot,
                     session=session,
                     files=files.get(_key(relation), ()),
+                    local=local,
                     on_progress=note,
                 )
                 copied += filter(None, [self._attempt([relation], copy)])

@@ -7,7 +7,7 @@ another key of the cache, so a change is always applied with the shape that was 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -83,10 +83,18 @@ class RelationMap:
             following=following,
         )
         self._looked_up: set[Relation] = set()
+        self._read: dict[tuple[str, str], TargetTable] = {}
 
     @property
     def alterations(self) -> Sequence[Alteration]:
         return self._follower.alterations
+
+    def read_together(self, remotes: Iterable[Relation]) -> None:
+        """Read the tables of relations that are about to be opened for the first time, all with one
+        query or a few: in a catalog of many tables, to look for one takes as long as for many.
+        """
+        places = {self._place(remote) for remote in remotes if remote not in self._open}
+        self._read = dict(self._target.shapes.reflect_all(self._connection, places)) if len(places) > 1 else {}
 
     def opened(self, remote: Relation) -> TargetRelation | None:
         """The result of the last :meth:`open`; None if the relation was not opened."""
@@ -117,7 +125,7 @@ class RelationMap:
         if local is not None:
             return local
         try:
-            table = find_table(self._target, self._connection, self._names, remote)
+            table = self._find_table(remote)
             if missing_columns(remote, table) or not self._follower.has_stored_shape(remote):
                 return None
             local = self._open[remote] = self._fit(remote, table)
@@ -157,9 +165,16 @@ class RelationMap:
         return self._names.qualified(remote.namespace, remote.name)
 
     def _resolve(self, remote: Relation) -> TargetRelation:
-        return self._fit(
-            remote, self._follower.follow(remote, find_table(self._target, self._connection, self._names, remote))
+        return self._fit(remote, self._follower.follow(remote, self._find_table(remote)))
+
+    def _find_table(self, remote: Relation) -> TargetTable:
+        """What was read together counts once: later the table may have been altered."""
+        return find_table(
+            self._target, self._connection, self._names, remote, self._read.pop(self._place(remote), None)
         )
+
+    def _place(self, remote: Relation) -> tuple[str, str]:
+        return self._names.in_target(remote.namespace, remote.name)
 
     def _fit(self, remote: Relation, table: TargetTable) -> TargetRelation:
         """The relation with columns that can store the values of their remote columns."""

@@ -19,7 +19,7 @@ If the target has no savepoints, each change of the run is examined before it is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -102,6 +102,10 @@ class ChangeWriter:
     @property
     def alterations(self) -> Sequence[Alteration]:
         return self._relations.alterations
+
+    def read_tables(self, relations: Iterable[Relation]) -> None:
+        """Read the tables of relations whose changes come next, together."""
+        self._relations.read_together(relations)
 
     def look_up(self, relation: Relation) -> None:
         """Find the table of a relation whose changes are not applied (rule C4)."""

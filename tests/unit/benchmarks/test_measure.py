@@ -33,7 +33,7 @@ def test_the_native_subscriber_and_a_target_apply_the_same_backlog(postgresql18,
     with bench(120, said.append) as servers:
         outcomes = servers.measure(BY_NAME["W7"].scaled(0.001), ["sqlite"], 2)
         # From here on the publisher's answer to the check is another than the subscriber's.
-        monkeypatch.setattr(Bench, "_check", lambda *_: (next(answers),))
+        monkeypatch.setattr(Bench, "_check", lambda *_: [(1, next(answers))])
         wrong = servers.measure(BY_NAME["W7"].scaled(0.001), [], 1)
     assert [outcome.failure for outcome in outcomes.values()] == [None, None], said
     assert [sample.run for sample in outcomes["sqlite"].samples] == [1, 2]
@@ -44,6 +44,18 @@ def test_the_native_subscriber_and_a_target_apply_the_same_backlog(postgresql18,
     assert "target" in outcomes[NATIVE].samples[0].usage.cpu_seconds
     assert wrong[NATIVE].failure is not None
     assert "differs from the publisher" in wrong[NATIVE].failure
+
+
+@pytest.mark.server
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["W9", "W10", "W11"])
+def test_many_tables_and_subscriptions_arrive_as_at_the_native_subscriber(name, postgresql18, tmp_path):
+    """The content of each table is compared after the run; py-spy writes a graph of the driver."""
+    with bench(120, lambda _: None, tmp_path) as servers:
+        outcomes = servers.measure(BY_NAME[name].scaled(0.002), ["sqlite"], 1)
+    assert [(outcome.failure, len(outcome.samples)) for outcome in outcomes.values()] == [(None, 1)] * 2
+    assert "<svg" in (tmp_path / f"{name}-sqlite-1-driver.svg").read_text()
 
 
 @pytest.mark.server

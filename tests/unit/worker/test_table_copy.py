@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 
 import pytest
 import sqlalchemy as sa
 
-from subscriber.base.errors import ConflictError, ProgressConflict
+from subscriber.base.errors import ConflictError, ProgressConflict, TargetRelationError
 from subscriber.base.lsn import LSN
 from subscriber.catalog.own_tables import SUBSCRIPTION
 from subscriber.catalog.table_states import (
@@ -16,6 +17,7 @@ from subscriber.catalog.table_states import (
     delete_relations,
     replace_relations,
 )
+from subscriber.postgres.schema.relation_names import parse_names
 from subscriber.publisher.snapshot import CopySession, Snapshot
 from subscriber.spark.copy import CopyProgress, CopySource
 from subscriber.spark.spark_functions import SparkFunctions
@@ -59,6 +61,7 @@ class Copying:
             snapshot=SNAPSHOT,
             session=self.session,
             files=self.files,  # type: ignore[arg-type]
+            local=self.table_copy.target_tables([relation]),
             on_progress=self._note,
         )
 
@@ -119,8 +122,31 @@ def test_the_pipeline_gets_the_source_and_the_target_of_a_copy(scene, copying):
     (source,) = copying.sources
     assert (source.schema, source.table, source.snapshot, source.files) == ("public", "a", "00000003-1", copying.files)
     assert (source.conninfo, source.subscription, source.session) == ("dbname=none", "s", copying.session)
+    assert source.local is not None
+    assert source.local.name == "a"
     assert source.publishing is None
     assert source.add_columns is None, "schema_changes is not add_columns"
+
+
+def test_tables_that_cannot_be_read_together_are_read_one_by_one(scene, copying, monkeypatch):
+    scene.table("a", INIT)
+    fail = raising(TargetRelationError("a view is broken"))
+    monkeypatch.setattr(scene.target.shapes, "reflect_all", lambda _connection, places: fail(places))
+    copying.run()
+    assert [source.local for source in copying.sources] == [None]
+
+
+def test_a_table_that_was_read_under_another_map_is_read_again(scene, copying):
+    """The map may change between the read and the copy."""
+    scene.table("a", INIT)
+    (relation,) = stored_relations(scene.target)
+    options = replace(scene.subscription.options, map=parse_names("public.a => public.b"))
+    before = copying.table_copy.target_tables([relation])
+    changed = SyncCatalog(scene.target, replace(scene.subscription, options=options), threading.Lock())
+    copying.table_copy._states = changed
+    source = copying.table_copy._source(relation, SNAPSHOT, copying.session, copying.files, before)
+    assert list(before) == [("public", "a")]
+    assert source.local is None
 
 
 def test_a_copy_is_shown_while_its_transaction_is_open(scene, copying):

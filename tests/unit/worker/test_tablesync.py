@@ -44,6 +44,23 @@ def test_one_snapshot_serves_all_tables_and_each_is_handed_over_at_its_lsn(scene
     assert scene.errors == []
 
 
+def test_the_targets_tables_are_read_together_before_their_copies(scene, monkeypatch):
+    """Not with a search of the target's catalog for each of them."""
+    for name in "abcde":
+        scene.table(name)
+    reads: list[int] = []
+    reflect_all = scene.target.shapes.reflect_all
+
+    def reading(connection, tables):
+        reads.append(len(tables))
+        return reflect_all(connection, tables)
+
+    monkeypatch.setattr("subscriber.worker.tablesync._READ_TOGETHER", 3)
+    monkeypatch.setattr(scene.target.shapes, "reflect_all", reading)
+    scene.round()
+    assert reads == [3, 2]
+
+
 def test_tables_that_are_behind_catch_up_in_one_pass_after_the_last_copy_of_the_round(scene, monkeypatch):
     """D4: a table costs its own rows, and not the journal."""
     monkeypatch.setattr(tablesync, "_HOLD_SECONDS", 0.0)

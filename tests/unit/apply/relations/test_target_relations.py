@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+import sqlalchemy as sa
 
 from subscriber.apply.relations.missing_columns import find_table, joined, named, quoted, side_by_side
 from subscriber.apply.relations.target_relations import (
@@ -84,6 +85,38 @@ def test_a_relation_is_looked_up_once_for_each_shape(execute, target):
         one = relations.open(relation("public.t", AB))
         assert relations.open(relation("public.t", AB)) is one
         assert relations.open(relation("public.t", {"a": "int4"})).columns != one.columns
+
+
+def test_tables_are_read_together_whatever_their_number(execute, target):
+    """A catalog of many tables is searched once for all of them, not once for each."""
+    remotes = [relation(f"public.t{number}", AB) for number in range(50)]
+    for number in range(50):
+        execute(f"CREATE TABLE t{number} (a INT, b TEXT)")
+    texts: list[str] = []
+    with target.begin() as connection:
+        relations = RelationMap(target, connection)
+        sa.event.listen(connection, "before_cursor_execute", lambda *arguments: texts.append(arguments[2]))
+        relations.read_together(remotes[:2])
+        for_two = len(texts)
+        relations.read_together(remotes)
+        assert len(texts) == 2 * for_two
+        opened = [relations.open(one) for one in remotes]
+        assert len(texts) == 2 * for_two
+    assert [one.table.name for one in opened] == [f"t{number}" for number in range(50)]
+
+
+def test_a_table_that_was_read_together_is_read_again_for_the_next_shape(execute, target):
+    execute("CREATE TABLE t (a INT, b TEXT)")
+    execute("CREATE TABLE u (a INT, b TEXT)")
+    narrow, wide = relation("public.t", AB), relation("public.t", {**AB, "c": "text"})
+    with target.begin() as connection:
+        relations = RelationMap(target, connection)
+        relations.read_together([narrow, wide, relation("public.u", AB), relation("public.missing", AB)])
+        assert [column.name for column in relations.open(narrow).columns] == ["a", "b"]
+        connection.exec_driver_sql("ALTER TABLE t ADD COLUMN c TEXT")
+        assert [column.name for column in relations.open(wide).columns] == ["a", "b", "c"]
+        with pytest.raises(TargetRelationError, match=r'"public\.missing" does not exist'):
+            relations.open(relation("public.missing", AB))
 
 
 # names of the target ------------------------------------------------------------------------------
