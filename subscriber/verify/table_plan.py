@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from subscriber.apply.relations.target_relations import RelationMap, TargetRelation
 from subscriber.apply.writing.unrepresentable import replaced_columns
-from subscriber.base.errors import PublisherNotReady
+from subscriber.base.errors import NotSupportedError, PublisherNotReady
 from subscriber.catalog.subscription_options import SubscriptionOptions
 from subscriber.commands.check_publications import refresh_command
 from subscriber.postgres.protocol.messages import IDENTITY_FLAG, Relation
@@ -97,6 +97,8 @@ def plan_table(
     share: float = 1.0,
 ) -> TablePlan:
     """The plan for the comparison of a table, whose columns must exist and fit on both sides."""
+    if source.options.history_rules.of(source.schema, source.name) != "off":
+        raise _has_history(source)
     actions = source.publications.published_actions(source.schema, source.name)
     if actions is None:
         raise _not_published(source)
@@ -156,6 +158,16 @@ def _not_published(source: TableSource) -> PublisherNotReady:
         detail="Which of its rows and columns the target is to have is not known.",
         hint="Add it to a publication of the subscription, or remove it from the subscription:"
         f" {refresh_command(source.subscription)}",
+        relation=name,
+    )
+
+
+def _has_history(source: TableSource) -> NotSupportedError:
+    name = f"{source.schema}.{source.name}"
+    return NotSupportedError(
+        f'table "{name}" has a history, which cannot be compared with the publisher\'s rows',
+        detail="The publisher has only the present rows. The target's table has every change of them.",
+        hint="Name the other tables of the subscription with --table. docs/history.md has a query for the present rows.",
         relation=name,
     )
 

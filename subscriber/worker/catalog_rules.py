@@ -57,6 +57,7 @@ class BatchRules:
             values=stored.options.unrepresentable_values,
             retains=stored.options.retain_dead_tuples and stored.retention_active,
             records=is_retained(connection),
+            history=stored.options.history_rules,
         )
 
     def _should_apply(self, begins: Mapping[tuple[str, str], LSN | None], relation: Relation, final_lsn: LSN) -> bool:
@@ -104,6 +105,7 @@ class CatchUpRules:
             values=options.unrepresentable_values,
             retains=options.retain_dead_tuples and stored.retention_active,
             records=is_retained(connection),
+            history=options.history_rules,
         )
 
 
