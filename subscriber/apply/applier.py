@@ -18,7 +18,7 @@ from subscriber.base.lsn import INVALID_LSN, LSN
 from subscriber.catalog.own_tables import ConflictKind
 from subscriber.postgres.protocol.changes import Frame
 from subscriber.postgres.protocol.messages import Relation
-from subscriber.postgres.schema.history import NO_HISTORY, HistoryRules
+from subscriber.postgres.schema.history_rules import NO_HISTORY, HistoryRules
 from subscriber.postgres.schema.relation_names import SAME_NAMES, RelationNames
 from subscriber.postgres.schema.value_rules import STOP, ValueRules
 from subscriber.targets import Interruption, Target
@@ -130,7 +130,7 @@ class Rules:
         values: in which columns NULL takes the place of values that the target cannot hold.
         retains: an UPDATE that does not find its row looks for the row among the deleted ones.
         records: deleted rows are recorded, for this or another subscription.
-        history: which tables get a row for each change.
+        history: which tables have a history.
     """
 
     should_apply: ShouldApply = field(default=lambda _relation, _lsn: True)

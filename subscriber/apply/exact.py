@@ -238,6 +238,7 @@ class ExactApplier:
             check=self.interruption.check,
             retained_for=self._progress.name if rules.retains else None,
             records=rules.records,
+            history=rules.history,
         )
 
     def _following(self, rules: Rules, *, mixed: bool = False) -> Following:

@@ -1,12 +1,19 @@
-"""Changes of tables with a history, as the rows that they add to it.
+"""Changes of tables with a history, as changes of the target's table.
 
 ::
 
-    decoded Frame ──▶ HistoryFrames ──▶ Frame: INSERTs into the table with more columns ──▶ exact or bulk path
+    decoded Frame ──▶ HistoryFrames ──▶ Frame of changes of the table with more columns ──▶ exact or bulk path
 
-Statements, reordering, bulk writes, progress and retries see only INSERTs into an ordinary table
-of the target (:mod:`subscriber.postgres.schema.history`), so they need nothing else. Both paths get
-the same rows, since every row says by ``_lsn`` and ``_sequence`` which change it is.
+Reordering, bulk writes, progress and retries see changes of an ordinary table of the target
+(:mod:`subscriber.postgres.schema.history_rules`). Both paths get the same rows, since every change
+brings the LSN of its commit and its number in the transaction.
+
+*scd2:* an INSERT, UPDATE or DELETE is one of the open version, which the END columns of its key
+find. It brings where the version begins, or for a DELETE where it ends.
+:mod:`subscriber.apply.writing.versions` keeps the version that an UPDATE or DELETE ends. TRUNCATE
+is a DELETE without the publisher's key.
+
+*append:* there are INSERTs only:
 
 ======================  ==========================================================================
 INSERT                  ``insert``, the new row
@@ -36,11 +43,12 @@ from numpy.typing import NDArray
 
 from subscriber.apply.frame_order import FrameOrder
 from subscriber.base.errors import NotSupportedError
+from subscriber.base.lsn import LSN
 from subscriber.postgres.protocol import messages
 from subscriber.postgres.protocol.changes import ChangeGroup, Controls, Frame
 from subscriber.postgres.protocol.decode_message import decode
 from subscriber.postgres.protocol.messages import Relation
-from subscriber.postgres.schema.history import APPENDED, HistoryRules
+from subscriber.postgres.schema.history_rules import APPENDED, OPEN_LSN, REPLACED, History, HistoryRules
 from subscriber.postgres.sql.quoting import quote_identifier
 from subscriber.postgres.types.registry import family_of
 from subscriber.targets import TargetTable
@@ -82,7 +90,7 @@ class HistoryFrames:
         self._relations: dict[Relation, Relation] = {}
 
     def of(self, frames: Iterable[Frame]) -> Iterator[Frame]:
-        """NotSupportedError: a prepared transaction, or a column as :meth:`HistoryRules.relation`."""
+        """NotSupportedError for a prepared transaction, and as :meth:`HistoryRules.relation`."""
         return map(self._turned, frames)
 
     def _turned(self, frame: Frame) -> Frame:
@@ -91,8 +99,11 @@ class HistoryFrames:
         groups: list[ChangeGroup] = []
         for number, group in enumerate(frame.groups):
             of_group = places.take(order.rows_of(number))
-            if self._has_history(group.relation):
+            mode = self._mode(group.relation)
+            if mode == "append":
                 groups += self._images(group, of_group)
+            elif mode == "scd2":
+                groups.append(self._of_version(group, of_group))
             else:
                 groups.append(replace(group, positions=of_group.positions.astype(np.int32)))
         controls = replace(order.controls, positions=places.positions[: len(order.controls)].astype(np.int32))
@@ -124,8 +135,42 @@ class HistoryFrames:
         lsns, timestamps, xids, _ = np.array(begun, np.int64).T
         return _Places(2 * ranks, lsns[of_item], timestamps[of_item], xids[of_item], numbers)
 
-    def _has_history(self, relation: Relation) -> bool:
-        return self._rules.of(relation.namespace, relation.name) != "off"
+    def _mode(self, relation: Relation) -> History:
+        return self._rules.of(relation.namespace, relation.name)
+
+    # scd2 -----------------------------------------------------------------------------------------
+
+    def _of_version(self, group: ChangeGroup, places: _Places) -> ChangeGroup:
+        """The change of the open versions."""
+        new = None if group.new is None else self._with(group.new, self._begins(places), self._open(places))
+        old = None
+        if group.old is not None:
+            bounds = {**self._open(places), **(self._begins(places) if group.new is None else {})}
+            old = self._with(group.old, bounds)
+        return replace(
+            group,
+            relation=self._relation(group.relation),
+            positions=places.positions.astype(np.int32),
+            old=old,
+            new=new,
+        )
+
+    def _begins(self, places: _Places) -> dict[str, pa.Array]:
+        return {
+            "_valid_from": self._timestamps(places.timestamps),
+            "_from_lsn": self._integers(places.lsns),
+            "_from_sequence": self._integers(2 * places.numbers),
+        }
+
+    def _open(self, places: _Places) -> dict[str, pa.Array]:
+        nothing = np.zeros(len(places.positions), np.int64)
+        return {"_to_lsn": self._integers(nothing + OPEN_LSN), "_to_sequence": self._integers(nothing)}
+
+    def _with(self, rows: pa.RecordBatch, *added: Mapping[str, pa.Array]) -> pa.RecordBatch:
+        columns = {name: array for one in added for name, array in one.items()}
+        return pa.RecordBatch.from_arrays([*rows.columns, *columns.values()], names=[*rows.schema.names, *columns])
+
+    # append ---------------------------------------------------------------------------------------
 
     def _images(self, group: ChangeGroup, places: _Places) -> Iterator[ChangeGroup]:
         if group.old is not None:
@@ -169,12 +214,17 @@ class HistoryFrames:
         left: dict[int, tuple[Relation, ...]] = {}
         for number, named in controls.relations.items():
             place = places.take(slice(number, number + 1))
-            for relation in filter(self._has_history, named):
-                nothing = pa.RecordBatch.from_struct_array(pa.array([{}], pa.struct([])))
-                new = self._described(nothing, "truncate", [], place)
-                positions = place.positions.astype(np.int32)
-                rows.append(ChangeGroup(self._relation(relation), "I", None, positions, old=None, new=new))
-            left[number] = tuple(relation for relation in named if not self._has_history(relation))
+            nothing = pa.RecordBatch.from_struct_array(pa.array([{}], pa.struct([])))
+            positions = place.positions.astype(np.int32)
+            for relation in named:
+                mode, changed = self._mode(relation), self._relation(relation)
+                if mode == "append":
+                    new = self._described(nothing, "truncate", [], place)
+                    rows.append(ChangeGroup(changed, "I", None, positions, old=None, new=new))
+                elif mode == "scd2":
+                    old = self._with(nothing, self._begins(place), self._open(place))
+                    rows.append(ChangeGroup(changed, "D", "K", positions, old=old, new=None))
+            left[number] = tuple(relation for relation in named if self._mode(relation) == "off")
         if not rows:
             return controls, rows
         kept = np.array([number for number in range(len(controls)) if left.get(number, (None,))], np.int64)
@@ -197,9 +247,20 @@ class HistoryFrames:
         return family_of(_TIMESTAMPTZ).decode_binary(pa.Array.from_buffers(pa.binary(), len(values), buffers))
 
 
-def add_row(connection: sa.Connection, table: TargetTable, row: Mapping[str, object]) -> None:
-    """Add a row that no change has made; columns that it does not have are NULL."""
-    connection.execute(sa.insert(table.clause()).values(row).inline())
+def end_history(connection: sa.Connection, table: TargetTable, mode: History, lsn: LSN) -> None:
+    """End the rows of a history that a copy replaces; ``lsn`` is that of the copy's snapshot."""
+    clause = table.clause()
+    if mode == "append":
+        row = {"_op": "truncate", "_lsn": int(lsn), "_sequence": REPLACED}
+        connection.execute(sa.insert(clause).values(row).inline())
+    else:
+        # As for TRUNCATE: an UPDATE of a key would hinder DuckDB to insert the open versions again.
+        is_open = clause.c["_to_lsn"] == OPEN_LSN
+        ended = {"_to_lsn": sa.literal(int(lsn)), "_to_sequence": sa.literal(REPLACED)}
+        names = [column.name for column in table.columns if not column.generated]
+        versions = sa.select(*(ended.get(name, clause.c[name]) for name in names)).where(is_open)
+        connection.execute(sa.insert(clause).from_select(names, versions).inline())
+        connection.execute(sa.delete(clause).where(is_open))
 
 
 def _begin(message: bytes) -> _Begun:

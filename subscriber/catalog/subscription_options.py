@@ -30,7 +30,13 @@ from subscriber.base.errors import SQLSyntaxError, UsageError
 from subscriber.base.lsn import INVALID_LSN, LSN, parse_lsn
 from subscriber.base.settings import parse_receiver_timeout
 from subscriber.catalog.rows import TEXT
-from subscriber.postgres.schema.history import MODES, History, HistoryRules, history_tables_text, parse_history_tables
+from subscriber.postgres.schema.history_rules import (
+    MODES,
+    History,
+    HistoryRules,
+    history_tables_text,
+    parse_history_tables,
+)
 from subscriber.postgres.schema.relation_names import SAME_NAMES, RelationNames, TableName, parse_names
 from subscriber.postgres.schema.server_features import OPTION_VERSIONS
 from subscriber.postgres.schema.value_rules import STOP, ValueRules, parse_value_rules
@@ -419,7 +425,9 @@ class SubscriptionOptions:
         default="off",
         metadata=_option(forms=("CREATE",), read=_history, column=_word("subhistory", 16, server_default="off")),
     )
-    """Whether tables of the target get a row for each change, in place of the publisher's rows."""
+    """Whether tables of the target get a row for each change, or keep the versions of rows, in place
+    of the publisher's rows.
+    """
     history_tables: tuple[tuple[TableName, History], ...] = field(
         default=(),
         metadata=_option(

@@ -14,7 +14,7 @@ from subscriber.commands.check_publications import SubscribedTables
 from subscriber.commands.create_tables import MissingTable, design_tables
 from subscriber.commands.notices import Notify, warning
 from subscriber.postgres.protocol.messages import Relation
-from subscriber.postgres.schema.history import NO_HISTORY, HistoryRules
+from subscriber.postgres.schema.history_rules import NO_HISTORY, HistoryRules
 from subscriber.postgres.schema.published_table import PublishedTable
 from subscriber.postgres.schema.relation_names import SAME_NAMES, RelationNames, TableName
 from subscriber.postgres.types.oids import with_type_names

@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from subscriber.base.errors import NotSupportedError, PublisherNotReady, SubscriberError
 from subscriber.catalog.own_tables import SCHEMA_DIFFERENCE
 from subscriber.commands.notices import FIRST_NAMES, Notify, first_names, notice
-from subscriber.postgres.schema.history import NO_HISTORY, HistoryRules
+from subscriber.postgres.schema.history_rules import NO_HISTORY, HistoryRules
 from subscriber.postgres.schema.published_table import PublishedTable
 from subscriber.postgres.schema.publisher_tables import PublisherTable
 from subscriber.postgres.schema.relation_names import RelationNames, TableName

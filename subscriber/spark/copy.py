@@ -47,7 +47,7 @@ from subscriber.catalog.replaced_values import count_replaced_values
 from subscriber.catalog.schema_changes import SchemaChanges
 from subscriber.postgres.protocol.messages import Relation
 from subscriber.postgres.publication.publishing import Publishing
-from subscriber.postgres.schema.history import NO_HISTORY, HistoryRules
+from subscriber.postgres.schema.history_rules import NO_HISTORY, HistoryRules
 from subscriber.postgres.schema.relation_names import SAME_NAMES, RelationNames
 from subscriber.postgres.schema.server_features import ServerFeatures
 from subscriber.postgres.schema.stored_shape import Baseline, first_baseline

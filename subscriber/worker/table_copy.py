@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 
-from subscriber.apply.history_frames import add_row
+from subscriber.apply.history_frames import end_history
 from subscriber.base import failpoints
 from subscriber.base.lsn import LSN, format_lsn
 from subscriber.base.run_log import OVER
@@ -160,9 +160,9 @@ class TableCopy:
         table = target.shapes.reflect(connection, *options.map.in_target(relation.schema, relation.name))
         if table is None:
             return  # the copy has refused it
-        ended = options.history_rules.replaced(relation.schema, relation.name, lsn)
-        if ended is not None:
-            add_row(connection, table, ended)
+        mode = options.history_rules.of(relation.schema, relation.name)
+        if mode != "off":
+            end_history(connection, table, mode, lsn)
             return
         with deleted_rows.deleted_by(connection, target, None):
             target.writing.delete_all(connection, table)

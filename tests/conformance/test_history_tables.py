@@ -22,6 +22,8 @@ KINDS = (
     pytest.param("mariadb", marks=pytest.mark.long),
 )
 ROWS = "SELECT k, v, _op, _xid IS NULL, _unchanged FROM {} ORDER BY _lsn, _sequence, k"
+VERSIONS = "SELECT k, v, _valid_from IS NULL, _to_lsn = 9223372036854775807 FROM u"
+"""The versions of rows: the copied and the open ones are known by this."""
 LARGE = "(SELECT string_agg(md5(n::text), '') FROM generate_series(1, 400) n)"
 
 
@@ -46,7 +48,7 @@ def runner(request, publisher_database, tmp_path) -> Iterator[Runner]:
         runner.sql(
             f"CREATE SUBSCRIPTION s CONNECTION '{publisher_database.conninfo}' PUBLICATION p"
             f" WITH (slot_name = {publisher_database.name}, create_tables = true, history = append,"
-            " history_tables = 'public.u = off')"
+            " history_tables = 'public.u = scd2')"
         )
         yield runner
 
@@ -59,7 +61,7 @@ def test_a_history_has_the_copied_rows_then_every_change(runner, publisher_datab
     publisher_database.execute(
         "UPDATE t SET v = 'uno' WHERE k = 1; UPDATE t SET k = 3 WHERE k = 2; DELETE FROM t WHERE k = 3"
     )
-    publisher_database.execute("UPDATE u SET v = 'uno'; TRUNCATE t")
+    publisher_database.execute("UPDATE u SET v = 'uno', k = 2; INSERT INTO u VALUES (1, 'one'); TRUNCATE t")
     once(runner)
     changes = [
         (1, "uno", "update_postimage", False, "large"),
@@ -69,11 +71,12 @@ def test_a_history_has_the_copied_rows_then_every_change(runner, publisher_datab
         (None, None, "truncate", False, None),
     ]
     assert execute(runner.target, ROWS.format("t")) == copied + changes
-    assert execute(runner.target, "SELECT k, v FROM u") == [(1, "uno")]
+    versions = [(1, "one", False, True), (1, "one", True, False), (2, "uno", False, True)]
+    assert sorted(execute(runner.target, VERSIONS)) == versions
 
     publisher_database.execute("INSERT INTO t VALUES (4, 'four')")
     once(runner)
-    runner.sql("ALTER SUBSCRIPTION s REFRESH TABLE public.t")
+    runner.sql("ALTER SUBSCRIPTION s REFRESH TABLE public.t, public.u")
     once(runner)
     again = [
         (4, "four", "insert", False, None),
@@ -82,5 +85,10 @@ def test_a_history_has_the_copied_rows_then_every_change(runner, publisher_datab
     ]
     assert execute(runner.target, ROWS.format("t")) == copied + changes + again
 
+    ended = [(1, "one", False, False), (1, "one", True, False), (2, "uno", False, False)]
+    assert sorted(execute(runner.target, VERSIONS)) == sorted([*ended, (1, "one", True, True), (2, "uno", True, True)])
+
+    equal = runner.call("verify", "s", "--table", "public.u")
+    assert equal.returncode == 0, equal.stdout + equal.stderr
     report = runner.call("verify", "s")
     assert 'table "public.t" has a history' in report.stdout + report.stderr

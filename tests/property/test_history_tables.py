@@ -7,6 +7,7 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -19,11 +20,13 @@ from subscriber.apply import reorder
 from subscriber.apply.applier import ApplyResult, Rules
 from subscriber.apply.apply_batch import apply_batch
 from subscriber.apply.exact import BulkApplier, ExactApplier
+from subscriber.apply.history_frames import end_history
+from subscriber.base.errors import ConflictError
 from subscriber.base.lsn import LSN
 from subscriber.catalog.own_tables import CATALOG
 from subscriber.catalog.progress import OriginProgress
 from subscriber.postgres.protocol import messages as m
-from subscriber.postgres.schema.history import HistoryRules
+from subscriber.postgres.schema.history_rules import OPEN_LSN, HistoryRules
 from subscriber.postgres.schema.publisher_tables import PublisherColumn, PublisherTable
 from subscriber.targets import Target
 from subscriber.targets.ddl import create_table
@@ -120,7 +123,7 @@ def contents(target: Target, shape: m.Relation, columns: Sequence[str]) -> Count
         table = target.shapes.reflect(connection, shape.namespace, shape.name)
         assert table is not None
         clause = table.clause()
-        types = {"_commit_timestamp": OIDS["timestamptz"]}
+        types = dict.fromkeys(("_commit_timestamp", "_valid_from", "_valid_to"), OIDS["timestamptz"])
         rows = connection.execute(sa.select(*(clause.c[name] for name in columns)))
         return Counter(
             tuple(
@@ -210,6 +213,109 @@ def test_a_table_without_history_is_not_changed_by_the_history_of_another(target
     applied(target, rules, BulkApplier, [*transactions, transaction(2000, truncate)], [], 1)
     assert not contents(target, KEYED, ["k"])
     assert contents(target, BAG, ["a", "_op"]) == Counter({(1, "insert"): 1, (None, "truncate"): 1})
+
+
+# Versions -----------------------------------------------------------------------------------------
+
+VALIDITY = ("_valid_from", "_valid_to", "_from_lsn", "_from_sequence", "_to_lsn", "_to_sequence")
+VERSIONS = HistoryRules("scd2", ((("public", "bag"), "append"),))
+
+
+@dataclass
+class TruncatingPublisher(Publisher):
+    """A publisher that truncates both tables."""
+
+    def run(self, operation: str, key: int, other: int, text: str | None) -> m.Message | None:
+        if operation != "truncate" or key != 0:
+            return super().run(operation, key, other, text)
+        self.keyed.clear()
+        self.bag.clear()
+        return m.Truncate((1, 2), cascade=False, restart_identity=False)
+
+
+def versions(transactions: Sequence[Sequence[m.Message]]) -> Counter[Row]:
+    """The versions of the rows of ``keyed``, as the documentation promises them."""
+    rows: list[Row] = []
+    there: dict[object, tuple[list[object], Row]] = {}
+
+    def end(key: object, lsn: int, number: int) -> list[object]:
+        values, (begins, from_lsn, from_sequence) = there.pop(key)
+        rows.append((*values, begins, _MOMENT, from_lsn, from_sequence, lsn, 2 * number))
+        return values
+
+    for messages in transactions:
+        begin = messages[0]
+        assert isinstance(begin, m.Begin)
+        lsn = begin.final_lsn
+        for number, change in enumerate(messages[1:-1], 1):
+            match change:
+                case m.Truncate() if 1 in change.relation_ids:
+                    for key in list(there):
+                        end(key, lsn, number)
+                case m.Delete(relation_id=1):
+                    end(_python(KEYED.columns[0], change.old[0]), lsn, number)
+                case m.Insert(relation_id=1) | m.Update(relation_id=1):
+                    values = [_python(*pair) for pair in zip(KEYED.columns, change.new, strict=True)]
+                    if isinstance(change, m.Update):
+                        key = values[0] if change.old is None else _python(KEYED.columns[0], change.old[0])
+                        pairs = zip(change.new, end(key, lsn, number), values, strict=True)
+                        values = [old if sent is m.UNCHANGED else new for sent, old, new in pairs]
+                    there[values[0]] = (values, (_MOMENT, lsn, 2 * number))
+    rows += [
+        (*values, begins, None, from_lsn, number, OPEN_LSN, 0) for values, (begins, from_lsn, number) in there.values()
+    ]
+    return Counter(rows)
+
+
+@settings(max_examples=20, phases=(Phase.explicit, Phase.reuse, Phase.generate))
+@given(histories, cuts, st.integers(1, 9), st.sampled_from([ExactApplier, BulkApplier]))
+def test_a_table_has_the_versions_of_each_row(target, history, at, together, make):
+    transactions = played(TruncatingPublisher(), history)
+    results = applied(target, VERSIONS, make, transactions, at, together)
+    assert all(not result.conflicts for result in results)
+    assert contents(target, KEYED, ["k", "v", "big", *VALIDITY]) == versions(transactions)
+
+
+@pytest.mark.parametrize("make", [ExactApplier, BulkApplier])
+def test_a_change_of_a_row_without_an_open_version_is_a_conflict_and_keeps_no_version(target, make):
+    row = (m.TextValue(b"1"), m.TextValue(b"a"), m.NULL)
+    changes = [m.Update(1, None, None, row), m.Delete(1, "K", row), m.Insert(1, row)]
+    (result,) = applied(target, VERSIONS, make, [transaction(1000, *changes)], [], 1)
+    assert result.conflicts == {"update_missing": 1, "delete_missing": 1}
+    assert contents(target, KEYED, ["k", "_to_lsn"]) == Counter({(1, OPEN_LSN): 1})
+
+
+@pytest.mark.parametrize("make", [ExactApplier, BulkApplier])
+def test_a_row_has_one_open_version(target, make):
+    insert = m.Insert(1, (m.TextValue(b"1"), m.NULL, m.NULL))
+    with pytest.raises(ConflictError) as caught:
+        applied(target, VERSIONS, make, [transaction(1000, insert, insert)], [], 1)
+    assert caught.value.sqlstate == "23505"
+
+
+# Copies in place of earlier rows ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("mode", "columns", "ended"),
+    [
+        ("append", ("k", "_op", "_lsn", "_sequence"), {(1, "insert", 992, 3): 1, (None, "truncate", 1500, 0): 1}),
+        ("scd2", ("k", "_from_lsn", "_to_lsn", "_to_sequence"), {(1, 992, 1500, 0): 1}),
+    ],
+)
+def test_a_copy_that_replaces_rows_ends_them_and_keeps_their_history(target, mode, columns, ended):
+    rules = HistoryRules(mode, ((("public", "bag"), "append"),))
+    row = (m.TextValue(b"1"), m.NULL, m.NULL)
+    applied(target, rules, ExactApplier, [transaction(1000, m.Insert(1, row))], [], 1)
+    with target.begin() as connection:
+        table = target.shapes.reflect(connection, "public", "keyed")
+        assert table is not None
+        end_history(connection, table, mode, LSN(1500))
+        copied = {"k": 1, "_op": "insert", "_lsn": 1500, "_sequence": 1}
+        opened = {"k": 1, "_from_lsn": 1500, "_from_sequence": 1, "_to_lsn": OPEN_LSN, "_to_sequence": 0}
+        connection.execute(sa.insert(table.clause()).values(copied if mode == "append" else opened))
+    again = (1, "insert", 1500, 1) if mode == "append" else (1, 1500, OPEN_LSN, 0)
+    assert contents(target, KEYED, columns) == Counter({**ended, again: 1})
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -12,7 +12,7 @@ from subscriber.apply.history_frames import HistoryFrames
 from subscriber.base.errors import NotSupportedError
 from subscriber.postgres.protocol import messages as m
 from subscriber.postgres.protocol.changes import Frame
-from subscriber.postgres.schema.history import HistoryRules, parse_history_tables
+from subscriber.postgres.schema.history_rules import OPEN_LSN, HistoryRules, parse_history_tables
 from tests.changes import T, U, delete, insert, update
 from tests.frames import frame, prepared, transaction
 
@@ -124,3 +124,35 @@ def test_values_are_text_where_the_target_reads_text():
 def test_a_prepared_transaction_is_refused():
     with pytest.raises(NotSupportedError, match="prepared transaction"):
         turned(prepared(1000, insert("1", "", "")))
+
+
+# Versions -----------------------------------------------------------------------------------------
+
+VERSIONS = HistoryRules("scd2")
+
+
+def groups(*messages: m.Message) -> dict[str, list[Any]]:
+    """The changes of versions by action, each with the old row and the new one."""
+    (one,) = turned(transaction(1000, *messages, timestamp=0), rules=VERSIONS)
+    found: dict[str, list[Any]] = {}
+    for group in one.groups:
+        parts = [[None] * len(group) if part is None else part.to_pylist() for part in (group.old, group.new)]
+        found.setdefault(group.action, []).extend(zip(*parts, strict=True))
+    return found
+
+
+def test_a_change_of_a_version_brings_its_begin_and_finds_the_open_one():
+    opened = {"_to_lsn": OPEN_LSN, "_to_sequence": 0}
+    begun = {"_valid_from": "2000-01-01 00:00:00+00", "_from_lsn": 992}
+    found = groups(
+        insert("1", "x", "y"), update(("2", "z", m.UNCHANGED), key=("1", None, None)), delete("2", None, None)
+    )
+    assert found["I"] == [(None, {"a": 1, "b": "x", "c": "y", **begun, "_from_sequence": 2, **opened})]
+    assert found["U"] == [({"a": 1, **opened}, {"a": 2, "b": "z", **begun, "_from_sequence": 4, **opened})]
+    assert found["D"] == [({"a": 2, **opened, **begun, "_from_sequence": 6}, None)]
+
+
+def test_a_truncate_of_versions_is_a_delete_without_a_key():
+    found = groups(m.Truncate((T.relation_id,), cascade=False, restart_identity=False))
+    ((old, new),) = found["D"]
+    assert "a" not in old and old["_to_lsn"] == OPEN_LSN and new is None

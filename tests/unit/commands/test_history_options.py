@@ -6,7 +6,7 @@ import pytest
 
 from subscriber.base.errors import SQLSyntaxError, UsageError
 from subscriber.catalog.table_states import RelationState
-from subscriber.postgres.schema.history import HistoryRules, parse_history_tables
+from subscriber.postgres.schema.history_rules import HistoryRules, parse_history_tables
 
 CREATE = "CREATE SUBSCRIPTION s CONNECTION 'host=a' PUBLICATION p WITH (connect = false, {})"
 

@@ -6,9 +6,12 @@ import pytest
 
 from subscriber.base.errors import NotSupportedError, SQLSyntaxError, UsageError
 from subscriber.base.lsn import LSN
-from subscriber.postgres.schema.history import (
+from subscriber.postgres.schema.history_rules import (
     APPENDED,
+    END,
     NO_HISTORY,
+    OPEN_LSN,
+    VALIDITY,
     HistoryRules,
     history_tables_text,
     parse_history_tables,
@@ -87,6 +90,31 @@ def test_copied_rows_are_older_than_all_changes_after_their_snapshot():
     assert copied[0] == "'insert'::text AS \"_op\""
     assert copied[1] == f'{0x16B3778}::bigint AS "_lsn"'
     assert copied[4] == '1::bigint AS "_sequence"'
-    assert rules.replaced("public", "t", LSN(7)) == {"_op": "truncate", "_lsn": 7, "_sequence": 0}
     assert NO_HISTORY.copied("public", "t", LSN(7)) == ()
-    assert NO_HISTORY.replaced("public", "t", LSN(7)) is None
+
+
+# Versions -----------------------------------------------------------------------------------------
+
+
+def test_a_relation_with_versions_finds_rows_by_its_key_and_the_end():
+    changed = HistoryRules("scd2").relation(T)
+    assert [column.name for column in changed.columns] == ["k", "v", *VALIDITY]
+    assert [column.name for column in changed.columns if column.is_identity] == ["k", *END]
+
+
+def test_the_key_of_a_table_with_versions_has_the_end():
+    shape = table_shape("public", "t", [column_shape("k", 23, "integer", nullable=False)], ("k",))
+    changed = HistoryRules("scd2").shape(shape)
+    assert changed.key_columns == ("k", *END)
+    assert [column.name for column in changed.columns if column.nullable] == ["k", "_valid_from", "_valid_to"]
+
+
+def test_versions_of_a_table_without_a_key_are_refused():
+    with pytest.raises(NotSupportedError, match=r'table "public\.t" has no key') as caught:
+        HistoryRules("scd2").shape(table_shape("public", "t", [column_shape("v", 25, "text")]))
+    assert caught.value.hint is not None and "append" in caught.value.hint
+
+
+def test_copied_rows_are_open_versions():
+    copied = HistoryRules("scd2").copied("public", "t", LSN(7))
+    assert [one.partition("::")[0] for one in copied] == ["NULL", "NULL", "7", "1", str(OPEN_LSN), "0"]

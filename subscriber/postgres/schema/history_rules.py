@@ -4,13 +4,22 @@
 ::
 
     history = append                        every table gets a row for each change
+    history = scd2                          every table keeps the versions of its rows
     history_tables = 'public.t = append'    only this table, whatever the option history says
     history_tables = 'public.u = off'       this table has the publisher's rows, as without the option
 
 A table with history is announced to the apply path as a relation with more columns
 (:meth:`HistoryRules.relation`), copied with constants in them (:meth:`HistoryRules.copied`), and
-created without keys and constraints (:meth:`HistoryRules.shape`), which only the publisher's
+created without the publisher's keys and constraints (:meth:`HistoryRules.shape`), which only the
 present rows meet.
+
+With ``scd2`` (slowly changing dimension, type 2) the open version of a row is the one that ends at
+:data:`OPEN_LSN`. This end is part of the primary key, so a row has at most one open version, and
+changes find it by the key as they find any other row::
+
+    k  v    _from_lsn  _from_sequence  _to_lsn  _to_sequence
+    1  one        100               2      200             2    ended by a change at 200
+    1  uno        200               2      max             0    open
 """
 
 from __future__ import annotations
@@ -21,13 +30,13 @@ from typing import Final, Literal, get_args
 
 from subscriber.base.errors import NotSupportedError, SQLSyntaxError, UsageError
 from subscriber.base.lsn import LSN
-from subscriber.postgres.protocol.messages import Relation, RelationColumn
+from subscriber.postgres.protocol.messages import IDENTITY_FLAG, Relation, RelationColumn
 from subscriber.postgres.schema.publisher_tables import PublisherColumn, PublisherTable
 from subscriber.postgres.schema.relation_names import TableName
 from subscriber.postgres.sql.cursor import Cursor, read_label, read_name
 from subscriber.postgres.sql.quoting import delimited_identifier, quote_qualified_name
 
-History = Literal["off", "append"]
+History = Literal["off", "append", "scd2"]
 MODES: Final[tuple[History, ...]] = get_args(History)
 
 _TEXT, _BIGINT, _TIMESTAMPTZ = 25, 20, 1184
@@ -45,9 +54,25 @@ docs/history.md says what they mean.
 """
 
 REPLACED, COPIED = 0, 1
-"""The ``_sequence`` of the row that a copy in place of earlier rows begins with, and of its rows.
-Those of changes are greater.
+"""The sequence of the end of rows that a copy replaces, and of the copied rows. Those of changes
+are greater.
 """
+
+VALIDITY: Final = {
+    "_valid_from": _TIMESTAMPTZ,
+    "_valid_to": _TIMESTAMPTZ,
+    "_from_lsn": _BIGINT,
+    "_from_sequence": _BIGINT,
+    "_to_lsn": _BIGINT,
+    "_to_sequence": _BIGINT,
+}
+"""The columns of a table with versions."""
+END: Final = ("_to_lsn", "_to_sequence")
+"""The columns of the primary key that tell the versions of a row apart."""
+OPEN_LSN: Final = 2**63 - 1
+"""The ``_to_lsn`` of an open version; its ``_to_sequence`` is 0."""
+
+_ADDED: Final[dict[History, dict[str, int]]] = {"off": {}, "append": APPENDED, "scd2": VALIDITY}
 
 _HINT: Final = (
     f"Write a list such as 'public.t = append, public.u = off', with identifiers quoted as in SQL. "
@@ -81,18 +106,27 @@ class HistoryRules:
         Raises:
             NotSupportedError: 42701, a column has the name of one that describes the change.
         """
-        if self.of(remote.namespace, remote.name) == "off":
+        mode = self.of(remote.namespace, remote.name)
+        if mode == "off":
             return remote
+        check_column_names(remote.qualified_name, [column.name for column in remote.columns], mode)
+        added = tuple(
+            RelationColumn(IDENTITY_FLAG if name in END else 0, name, type_oid, -1)
+            for name, type_oid in _ADDED[mode].items()
+        )
+        if mode == "scd2":
+            return replace(remote, columns=(*remote.columns, *added))
         columns = tuple(replace(column, flags=0) for column in remote.columns)
-        check_column_names(remote.qualified_name, [column.name for column in columns])
-        added = tuple(RelationColumn(0, name, type_oid, -1) for name, type_oid in APPENDED.items())
         return replace(remote, replica_identity="n", columns=(*columns, *added))
 
     def shape(self, table: PublisherTable) -> PublisherTable:
         """The table that ``create_tables`` creates. NotSupportedError as :meth:`relation`."""
-        if self.of(*table.key) == "off":
+        mode = self.of(*table.key)
+        if mode == "off":
             return table
-        check_column_names(table.qualified_name, [column.name for column in table.columns])
+        check_column_names(table.qualified_name, [column.name for column in table.columns], mode)
+        if mode == "scd2" and not table.key_columns:
+            raise without_key(table.qualified_name)
         columns = [
             replace(
                 column,
@@ -107,8 +141,8 @@ class HistoryRules:
             for column in table.columns
         ]
         last = max((column.number for column in columns), default=0)
-        for number, (name, type_oid) in enumerate(APPENDED.items(), last + 1):
-            nullable = name not in ("_op", "_lsn", "_sequence")
+        for number, (name, type_oid) in enumerate(_ADDED[mode].items(), last + 1):
+            nullable = name not in _ALWAYS
             columns.append(PublisherColumn(name, number, type_oid, type_name=_TYPE_NAMES[type_oid], nullable=nullable))
         return PublisherTable(
             table.oid,
@@ -116,7 +150,8 @@ class HistoryRules:
             table.name,
             table.kind,
             tuple(columns),
-            identity="nothing",
+            identity="default" if mode == "scd2" else "nothing",
+            key_columns=(*table.key_columns, *END) if mode == "scd2" else (),
             comment=table.comment,
             column_comments=table.column_comments,
             types=table.types,
@@ -124,29 +159,42 @@ class HistoryRules:
 
     def copied(self, schema: str, table: str, lsn: LSN) -> tuple[str, ...]:
         """The SQL of the columns that a copy adds to the publisher's; ``lsn`` is its snapshot's."""
-        if self.of(schema, table) == "off":
-            return ()
-        values = {"_op": "'insert'", "_lsn": str(int(lsn)), "_sequence": str(COPIED)}
+        values = {
+            "_op": "'insert'",
+            "_lsn": str(int(lsn)),
+            "_sequence": str(COPIED),
+            "_from_lsn": str(int(lsn)),
+            "_from_sequence": str(COPIED),
+            "_to_lsn": str(OPEN_LSN),
+            "_to_sequence": "0",
+        }
         return tuple(
             f"{values.get(name, 'NULL')}::{_TYPE_NAMES[type_oid]} AS {delimited_identifier(name)}"
-            for name, type_oid in APPENDED.items()
+            for name, type_oid in _ADDED[self.of(schema, table)].items()
         )
-
-    def replaced(self, schema: str, table: str, lsn: LSN) -> dict[str, object] | None:
-        """The row with which a copy ends the earlier rows of a history; None without a history."""
-        if self.of(schema, table) == "off":
-            return None
-        return {"_op": "truncate", "_lsn": int(lsn), "_sequence": REPLACED}
 
 
 NO_HISTORY: Final = HistoryRules()
 """The rules of a subscription without history."""
 
 
-def check_column_names(relation: str, names: list[str]) -> None:
-    """Refuse a column that is named as one that describes the change (42701)."""
+_ALWAYS: Final = frozenset({"_op", "_lsn", "_sequence", "_from_lsn", "_from_sequence", *END})
+"""Added columns that are never NULL."""
+
+
+def without_key(relation: str) -> NotSupportedError:
+    """The error for a table whose rows have no key by which their versions could be told apart."""
+    return NotSupportedError(
+        f'table "{relation}" has no key, so that versions of its rows cannot be kept',
+        relation=relation,
+        hint="Give the table a primary key, or a replica identity index, at the publisher; or use history = append.",
+    )
+
+
+def check_column_names(relation: str, names: list[str], mode: History) -> None:
+    """Refuse a column that is named as one that the history adds (42701)."""
     for name in names:
-        if name.lower() in APPENDED:
+        if name.lower() in _ADDED[mode]:
             raise NotSupportedError(
                 f'column "{name}" of table "{relation}" has the name of a column that the history adds',
                 sqlstate="42701",
