@@ -87,8 +87,3 @@ def test_a_history_has_the_copied_rows_then_every_change(runner, publisher_datab
 
     ended = [(1, "one", False, False), (1, "one", True, False), (2, "uno", False, False)]
     assert sorted(execute(runner.target, VERSIONS)) == sorted([*ended, (1, "one", True, True), (2, "uno", True, True)])
-
-    equal = runner.call("verify", "s", "--table", "public.u")
-    assert equal.returncode == 0, equal.stdout + equal.stderr
-    report = runner.call("verify", "s")
-    assert 'table "public.t" has a history' in report.stdout + report.stderr

@@ -279,7 +279,7 @@ def test_a_table_has_the_versions_of_each_row(target, history, at, together, mak
 @pytest.mark.parametrize("make", [ExactApplier, BulkApplier])
 def test_a_change_of_a_row_without_an_open_version_is_a_conflict_and_keeps_no_version(target, make):
     row = (m.TextValue(b"1"), m.TextValue(b"a"), m.NULL)
-    changes = [m.Update(1, None, None, row), m.Delete(1, "K", row), m.Insert(1, row)]
+    changes: list[m.Message] = [m.Update(1, None, None, row), m.Delete(1, "K", row), m.Insert(1, row)]
     (result,) = applied(target, VERSIONS, make, [transaction(1000, *changes)], [], 1)
     assert result.conflicts == {"update_missing": 1, "delete_missing": 1}
     assert contents(target, KEYED, ["k", "_to_lsn"]) == Counter({(1, OPEN_LSN): 1})
