@@ -43,6 +43,7 @@ import sqlalchemy as sa
 from subscriber.apply.applier import ApplyResult, ReadRules, Rules
 from subscriber.apply.batch import Batch, Scope
 from subscriber.apply.conflicts.conflict import POSTGRESQL_POLICY, Conflict, ConflictPolicy
+from subscriber.apply.history_frames import HistoryFrames
 from subscriber.apply.message_listener import MessageListener, deliver_messages
 from subscriber.apply.prepared import TwoPhaseBatch
 from subscriber.apply.relations.follow_schema_changes import Answer, Following
@@ -149,7 +150,7 @@ class ExactApplier:
                 return ApplyResult(stored)
             local.take()
             batch = self._batch(local, end, before, listens=self._on_message is not None, reorders=self._reorders)
-            batch.run(frames)
+            batch.run(self._as_written(frames, local.rules))
             batch.commit(end)
             in_full = local.rules.options.conflict_log_destination != "table"
         self.deliver_messages()
@@ -198,6 +199,12 @@ class ExactApplier:
         )
         return TwoPhaseBatch(scope, local) if self.two_phase else Batch(scope, local)
 
+    def _as_written(self, frames: Iterable[Frame], rules: Rules) -> Iterable[Frame]:
+        """The frames; the changes of tables with a history are the rows that they add to it."""
+        if not rules.options.history_rules.any:
+            return frames
+        return HistoryFrames(rules.options.history_rules, as_text=self.target.capabilities.postgresql_text).of(frames)
+
     def _local(self, writer: MakeWriter) -> TargetTransactions:
         return TargetTransactions(
             self.target, self._progress, self._read_rules, writer, self.interruption, self._changes.log
@@ -225,6 +232,7 @@ class ExactApplier:
             check=self.interruption.check,
             retained_for=self._progress.name if rules.retains else None,
             records=rules.records,
+            history=rules.options.history_rules,
         )
 
     def _relations(
@@ -257,7 +265,7 @@ class ExactApplier:
                 if not start <= local.start() < end:
                     return None
                 local.take()
-                self._batch(local, end).run(frames)
+                self._batch(local, end).run(self._as_written(frames, local.rules))
                 raise ExaminedError
         except ExaminedError as examined:
             return refined(conflict, examined.collisions)

@@ -30,7 +30,14 @@ from subscriber.base.errors import SQLSyntaxError, UsageError
 from subscriber.base.lsn import INVALID_LSN, LSN, parse_lsn
 from subscriber.base.settings import parse_receiver_timeout
 from subscriber.catalog.rows import TEXT
-from subscriber.postgres.schema.relation_names import SAME_NAMES, RelationNames, parse_names
+from subscriber.postgres.schema.history_rules import (
+    MODES,
+    History,
+    HistoryRules,
+    history_tables_text,
+    parse_history_tables,
+)
+from subscriber.postgres.schema.relation_names import SAME_NAMES, RelationNames, TableName, parse_names
 from subscriber.postgres.schema.server_features import OPTION_VERSIONS
 from subscriber.postgres.schema.value_rules import STOP, ValueRules, parse_value_rules
 from subscriber.postgres.sql import option_list
@@ -173,6 +180,13 @@ def _conflict_log_destination(name: str, value: option_list.OptionValue) -> str:
     text = option_list.read_text(name, value)
     if fold(text) not in ("log", "table", "all"):
         raise UsageError(f'unrecognized {name} value: "{text}"', hint='Valid values are "log", "table", and "all".')
+    return fold(text)
+
+
+def _history(name: str, value: option_list.OptionValue) -> str:
+    text = option_list.read_text(name, value)
+    if fold(text) not in MODES:
+        raise UsageError(f'unrecognized {name} value: "{text}"', hint=f"Available values: {', '.join(MODES)}.")
     return fold(text)
 
 
@@ -407,6 +421,28 @@ class SubscriptionOptions:
     """Where NULL takes the place of values that the target cannot hold. By default the subscription
     stops at such a value.
     """
+    history: History = field(
+        default="off",
+        metadata=_option(forms=("CREATE",), read=_history, column=_word("subhistory", 16, server_default="off")),
+    )
+    """Whether tables of the target get a row for each change, or keep the versions of rows, in place
+    of the publisher's rows.
+    """
+    history_tables: tuple[tuple[TableName, History], ...] = field(
+        default=(),
+        metadata=_option(
+            forms=("CREATE",),
+            read=lambda name, value: parse_history_tables(option_list.read_text(name, value)),
+            column=_rules("subhistorytables"),
+            stored=lambda tables: history_tables_text(tables) or None,
+            loaded=lambda text: parse_history_tables(text or ""),
+        ),
+    )
+    """The tables for which the option ``history`` has another value."""
+
+    @property
+    def history_rules(self) -> HistoryRules:
+        return HistoryRules(self.history, self.history_tables)
 
 
 OPTIONS: Final[Mapping[str, OptionDescriptor]] = {
@@ -458,6 +494,7 @@ def parse_options(given: option_list.OptionList, default_slot_name: str) -> Subs
     values = read_options(given, "CREATE")
     _check_connect(values)
     _check_slot_name(values)
+    check_history(SubscriptionOptions(**values))
     if values.get("connect") is False:
         values = {"enabled": False, "create_slot": False, "copy_data": False} | values
     return SubscriptionOptions(**{"slot_name": default_slot_name} | values)
@@ -477,6 +514,21 @@ def _check_connect(values: Mapping[str, Any]) -> None:
         for other in ("enabled", "create_slot", "copy_data"):
             if values.get(other):
                 raise SQLSyntaxError(f"connect = false and {other} = true are mutually exclusive options")
+
+
+def check_history(options: SubscriptionOptions) -> None:
+    """Refuse (42601) what a table with a history cannot obey."""
+    for other in ("two_phase", "retain_dead_tuples"):
+        if options.history_rules.any and getattr(options, other):
+            name = "history_tables" if options.history == "off" else "history"
+            reason = _WHY_NO_HISTORY[other]
+            raise SQLSyntaxError(f"{name} and {other} = true are mutually exclusive options", detail=reason)
+
+
+_WHY_NO_HISTORY: Final = {
+    "two_phase": "The LSN and the time of a commit are not known when the changes of a prepared transaction are applied.",
+    "retain_dead_tuples": "A table with a history has no rows that changes delete.",
+}
 
 
 def _check_slot_name(values: Mapping[str, Any]) -> None:

@@ -136,13 +136,18 @@ def _refresh(
         )
         tables = now.tables
         missing = check_tables(
-            target, publisher, tables, options.map, create_tables=options.create_tables, version=version
+            target,
+            publisher,
+            tables,
+            options.map,
+            create_tables=options.create_tables,
+            version=version,
+            history=options.history_rules,
         )
         new = [one.published for one in missing]
         made = [table for table in tables if table not in new and table.qualified_name in differing]
-        differences = create_tables.find_differences(
-            publisher, [*missing, *create_tables.design_tables(target, publisher, tables, made, options.map)]
-        )
+        created = create_tables.design_tables(target, publisher, tables, made, options.map, options.history_rules)
+        differences = create_tables.find_differences(publisher, [*missing, *created])
         warn_of_shapes(target, publisher, now, options, notify)
         uncopied = []
         if not copy_data:

@@ -36,7 +36,7 @@ from subscriber.catalog.cutovers import read_cutover
 from subscriber.catalog.deleted_rows import delete_passed, record_relations
 from subscriber.catalog.foreign_servers import server_conninfo
 from subscriber.catalog.schema_changes import forget_oids
-from subscriber.catalog.subscription_options import OPTIONS, read_options
+from subscriber.catalog.subscription_options import OPTIONS, SubscriptionOptions, check_history, read_options
 from subscriber.catalog.subscriptions import (
     Subscription,
     adopt_slot,
@@ -58,7 +58,7 @@ from subscriber.commands.notices import (
     warn_of_hosts,
     warn_unused_names,
 )
-from subscriber.commands.requirements import check_value_rules, warn_unused_rules
+from subscriber.commands.requirements import check_value_rules, warn_unused_tables
 from subscriber.commands.server_commands import find_server, warn_without_mapping
 from subscriber.commands.subscription_slots import connected, detach_journal, release_slot, while_progress_stands
 from subscriber.postgres.schema.relation_names import RelationNames
@@ -199,6 +199,7 @@ def alter_options(
     if "retain_dead_tuples" in changes:
         _check_slot_option(subscription, "retain_dead_tuples", of_slot=False)
     requirements.check_target(target, changes)
+    check_history(replace(subscription.options, **changes))
     if changes.keys() & {"retain_dead_tuples", "max_retention_duration"}:
         limited = changes.get("max_retention_duration", subscription.options.max_retention_duration) > 0
         tell_of_retention(
@@ -287,7 +288,7 @@ def _check_value_rules(target: Target, subscription: Subscription, changes: Mapp
     with target.reporting(), target.engine.connect() as connection:
         found = [(one.schema, one.name) for one in relations_of(connection, subscription.subid)]
     if found:
-        warn_unused_rules(notify, rules, found)
+        warn_unused_tables(notify, SubscriptionOptions(unrepresentable_values=rules), found)
 
 
 def _check_two_phase(subscription: Subscription, changes: Mapping[str, Any]) -> None:

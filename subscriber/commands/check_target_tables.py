@@ -7,13 +7,14 @@ from functools import partial
 
 from subscriber.apply.relations.target_relations import RelationMap, TargetRelation, check_required
 from subscriber.apply.statements.identity import row_identity
-from subscriber.base.errors import SubscriberError, TargetRelationError, UsageError
+from subscriber.base.errors import NotSupportedError, SubscriberError, TargetRelationError, UsageError
 from subscriber.catalog.catalog_names import map_elsewhere, occupies
 from subscriber.catalog.subscription_options import SubscriptionOptions
 from subscriber.commands.check_publications import SubscribedTables
 from subscriber.commands.create_tables import MissingTable, design_tables
 from subscriber.commands.notices import Notify, warning
 from subscriber.postgres.protocol.messages import Relation
+from subscriber.postgres.schema.history_rules import NO_HISTORY, HistoryRules
 from subscriber.postgres.schema.published_table import PublishedTable
 from subscriber.postgres.schema.relation_names import SAME_NAMES, RelationNames, TableName
 from subscriber.postgres.types.oids import with_type_names
@@ -31,6 +32,7 @@ def check_tables(
     *,
     create_tables: bool,
     version: int = 18,
+    history: HistoryRules = NO_HISTORY,
 ) -> list[MissingTable]:
     """Check the target's table of each published table; returns the tables that are to be created.
     Columns are checked by :func:`warn_of_shapes`. Errors have the words of a major version of
@@ -41,7 +43,7 @@ def check_tables(
     """
     relations = [table.key for table in tables]
     missing = set(check_relations(target, relations, names, create_tables=create_tables, version=version))
-    return design_tables(target, publisher, tables, [table for table in tables if table.key in missing], names)
+    return design_tables(target, publisher, tables, [table for table in tables if table.key in missing], names, history)
 
 
 def warn_of_shapes(
@@ -82,7 +84,8 @@ def misfits(
         table = tables.get(options.map.in_target(*key))
         if table is None:
             continue
-        for error in _misfits(there, relation, table, changes=key in published.changing):
+        changes = key in published.changing
+        for error in _misfits(there, relation, table, options.history_rules, changes=changes):
             named = options.map.qualified(*key)
             message = error.message if f'"{named}"' in error.message else f'table "{named}": {error.message}'
             detail, hint = (
@@ -91,10 +94,13 @@ def misfits(
             yield key, error.replace(message=with_type_names(message, type_names), detail=detail, hint=hint)
 
 
-def _misfits(there: RelationMap, relation: Relation, table: TargetTable, *, changes: bool) -> Iterator[SubscriberError]:
+def _misfits(
+    there: RelationMap, relation: Relation, table: TargetTable, history: HistoryRules, *, changes: bool
+) -> Iterator[SubscriberError]:
     try:
+        relation = history.relation(relation)
         local = there.compare(relation, table)
-    except TargetRelationError as error:
+    except (NotSupportedError, TargetRelationError) as error:
         yield error
         return
     # The publisher itself refuses to change rows of a table without a replica identity.

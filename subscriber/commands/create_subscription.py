@@ -41,7 +41,7 @@ from subscriber.commands.notices import (
     warn_unused_names,
     warning,
 )
-from subscriber.commands.requirements import check_value_rules, warn_unused_rules
+from subscriber.commands.requirements import check_value_rules, warn_unused_tables
 from subscriber.commands.sequence_rows import follow_sequences
 from subscriber.commands.server_commands import find_server, warn_without_mapping
 from subscriber.commands.slot_position import check_slot_position
@@ -142,7 +142,13 @@ def _create_connected(
     warn_of_origins(publisher, command.name, command.publications, options, notify, settings.postgresql_version)
     version = settings.postgresql_version
     missing = check_tables(
-        target, publisher, published.tables, options.map, create_tables=options.create_tables, version=version
+        target,
+        publisher,
+        published.tables,
+        options.map,
+        create_tables=options.create_tables,
+        version=version,
+        history=options.history_rules,
     )
     differences = create_tables.find_differences(publisher, missing)
     warn_of_shapes(target, publisher, published, options, notify)
@@ -151,7 +157,7 @@ def _create_connected(
         publications = published.publications(publisher, command.publications)
         uncopied = read_uncopied(publisher, publications, published.tables)
     warn_unused_names(notify, options.map, [table.key for table in published.tables])
-    warn_unused_rules(notify, options.unrepresentable_values, [table.key for table in published.tables])
+    warn_unused_tables(notify, options, [table.key for table in published.tables])
     # Until all tables are ready, prepared transactions are sent as ordinary transactions: a copy
     # could miss a part of a prepared transaction (C48).
     ready = options.two_phase and options.create_slot and not options.copy_data and bool(published.tables)

@@ -15,6 +15,7 @@ import sqlalchemy as sa
 from subscriber.base.errors import NotSupportedError, PublisherNotReady, SubscriberError
 from subscriber.catalog.own_tables import SCHEMA_DIFFERENCE
 from subscriber.commands.notices import FIRST_NAMES, Notify, first_names, notice
+from subscriber.postgres.schema.history_rules import NO_HISTORY, HistoryRules
 from subscriber.postgres.schema.published_table import PublishedTable
 from subscriber.postgres.schema.publisher_tables import PublisherTable
 from subscriber.postgres.schema.relation_names import RelationNames, TableName
@@ -41,12 +42,13 @@ def design_tables(
     tables: Sequence[PublishedTable],
     chosen: Sequence[PublishedTable],
     names: RelationNames,
+    history: HistoryRules = NO_HISTORY,
 ) -> list[MissingTable]:
     """The tables that ``create_tables`` creates for the chosen ones of the published tables, to
     which foreign keys may refer. PublisherNotReady: a table was dropped meanwhile.
     NotSupportedError names all tables that the target cannot have.
     """
-    designed, refused = try_design(target, publisher, tables, chosen, names)
+    designed, refused = try_design(target, publisher, tables, chosen, names, history)
     if len(refused) == 1:
         raise refused[0]
     if refused:
@@ -66,10 +68,11 @@ def try_design(
     tables: Sequence[PublishedTable],
     chosen: Sequence[PublishedTable],
     names: RelationNames,
+    history: HistoryRules = NO_HISTORY,
 ) -> tuple[list[MissingTable], list[SubscriberError]]:
     """As :func:`design_tables`, with an error for each table that the target cannot have."""
     found = read_published_shapes(publisher.connection, chosen)
-    named = {key: _named(shape, names) for key, shape in found.items()}
+    named = {key: _named(history.shape(shape), names) for key, shape in found.items()}
     shapes = [*named.values()]
     references: dict[TableName, frozenset[frozenset[str]] | None] = {
         names.in_target(*table.key): None for table in tables

@@ -11,7 +11,7 @@ from subscriber.apply.writing.unrepresentable import refusal, refused_column
 from subscriber.base.errors import NotSupportedError, UsageError
 from subscriber.base.settings import Settings
 from subscriber.catalog.own_tables import target_identifier
-from subscriber.catalog.subscription_options import OPTIONS
+from subscriber.catalog.subscription_options import OPTIONS, SubscriptionOptions
 from subscriber.catalog.subscriptions import Subscription
 from subscriber.commands import subscription_slots
 from subscriber.commands.consumers import check_other_targets
@@ -135,11 +135,17 @@ def check_value_rules(target: Target, rules: ValueRules, names: RelationNames) -
                 raise refused_column(relation, name, reason)
 
 
-def warn_unused_rules(notify: Notify, rules: ValueRules, relations: Collection[TableName]) -> None:
-    """Warn of tables in the option that are not published: it may have an error."""
-    for table in dict.fromkeys(table for table, *_ in rules.columns):
-        if table not in relations:
-            name = ".".join(table)
-            warning(
-                notify, f'relation "{name}" of option "unrepresentable_values" matches no table of the subscription'
-            )
+# Tables that options name --------------------------------------------------------------------------
+
+
+def warn_unused_tables(notify: Notify, options: SubscriptionOptions, relations: Collection[TableName]) -> None:
+    """Warn of tables in options that are not published: the option may have an error."""
+    named = {
+        "unrepresentable_values": [table for table, *_ in options.unrepresentable_values.columns],
+        "history_tables": [table for table, _ in options.history_tables],
+    }
+    for option, tables in named.items():
+        for table in dict.fromkeys(tables):
+            if table not in relations:
+                name = ".".join(table)
+                warning(notify, f'relation "{name}" of option "{option}" matches no table of the subscription')

@@ -19,7 +19,7 @@ from subscriber.commands.check_publications import SubscribedTables, refresh_com
 from subscriber.commands.check_target_tables import check_relation, misfits
 from subscriber.commands.create_tables import count_differences, find_differences, try_design
 from subscriber.commands.notices import warn_unused_names, warning
-from subscriber.commands.requirements import check_value_rules, warn_unused_rules
+from subscriber.commands.requirements import check_value_rules, warn_unused_tables
 from subscriber.migrate.findings import Finding, Severity, finding_of_error, finding_of_notice
 from subscriber.migrate.schema.compare_constraints import surplus_constraints
 from subscriber.migrate.schema.schema_object import TablePair
@@ -275,7 +275,7 @@ def _value_rules(target: Target, published: SubscribedTables, options: Subscript
     keys = [table.key for table in published.tables]
     warnings: list[str] = []
     warn_unused_names(warnings.append, options.map, keys)
-    warn_unused_rules(warnings.append, options.unrepresentable_values, keys)
+    warn_unused_tables(warnings.append, options, keys)
     for text in warnings:
         yield finding_of_notice(text, "target", "options")
 
@@ -288,6 +288,7 @@ def _new_value_rules(
     shape = read_published_shapes(publisher.connection, [table]).get(table.key) if named else None
     if shape is None:
         return
+    shape = options.history_rules.shape(shape)
     columns = {column.name: column for column in new_columns(target, shape)}
     for name in named:
         reason = "the table has no such column"
@@ -329,7 +330,7 @@ def _new_tables(
     if not missing:
         return
     try:
-        designed, refused = try_design(target, publisher, tables, missing, options.map)
+        designed, refused = try_design(target, publisher, tables, missing, options.map, options.history_rules)
     except SubscriberError as error:
         yield finding_of_error(error, "target", "create_tables")
         return

@@ -93,7 +93,7 @@ class CopyQuery:
     """The columns and rows to read from every piece of a table. ``filters`` may use the ``table``'s
     name; a row is copied if it passes one of them, or if there is none. ``tid_ranges``: the server
     can scan a range of ctids. ``casts``: for a comparison, the built-in type as which the server
-    reads a column's text.
+    reads a column's text. ``constants``: SQL of columns that the table does not have.
     """
 
     schema: str
@@ -102,16 +102,18 @@ class CopyQuery:
     filters: tuple[str, ...]
     tid_ranges: bool
     casts: tuple[tuple[str, str], ...] = ()
+    constants: tuple[str, ...] = ()
 
     def command(self, part: CopyRange, copy_format: CopyFormat) -> str:
         piece = part.piece
         casts = dict(self.casts)
-        columns = ", ".join(
+        read = [
             f"CAST({delimited_identifier(name)}::text AS {casts[name]})"
             if name in casts
             else delimited_identifier(name)
             for name in self.columns
-        )
+        ]
+        columns = ", ".join((*read, *self.constants))
         source = f"{'ONLY ' if piece.only else ''}{delimited_identifier(piece.schema, piece.name)} AS {delimited_identifier(self.table)}"
         conditions = [f"({' OR '.join(self.filters)})"] if self.filters else []
         if piece.row_slots:

@@ -47,6 +47,7 @@ from subscriber.catalog.replaced_values import count_replaced_values
 from subscriber.catalog.schema_changes import SchemaChanges
 from subscriber.postgres.protocol.messages import Relation
 from subscriber.postgres.publication.publishing import Publishing
+from subscriber.postgres.schema.history_rules import NO_HISTORY, HistoryRules
 from subscriber.postgres.schema.relation_names import SAME_NAMES, RelationNames
 from subscriber.postgres.schema.server_features import ServerFeatures
 from subscriber.postgres.schema.stored_shape import Baseline, first_baseline
@@ -119,6 +120,7 @@ class CopySource:
     values: ValueRules = STOP
     show_values: bool = False
     lsn: LSN = INVALID_LSN
+    history: HistoryRules = NO_HISTORY
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,6 +310,10 @@ def _plan(source: CopySource, settings: Settings) -> tuple[CopyPlan, int, Baseli
     with source.session.transaction() as connection:
         publications = source.publishing or source.session.published(connection)
         plan = plan_copy(connection, publications, source.schema, source.table, settings.partition_bytes, source.files)
+        constants = source.history.copied(source.schema, source.table, source.lsn)
+        plan = replace(
+            plan, relation=source.history.relation(plan.relation), query=replace(plan.query, constants=constants)
+        )
         attributes = read_attributes(connection, publications, source.schema, source.table)
         if attributes is not None:
             # The files of a table are not part of a snapshot. These were read before the snapshot.

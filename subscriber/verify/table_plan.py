@@ -13,10 +13,11 @@ import sqlalchemy as sa
 
 from subscriber.apply.relations.target_relations import RelationMap, TargetRelation
 from subscriber.apply.writing.unrepresentable import replaced_columns
-from subscriber.base.errors import PublisherNotReady
+from subscriber.base.errors import NotSupportedError, PublisherNotReady
 from subscriber.catalog.subscription_options import SubscriptionOptions
 from subscriber.commands.check_publications import refresh_command
 from subscriber.postgres.protocol.messages import IDENTITY_FLAG, Relation
+from subscriber.postgres.schema.history_rules import END, OPEN_LSN
 from subscriber.postgres.schema.published_table import Publications
 from subscriber.postgres.types.oids import type_name
 from subscriber.publisher.connection import Connection
@@ -97,6 +98,9 @@ def plan_table(
     share: float = 1.0,
 ) -> TablePlan:
     """The plan for the comparison of a table, whose columns must exist and fit on both sides."""
+    history = source.options.history_rules.of(source.schema, source.name)
+    if history == "append":
+        raise _has_history(source)
     actions = source.publications.published_actions(source.schema, source.name)
     if actions is None:
         raise _not_published(source)
@@ -105,6 +109,9 @@ def plan_table(
     options = source.options
     relations = RelationMap(target, connection, options.map, add_columns=options.schema_changes == "add_columns")
     local = relations.compare(copy.relation, source.local)
+    if history == "scd2":
+        local = replace(local, table=_open_versions(local.table))
+        notes.append("the open versions are compared, which are the rows as they are now")
     absent = [one.name for one in copy.relation.columns if one.name not in {each.name for each in local.remote.columns}]
     if absent:
         notes.append(f"columns that the target does not have yet are not compared: {', '.join(absent)}")
@@ -156,6 +163,21 @@ def _not_published(source: TableSource) -> PublisherNotReady:
         detail="Which of its rows and columns the target is to have is not known.",
         hint="Add it to a publication of the subscription, or remove it from the subscription:"
         f" {refresh_command(source.subscription)}",
+        relation=name,
+    )
+
+
+def _open_versions(table: TargetTable) -> TargetTable:
+    key = tuple(name for name in table.key or () if name not in END)
+    return replace(table, key=key or None, only=(("_to_lsn", OPEN_LSN),))
+
+
+def _has_history(source: TableSource) -> NotSupportedError:
+    name = f"{source.schema}.{source.name}"
+    return NotSupportedError(
+        f'table "{name}" has a history, which cannot be compared with the publisher\'s rows',
+        detail="The publisher has only the present rows. The target's table has every change of them.",
+        hint="Name the other tables of the subscription with --table. docs/history.md has a query for the present rows.",
         relation=name,
     )
 

@@ -155,8 +155,12 @@ def _query(table: TargetTable, columns: Sequence[str]) -> sql.Composed:
     name = [table.name] if table.schema is None else [table.schema, table.name]
     # Tables that inherit from it are other tables of the subscription; partitions are not.
     only = sql.SQL("ONLY " if table.kind == "table" else "")
-    return sql.SQL("(SELECT {} FROM {}{})").format(
-        sql.SQL(", ").join(map(sql.Identifier, columns)), only, sql.Identifier(*name)
+    wanted = [sql.SQL("{} = {}").format(sql.Identifier(name), sql.Literal(value)) for name, value in table.only]
+    return sql.SQL("(SELECT {} FROM {}{}{})").format(
+        sql.SQL(", ").join(map(sql.Identifier, columns)),
+        only,
+        sql.Identifier(*name),
+        sql.SQL(" WHERE {}").format(sql.SQL(" AND ").join(wanted)) if wanted else sql.SQL(""),
     )
 
 

@@ -8,7 +8,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 
-from subscriber.base.errors import ApplyError, PublisherNotReady, SubscriberError, TargetRelationError
+from subscriber.base.errors import (
+    ApplyError,
+    NotSupportedError,
+    PublisherNotReady,
+    SubscriberError,
+    TargetRelationError,
+)
 from subscriber.base.lsn import LSN, format_lsn
 from subscriber.base.settings import Settings
 from subscriber.catalog.subscriptions import Subscription, list_subscriptions
@@ -114,6 +120,8 @@ def verify_table(
         found = _found(held, relation, plan, differences, options)
         if not options.repair or not found.differences:
             return found
+        if plan.local.table.only:
+            return replace(found, error=_versions_are_not_repaired(held, relation).report())
         try:
             repaired = repair_table(target, held.subscription, relation, plan, rows, held.applied)
         except (ApplyError, PublisherNotReady) as error:
@@ -214,6 +222,16 @@ def _not_repaired(held: PausedTables, relation: SubscriptionRelation, error: Sub
     return error.replace(
         context=error.context or f'repair of table "{relation.qualified_name}"',
         hint=error.hint or f"Remove the cause and repair again, or copy the table again: {again}",
+    )
+
+
+def _versions_are_not_repaired(held: PausedTables, relation: SubscriptionRelation) -> NotSupportedError:
+    subscription, schema, name = map(quote_identifier, (held.subscription.name, relation.schema, relation.name))
+    return NotSupportedError(
+        f'table "{relation.qualified_name}" has a history, whose open versions are not repaired',
+        detail="A repair is no change of the publisher, so it has no LSN at which a version could end.",
+        hint=f"Copy the table again, which ends all open versions: ALTER SUBSCRIPTION {subscription} REFRESH TABLE {schema}.{name};",
+        relation=relation.qualified_name,
     )
 
 

@@ -17,9 +17,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
+from subscriber.apply.history_frames import end_history
 from subscriber.base import failpoints
 from subscriber.base.errors import SubscriberError
-from subscriber.base.lsn import format_lsn
+from subscriber.base.lsn import LSN, format_lsn
 from subscriber.base.run_log import OVER
 from subscriber.base.settings import Settings
 from subscriber.base.waiting import watched
@@ -159,6 +160,7 @@ class TableCopy:
             values=options.unrepresentable_values,
             show_values=options.log_conflict_values,
             lsn=snapshot.lsn,
+            history=options.history_rules,
         )
 
     @contextlib.contextmanager
@@ -167,19 +169,25 @@ class TableCopy:
         subid = self._states.subscription.subid
         with self._states.write() as connection, self._interruption.of(connection), self._loading():
             if relation.replaces:
-                self._delete_rows(connection, relation)
+                assert copied.lsn is not None  # that of the snapshot
+                self._end_rows(connection, relation, copied.lsn)
             yield connection
             check_replicated(connection, self._states.subscription)
             advance_relation(connection, subid, relation, copied.state, copied.lsn)
             failpoints.hit("copy.commit.before")
 
-    def _delete_rows(self, connection: Connection, relation: SubscriptionRelation) -> None:
-        target = self._states.target
-        place = self._states.subscription.options.map.in_target(relation.schema, relation.name)
-        table = target.shapes.reflect(connection, *place)
-        if table is not None:  # else the copy has refused it
-            with deleted_rows.deleted_by(connection, target, None):
-                target.writing.delete_all(connection, table)
+    def _end_rows(self, connection: Connection, relation: SubscriptionRelation, lsn: LSN) -> None:
+        """Delete the rows that the copy replaces; a history says that they have ended."""
+        target, options = self._states.target, self._states.subscription.options
+        table = target.shapes.reflect(connection, *options.map.in_target(relation.schema, relation.name))
+        if table is None:
+            return  # the copy has refused it
+        mode = options.history_rules.of(relation.schema, relation.name)
+        if mode != "off":
+            end_history(connection, table, mode, lsn)
+            return
+        with deleted_rows.deleted_by(connection, target, None):
+            target.writing.delete_all(connection, table)
 
     @contextlib.contextmanager
     def _loading(self) -> Iterator[None]:

@@ -220,6 +220,7 @@ def test_every_option_of_a_subscription_is_documented_with_its_default():
     defaults = {name: str(option.default) for name, option in OPTIONS.items()} | {
         "carrier": "none",
         "map": "none",
+        "history_tables": "none",
     }
     assert documented == {name: written.get(default, default) for name, default in defaults.items()}
 

@@ -174,6 +174,14 @@ def build_statement(
     return replace(builder.statement(statement), search=builder.search_of(identity), replacement=builder.replacement)
 
 
+def build_ending(target: Target, local: TargetRelation, group: ChangeGroup, identity: RowIdentity) -> CompiledStatement:
+    """The statement that adds the version of a row that a change ends (``history = scd2``). The
+    change brings the end, which is where the next version begins.
+    """
+    builder = _Builder(target, local)
+    return builder.statement(builder.ending(group, identity))
+
+
 def build_probe(
     target: Target,
     local: TargetRelation,
@@ -227,6 +235,21 @@ class _Builder:
         }
         # "inline": no RETURNING, because nothing reads the values.
         return self.target.writing.or_fail(self.local.table, sa.insert(self.table).values(values).inline())
+
+    def ending(self, group: ChangeGroup, identity: RowIdentity) -> sa.Insert:
+        side: Literal["old", "new"] = "old" if group.new is None else "new"
+        ended: dict[str, Any] = {
+            end: self._bind(side, self._column(begin))
+            for begin, end in (
+                ("_valid_from", "_valid_to"),
+                ("_from_lsn", "_to_lsn"),
+                ("_from_sequence", "_to_sequence"),
+            )
+        }
+        names = [column.name for column in self.local.table.columns if not column.generated]
+        version = sa.select(*(ended.get(name, self.table.c[name]) for name in names)).select_from(self.table)
+        found = version.where(*self._search(group, identity))
+        return self.target.writing.or_fail(self.local.table, sa.insert(self.table).from_select(names, found).inline())
 
     def update(self, group: ChangeGroup, identity: RowIdentity, unchanged: Collection[str]) -> sa.Update:
         sent = _columns_of(group.new)

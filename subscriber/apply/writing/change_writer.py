@@ -36,12 +36,14 @@ from subscriber.apply.statements.execute import Rows
 from subscriber.apply.statements.row_statements import CompiledStatement
 from subscriber.apply.writing.bulk_writer import BulkWriter, PipelinedChanges, may_be_quicker
 from subscriber.apply.writing.unrepresentable import ReplacedGroups, ReplacedTally, Replacement
+from subscriber.apply.writing.versions import Versions
 from subscriber.base.errors import ConflictError, SubscriberError
 from subscriber.base.lsn import LSN
 from subscriber.catalog.own_tables import ConflictKind
 from subscriber.catalog.schema_changes import Alteration
 from subscriber.postgres.protocol.changes import ChangeGroup, Frame
 from subscriber.postgres.protocol.messages import Relation
+from subscriber.postgres.schema.history_rules import NO_HISTORY, HistoryRules
 from subscriber.postgres.schema.relation_names import QualifiedName
 from subscriber.targets import Target
 
@@ -74,6 +76,7 @@ class ChangeWriter:
         check: Callable[[], None] = lambda: None,
         retained_for: str | None = None,
         records: bool = False,
+        history: HistoryRules = NO_HISTORY,
     ) -> None:
         self._target = target
         self._connection = connection
@@ -86,6 +89,7 @@ class ChangeWriter:
         self._pipelined = PipelinedChanges(target, connection, relations, check)
         self._groups = ReplacedGroups(replacement, relations, self._pipelined)
         self._bulk = BulkWriter(target, connection, statements, relations, self._pipelined, check)
+        self._versions = Versions(target, statements, relations, history)
         self._conflicts = RowConflicts(
             target,
             connection,
@@ -144,13 +148,16 @@ class ChangeWriter:
         return self._reorderable.independent_key(group)
 
     def may_coalesce(self, group: ChangeGroup) -> bool:
-        # A row that is inserted and deleted again is a deleted row.
-        return not self._records and self._reorderable.may_coalesce(group)
+        # A row that is inserted and deleted again is a deleted row, and has had a version.
+        if self._records or self._versions.are_kept(group.relation):
+            return False
+        return self._reorderable.may_coalesce(group)
 
     def write_together(self, changes: ChangeGroup) -> bool:
         """Apply changes in any order; False if a row was not found, or another origin wrote it."""
         self._pipelined.flush()
         statement = self._statements.statement(changes)
+        self._versions.end(changes)
         if self._bulk.may_write(statement, changes):
             return self._bulk.write(statement, changes) == len(changes)
         bound = self._statements.bind(statement, changes)
@@ -169,6 +176,10 @@ class ChangeWriter:
         is_insert = group.action == "I"
         if is_insert and may_be_quicker(run.stop - run.start) and self._bulk.insert(group.slice(run.start, run.stop)):
             return ()
+        if self._versions.are_kept(group.relation) and group.action == "D":
+            self._pipelined.flush()
+            if self._versions.end_all(group.slice(run.start, run.stop)):
+                return ()
         prepared = self._prepared.get(run.group)
         if prepared is None:
             prepared = self._prepared[run.group] = self._prepare(group)
@@ -180,7 +191,8 @@ class ChangeWriter:
             rows = self._statements.bind(statement, group.slice(run.start, run.stop))
         else:
             rows = prepared.rows[run.start : run.stop]
-        if self._pipelined.waits and statement.finds_exactly and not prepared.may_suppress:
+        ending = self._versions.ending(group)
+        if self._pipelined.waits and statement.finds_exactly and not prepared.may_suppress and ending is None:
             self._pipelined.add(statement.sql, rows)
             return ()
         self._pipelined.flush()
@@ -188,7 +200,8 @@ class ChangeWriter:
             self._statements.execute(statement, rows, count=False)
             return ()
         looks_deleted = self._retains and group.action == "U"
-        one_by_one = self._shows_values or prepared.may_suppress or looks_deleted
+        # A row may be changed twice, and each change ends a version.
+        one_by_one = self._shows_values or prepared.may_suppress or looks_deleted or ending is not None
         if one_by_one or statement.search or self._conflicts.others is not None:
             # A row count does not show which of several rows is missing.
             step = 1 if one_by_one else len(rows)
@@ -212,6 +225,7 @@ class ChangeWriter:
         for start in range(0, len(rows), step):
             changes = group.slice(run.start + start, run.start + start + step)
             conflicts += self._conflicts.of_others(changes, place)
+            self._versions.end(changes)
             missing = len(changes) - self._statements.change(statement, rows[start : start + step], changes)
             if missing and not self._conflicts.is_suppressed(changes):
                 conflicts += self._conflicts.of_missing(changes, place, missing)

@@ -74,9 +74,12 @@ def schema_difference(target: Target, name: str) -> schema_object.SchemaComparis
 def _read_publisher(target: Target, subscription: Subscription) -> schema_object.PublisherSchema:
     with connect_publisher(subscription.conninfo, _NAME) as connection:
         publisher = PublisherClient(connection)
-        tables = find_published_tables(
+        published = find_published_tables(
             target, publisher, subscription.publications, subscription.options, lambda _text: None
-        ).tables
+        )
+        # A table with a history has no keys and no constraints of the publisher's.
+        history = subscription.options.history_rules
+        tables = [table for table in published.tables if history.of(*table.key) == "off"]
         parents = read_parents(connection, tables)
         roots = [PublishedTable(one.schema, one.name) for one in parents if one.partitioned]
         read = read_table_objects(connection, [*tables, *roots])

@@ -5,5 +5,6 @@
 - ``shape``: everything that is needed to create an equal table
 - ``stored_shape``: what the catalog keeps of a relation between two relation messages
 - ``relation_names``: the option ``map``; ``value_rules``: the option ``unrepresentable_values``
+- ``history_rules``: the options ``history`` and ``history_tables``
 - ``server_features``: the features of a server by its version
 """

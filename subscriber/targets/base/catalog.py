@@ -249,7 +249,8 @@ class TableReader:
 
     def query(self, table: TargetTable, columns: Sequence[TargetColumn]) -> sa.Select[Any]:
         read: list[sa.ColumnElement[Any]] = [self.value(column) for column in columns]
-        return sa.select(*read or [sa.literal_column("1")]).select_from(table.clause())
+        query = sa.select(*read or [sa.literal_column("1")]).select_from(table.clause())
+        return query.where(*(sa.column(name) == value for name, value in table.only))
 
     def rows(
         self,
