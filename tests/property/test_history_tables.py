@@ -93,9 +93,9 @@ def applied(
             create_table(target, rules.shape(published(shape))).create(connection)
     with target.begin() as connection:
         OriginProgress(1).create(connection, FIRST)
+    options = replace(ANY_FORMAT, history=rules.everywhere, history_tables=rules.tables)
     results: list[ApplyResult] = []
     for last in range(together, len(transactions) + together, together):
-        options = replace(ANY_FORMAT, history=rules.everywhere, history_tables=rules.tables)
         applier = make(target, subscription="s", subid=1, read_rules=lambda _: Rules(options=options))
         part = [message for one in transactions[:last] for message in one]
         end = LSN(1000 * min(last, len(transactions)))
