@@ -7,23 +7,32 @@ import json
 import re
 import signal
 import socket
+import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
+from pyarrow.fs import LocalFileSystem
 
-from subscriber.base.errors import JournalGap
+from subscriber.base.errors import JournalGap, SlotInUse
+from subscriber.base.lsn import INVALID_LSN, MAX_LSN
+from subscriber.base.settings import Settings
 from subscriber.publisher.client import PublisherClient
 from subscriber.publisher.connection import ReplicationConnection, connect_publisher
 from subscriber.publisher.slots import create_slot
+from subscriber.stream.journal import storage
+from subscriber.stream.journal.browse import browse, list_journals
 from subscriber.stream.journal.named_consumers import advance, register
 from subscriber.stream.journal.positions import journal_bytes, journal_positions
 from subscriber.stream.journal.reader import JournalReader
 from subscriber.stream.journal.retention import Consumer, write_consumer
 from subscriber.stream.journal.storage import open_storage
+from subscriber.worker import slot_receiver
+from subscriber.worker.slot_receiver import SlotReceiver, SlotSource
 from tests.conftest import Database
-from tests.crash.harness import wait_until
+from tests.crash.harness import PATIENCE, wait_until
 from tests.receivers import TABLE, ReceiveCommand
 
 
@@ -345,3 +354,56 @@ def test_a_publication_that_is_dropped_meanwhile_is_told(receive):
     receive.database.execute("INSERT INTO t VALUES (1, 'x')")
     receive.wait_for('publication "q" did not exist at the publisher at')
     assert receive.stop(signal.SIGTERM) == 0
+
+
+@contextmanager
+def running(receiver: SlotReceiver) -> Iterator[None]:
+    """The receiver in a thread of this process."""
+    stop = threading.Event()
+    thread = threading.Thread(target=receiver.run, args=(stop,))
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join(PATIENCE)
+
+
+def test_of_two_receivers_on_one_url_the_one_without_the_slot_waits_and_every_change_is_written_once(
+    publisher_database, tmp_path, monkeypatch
+):
+    """A URL has no lock: the slot says who writes, and the publisher may give it to another."""
+    database, slot = publisher_database, f"s_{publisher_database.name}"
+    database.execute(TABLE)
+    monkeypatch.setattr(storage, "filesystem", lambda url: (LocalFileSystem(), url.replace("mock://", str(tmp_path))))
+    source = SlotSource(database.conninfo, slot, ("p",), create=True)
+    first = SlotReceiver(source, Settings(journal="mock:///bucket", wal_retrieve_retry_interval=2.0))
+    second = SlotReceiver(source, Settings(journal="mock:///bucket"), standby=True)
+
+    def keys() -> list[str]:
+        (journal,) = list_journals("mock:///bucket")
+        lines = browse(journal.url, INVALID_LSN, MAX_LSN, show_values=True)
+        return [line.description for line in lines if line.action in "IUDT"]
+
+    with running(first):
+        wait_until(lambda: first.state == "streaming", "the first receiver to stream")
+        with running(second):
+            wait_until(lambda: second.state == "standby", "the second one to wait")
+            database.execute("INSERT INTO t VALUES (1, 'x')")
+
+            def is_taken_over() -> bool:
+                if first.state == "streaming":
+                    database.execute(
+                        "SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots"
+                        f" WHERE slot_name = '{slot}' AND active_pid IS NOT NULL"
+                    )
+                return second.state == "streaming" and isinstance(first.attempts.error, SlotInUse)
+
+            monkeypatch.setattr(slot_receiver, "_STANDBY_SECONDS", 0.05)  # it asks before the first one does
+            wait_until(is_taken_over, "the second one to have the slot, and the first one to ask for it in vain")
+            database.execute("INSERT INTO t VALUES (2, 'y')")
+            wait_until(lambda: len(keys()) == 2, "the second one to write")
+        wait_until(lambda: first.state == "streaming", "the first one to have the slot again")
+        database.execute("INSERT INTO t VALUES (3, 'z')")
+        wait_until(lambda: len(keys()) == 3, "the first one to write")
+    assert keys() == [f"INSERT (a: '{key}', b: '{text}')" for key, text in ((1, "x"), (2, "y"), (3, "z"))]

@@ -81,7 +81,7 @@ def _published(options: FeedOptions, publishing: Publishing | None = None) -> Re
 def check_publications(
     options: FeedOptions, journal: JournalReader, publications: FeedPublications, start: LSN, end: LSN
 ) -> None:
-    """UsageError: the feed of publications has not exactly their changes in (``start``, ``end``]."""
+    """UsageError: a feed of publications would have other changes in (``start``, ``end``]."""
     if options.table is None and options.publications is not None:
         publications.check_names(options.publications, journal.control(), start, end)
 

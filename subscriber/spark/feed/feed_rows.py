@@ -215,7 +215,7 @@ class FeedRows:
         return self._assembled(list(self._images(group, described)), described)
 
     def _published(self, frame: Frame, programs: Compiled, batch: pa.RecordBatch) -> Frame:
-        """What is published of the tables; an error in a filter of another table does not matter."""
+        """What is published of the tables. A filter of another table may fail."""
         groups = (
             group for group in frame.groups if any(map(self.schema.wants, programs.published_relations(group.relation)))
         )

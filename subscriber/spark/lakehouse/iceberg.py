@@ -20,8 +20,8 @@ class IcebergSink:
 
     The ``_commit_version`` up to which it has every change is a property of the table, which every
     commit sets, and which outlives the snapshots: ``subscriber.commit-version.<app_id>``. Feeds of
-    several publishers that go into one table need different ``app_id``. With ``merge_schema`` the table
-    gets the columns of a batch that it lacks. Otherwise they are refused.
+    several publishers that go into one table need different ``app_id``. With ``merge_schema`` the
+    table gets the columns of a batch that it lacks. Otherwise they are refused.
     """
 
     catalog: Catalog

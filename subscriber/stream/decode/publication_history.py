@@ -58,7 +58,7 @@ class PublicationHistory:
         return self._of(next((one for one in reversed(self.versions) if one.since < finish), None))
 
     def divided(self, finishes: npt.NDArray[np.int64]) -> Iterator[tuple[slice, Publishing | None]]:
-        """Rows that end at these ascending LSNs, divided by their versions. Raises as :meth:`at`."""
+        """Rows that end at these ascending LSNs, by their versions. Raises as :meth:`at`."""
         begins = np.searchsorted(finishes, [one.since for one in self.versions], side="right").tolist()
         bounds = [0, *begins, len(finishes)]
         for version, (begin, end) in zip((None, *self.versions), pairwise(bounds), strict=True):

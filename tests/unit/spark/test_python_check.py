@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
 from subscriber.base.errors import UsageError
 from subscriber.spark.python_check import check_python, check_python_of_spark
@@ -38,3 +39,9 @@ def test_another_python_with_the_package_and_this_one_are_accepted(tmp_path):
 def test_without_a_session_and_without_such_a_program_nothing_is_refused():
     check_python_of_spark()
     check_python("python-that-is-not-there")
+
+
+def test_a_session_of_spark_connect_is_not_asked_for_a_context_that_it_lacks(monkeypatch):
+    """Its server runs the source, and nothing is known of that one's Python."""
+    monkeypatch.setattr(SparkSession, "getActiveSession", object)
+    check_python_of_spark()

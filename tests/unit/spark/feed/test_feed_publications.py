@@ -226,7 +226,7 @@ def test_a_snapshot_of_emulated_publications_is_refused(tmp_path):
 
 
 def received(folder: Path, *publications: Sequence[str]) -> None:
-    """A journal that is received from these publications, one transaction each, one after another."""
+    """A journal that is received from these publications, a transaction from each."""
     for number, names in enumerate(publications, start=2):
         with writing(LocalStorage(folder)) as writer:
             writer.receive_on(1, names)
