@@ -200,7 +200,7 @@ def _is_at(path: str, descriptor: int) -> bool:
 LOG_BYTES: Final = 32 * 1024 * 1024
 """Twice DuckDB's threshold: the run also writes a checkpoint when the file was slow to open."""
 LOG_BYTES_OPEN: Final = 4 * LOG_BYTES
-"""While the file stays open, nobody reads the log; a run that is killed leaves at most about this."""
+"""While the file stays open, nobody reads the log. A run that is killed leaves about this much."""
 THRESHOLD: Final = "SET checkpoint_threshold = '256MB'"
 """DuckDB's threshold is raised. It also limits how many changed columns are in memory."""
 SLOW_SECONDS: Final = 0.1
@@ -218,8 +218,8 @@ class Checkpoints:
       changed, but writes one. So a thousand updates of a table of a million rows cost a checkpoint
       of the whole column: 0.44 s instead of 0.07 s. Therefore DuckDB's own threshold is raised, and
       this module writes a checkpoint when the log really has 32 MB and the file is closed, or 128
-      MB. Each checkpoint writes the last row group of a table again: one after each batch
-      took a third of the processor time of inserting rows of 40 columns.
+      MB. Each checkpoint writes the last row group of a table again: one after each batch took a
+      third of the processor time of inserting rows of 40 columns.
     - *Large INSERTs.* DuckDB writes their rows into the file itself, and only a reference to them
       into the log. Whoever opens the file before the next checkpoint reads these rows, and adds
       their keys to the index again: 0.16 s for a million rows, at each opening. A checkpoint before

@@ -237,7 +237,7 @@ def _check(column: TargetColumn, values: pa.Array) -> None:
 
 def _late(values: pa.Array) -> pa.Array:
     # The compared texts have the same number of digits; a year before Christ never has six digits.
-    return pc.and_(
-        pc.match_substring_regex(values, r"^\d{6}"),
-        pc.greater(pc.utf8_slice_codeunits(values, 0, len(_LAST_MOMENT)), _LAST_MOMENT),
-    )
+    long_year = pc.match_substring_regex(values, r"^\d{6}")
+    if not pc.any(long_year).as_py():
+        return long_year
+    return pc.and_(long_year, pc.greater(pc.utf8_slice_codeunits(values, 0, len(_LAST_MOMENT)), _LAST_MOMENT))
