@@ -42,7 +42,7 @@ from subscriber.targets import Target, open_target
 from subscriber.targets.sqlite.target import new_database
 from subscriber.testing.servers.open_servers import PostgreSQL, open_postgresql
 
-_LIMIT: Final = 120.0
+_LIMIT: Final = 600.0
 _ENABLES: Final = 7
 _SETTLE_SECONDS: Final = 15.0
 """After this time Spark is warm, and what is started ahead has been started."""

@@ -48,11 +48,14 @@ have hundreds of megabytes of small ones.
 
 
 class ReplicationConnection:
-    """A ``replication=database`` connection, and a context manager; raises PublisherError."""
+    """A ``replication=database`` connection, and a context manager; raises PublisherError.
+    ``woken_by`` is a descriptor that ends a :meth:`wait` when it can be read.
+    """
 
     def __init__(self, conninfo: str, application_name: str) -> None:
         self.conninfo = conninfo
         self.application_name = application_name
+        self.woken_by: int | None = None
         self._failure: PublisherError | None = None
         self._frames: list[bytes] = []
         self._connection = connected(replication_conninfo(conninfo, application_name))
@@ -172,7 +175,8 @@ class ReplicationConnection:
         if more:
             time.sleep(min(NAP_SECONDS, seconds))
             seconds -= NAP_SECONDS
-        select.select([self._pg.socket], [], [], max(0.0, seconds))
+        woken_by = [] if self.woken_by is None else [self.woken_by]
+        select.select([self._pg.socket, *woken_by], [], [], max(0.0, seconds))
 
     def send(self, data: bytes) -> None:
         try:

@@ -128,6 +128,7 @@ def receive(
     emit: Emit,
     go: threading.Event | None = None,
     counts: ReceiverCounts | None = None,
+    woken_by: int | None = None,
 ) -> None:
     """Check the publisher, open the journal, and stream until ``stop`` is set.
 
@@ -136,7 +137,8 @@ def receive(
     restarted as text; the values are the same. ``emit`` is called with events (``ready``,
     ``streaming``, ``entry``, ``warning``, ``notice``). ``go`` is waited for after ``ready``, and
     after a ``notice`` that a publication is skipped, and then cleared. What is received is added to
-    ``counts``, also if the stream is restarted as text.
+    ``counts``, also if the stream is restarted as text. ``woken_by`` is a descriptor that can be
+    read after ``stop`` was set; without it, ``stop`` is looked at some times a second.
     """
     options = StreamOptions(
         assignment.publications,
@@ -146,7 +148,7 @@ def receive(
         origin=assignment.origin,
         messages=assignment.messages,
     )
-    run = _Run(settings, stop, emit, go, counts or ReceiverCounts())
+    run = _Run(settings, stop, emit, go, counts or ReceiverCounts(), woken_by)
     begin = partial(_begin, assignment, run)
     try:
         begin(options)
@@ -164,12 +166,14 @@ class _Run:
     emit: Emit
     go: threading.Event | None
     counts: ReceiverCounts
+    woken_by: int | None
 
 
 def _begin(assignment: Assignment, run: _Run, options: StreamOptions) -> None:
     control = read_control(open_storage(assignment.journal))
     received_on = history.UNKNOWN_TIMELINE if control is None else control.timeline
     with ReplicationConnection(assignment.conninfo, assignment.subscription) as stream:
+        stream.woken_by = run.woken_by
         server = history.identify(stream, received_on=received_on)
         with history.naming_server(server):
             history.check_system(server.system_identifier, assignment.system_identifier)
@@ -249,6 +253,7 @@ def _stream(
             write_abort_info=parallel,
             binary=options.binary,
             may_linger=not found.is_synchronous,
+            is_woken=run.woken_by is not None and not found.is_failover,
         )
         receiver.counts = run.counts
         receiver.on_notice = partial(_on_notice, assignment.publications, stop, emit, go, receiver.stay_alive)
@@ -346,11 +351,14 @@ def main() -> int:
         return 0  # the supervisor was killed before it wrote the assignment
     assignment = Assignment.from_json(line)
 
+    woken_by, wakes = os.pipe()
+
     def watch() -> None:
         for line in sys.stdin:
             if line == GO:
                 go.set()
         stop.set()
+        os.close(wakes)
 
     def beat() -> None:
         while not stop.wait(BEAT_SECONDS):
@@ -361,7 +369,7 @@ def main() -> int:
     threading.Thread(target=beat, daemon=True).start()
     try:
         settings = replace(Settings.from_environment(), wal_receiver_timeout=assignment.wal_receiver_timeout)
-        receive(assignment, settings, stop, _emit, go, counts)
+        receive(assignment, settings, stop, _emit, go, counts, woken_by)
     except SubscriberError as error:
         _emit_error(error)
         return 1

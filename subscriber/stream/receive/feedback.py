@@ -18,8 +18,10 @@ from subscriber.base.settings import Settings
 from subscriber.postgres.protocol.envelope import StandbyStatusUpdate, encode_envelope
 
 LONGEST_WAIT_SECONDS: Final = 0.25
-"""The longest time that an idle receiver may take to notice a stop request, or progress of the
-target.
+"""The longest time that a receiver may take to notice a stop request, or progress of the target."""
+
+SETTLED_WAIT_SECONDS: Final = 1.0
+"""The same while the target has applied everything, of a receiver whose waits a stop request ends.
 """
 
 IDLE_ADVANCE_SECONDS: Final = 0.5
@@ -112,8 +114,13 @@ class Schedule:
         due, self._pinged = not self._pinged, True
         return due
 
-    def patience(self, now: float) -> float:
-        """The time in seconds until the next action is due if no data arrives."""
+    def patience(self, now: float, *, settled: bool = False) -> float:
+        """The time in seconds until the next action is due if no data arrives. ``settled``: the
+        target has applied everything, and a stop request ends the wait.
+        """
+        longest = LONGEST_WAIT_SECONDS
+        if settled and (self._timeout <= 0 or self._timeout >= 8 * SETTLED_WAIT_SECONDS):
+            longest = SETTLED_WAIT_SECONDS
         if self._status_interval <= 0:
-            return LONGEST_WAIT_SECONDS
-        return max(0.0, min(LONGEST_WAIT_SECONDS, self._last_update + self._status_interval - now))
+            return longest
+        return max(0.0, min(longest, self._last_update + self._status_interval - now))

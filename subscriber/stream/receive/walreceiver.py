@@ -129,6 +129,7 @@ class WalReceiver:
         binary: whether values may come in binary format.
         may_linger: whether finished transactions may wait while the consumers are behind
             (:mod:`~subscriber.stream.receive.finished_transactions`).
+        is_woken: whether a stop request ends the stream's waits.
 
     Attributes:
         counts: what it has received; kept up to date.
@@ -145,6 +146,7 @@ class WalReceiver:
         write_abort_info: bool = False,
         binary: bool = False,
         may_linger: bool = True,
+        is_woken: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._stream = stream
@@ -163,6 +165,8 @@ class WalReceiver:
         self._filling = self._plain.builder
         self._room = self._memory
         self._wal_end = journal.durable_lsn
+        self._is_woken = is_woken
+        self._is_settled = False
 
     @property
     def received(self) -> LSN:
@@ -195,7 +199,7 @@ class WalReceiver:
                     self._journal.trim()
                 if self._schedule.ping_due(now):
                     self._stream.send(self._feedback.message(_timestamp(), reply_requested=True))
-                patience = self._schedule.patience(now)
+                patience = self._schedule.patience(now, settled=self._is_woken and self._is_settled)
                 if lingers:
                     patience = min(patience, lingers, _LINGERING_WAIT_SECONDS)
                 recent = taken + recent // 2
@@ -368,6 +372,7 @@ class WalReceiver:
             self._journal.advance(self._wal_end)
         durable = self._journal.durable_lsn
         applied = self._journal.applied()
+        self._is_settled = applied >= self._journal.end and self._wal_end <= durable
         if applied >= self._journal.end:
             applied = durable  # with nothing left to apply, applied = flushed = received (rule C36)
         moved = self._feedback.move(received=self._wal_end, durable=durable, applied=applied)

@@ -4,6 +4,7 @@ is a transient error.
 
 from __future__ import annotations
 
+import os
 import socket
 import threading
 from types import SimpleNamespace
@@ -56,6 +57,7 @@ def stream(*script: Any, result: Any = None) -> ReplicationConnection:
     made._pg = Libpq(*script, result=result)  # type: ignore[assignment]
     made._failure = None
     made._frames = []
+    made.woken_by = None
     return made
 
 
@@ -165,6 +167,16 @@ def test_while_little_arrives_a_commit_is_taken_at_once(monkeypatch):
     monkeypatch.setattr("select.select", lambda *arguments: waits.append(arguments[-1]))
     stream().wait(1.0, more=False)
     assert waits == [1.0]
+
+
+def test_a_descriptor_that_can_be_read_ends_the_wait():
+    connection = stream()
+    silent, _other = socket.socketpair()
+    woken_by, wakes = os.pipe()
+    connection._pg.socket, connection.woken_by = silent.fileno(), woken_by  # type: ignore[misc]
+    threading.Timer(0.05, os.close, [wakes]).start()
+    connection.wait(3600.0, more=False)
+    os.close(woken_by)
 
 
 def test_other_threads_run_while_a_server_does_not_answer():

@@ -10,7 +10,13 @@ from subscriber.base.errors import PublisherUnavailable
 from subscriber.base.lsn import LSN
 from subscriber.base.settings import Settings
 from subscriber.postgres.protocol.envelope import StandbyStatusUpdate, decode_reply
-from subscriber.stream.receive.feedback import LONGEST_WAIT_SECONDS, Feedback, Periodic, Schedule
+from subscriber.stream.receive.feedback import (
+    LONGEST_WAIT_SECONDS,
+    SETTLED_WAIT_SECONDS,
+    Feedback,
+    Periodic,
+    Schedule,
+)
 
 positions = st.integers(0, 100).map(LSN)
 
@@ -88,6 +94,15 @@ def test_a_receiver_waits_until_the_next_update_but_never_long():
     assert when.patience(109.9) == pytest.approx(0.1)
     assert when.patience(111.0) == 0.0
     assert schedule(interval=0).patience(1e6) == LONGEST_WAIT_SECONDS
+
+
+def test_a_receiver_waits_longer_when_all_is_applied_unless_its_publisher_must_hear_of_it_soon():
+    when = schedule()
+    assert when.patience(100.0, settled=True) == SETTLED_WAIT_SECONDS
+    assert when.patience(109.9, settled=True) == pytest.approx(0.1)
+    assert schedule(interval=0).patience(1e6, settled=True) == SETTLED_WAIT_SECONDS
+    hasty = Schedule(Settings("", wal_receiver_timeout=2.0), 100.0)
+    assert hasty.patience(100.0, settled=True) == LONGEST_WAIT_SECONDS
 
 
 def test_a_silent_publisher_is_asked_once_and_again_after_it_was_heard():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
@@ -21,6 +22,7 @@ from subscriber.stream.journal.reader import JournalReader
 from subscriber.stream.journal.segment import EntryKind, journal_entries
 from subscriber.stream.journal.storage import LocalStorage
 from subscriber.stream.receive import walreceiver
+from subscriber.stream.receive.feedback import LONGEST_WAIT_SECONDS, SETTLED_WAIT_SECONDS
 from subscriber.stream.receive.walreceiver import WalReceiver
 from tests.frames import relation, transaction, values
 from tests.journals import passed
@@ -746,3 +748,27 @@ def test_what_comes_after_a_notice_waits_until_it_was_taken(tmp_path):
     assert (message, received) == ("careful", 0x180)
     assert 2 not in keys
     assert keys_in(tmp_path) == [1, 2]
+
+
+# Waiting for the target ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("is_woken", "settled"), [(True, SETTLED_WAIT_SECONDS), (False, LONGEST_WAIT_SECONDS)])
+def test_a_receiver_looks_for_the_progress_of_the_target_until_all_is_applied(tmp_path, is_woken, settled):
+    waits: list[float] = []
+
+    class Idle(ScriptedStream):
+        def wait(self, seconds: float, *, more: bool) -> None:
+            waits.append(seconds)
+            if len(waits) == 3:
+                passed(LocalStorage(tmp_path), 0x200)
+            time.sleep(0.02)  # the journal reads the positions of consumers no more often
+
+    with journal_at(tmp_path):
+        passed(LocalStorage(tmp_path), 0x100)
+    with journal_at(tmp_path) as journal:
+        stream = Idle([*transaction(0x200, T, insert(1)), None])
+        receiver = WalReceiver(stream, journal, Settings(journal=""), is_woken=is_woken)
+        receiver.run(lambda: len(waits) == 5)
+    assert waits[:3] == [LONGEST_WAIT_SECONDS] * 3
+    assert waits[-1] == settled
