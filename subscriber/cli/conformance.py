@@ -9,7 +9,7 @@ from dataclasses import asdict
 import click
 
 from subscriber.cli.options import json_option, target_option
-from subscriber.testing.conformance import Outcome, check_conformance
+from subscriber.testing.conformance_kit import CheckOutcome, check_conformance
 from subscriber.testing.session.psql_table import format_rows
 
 _HEADINGS = ("area", "check", "verdict", "")
@@ -33,7 +33,7 @@ def command(target: str, quick: bool, as_json: bool) -> None:
 
     The exit code is 1 if a check fails.
     """
-    found: list[Outcome] = []
+    found: list[CheckOutcome] = []
     for outcome in check_conformance(target, crashes=not quick):
         found.append(outcome)
         if not as_json:

@@ -12,7 +12,7 @@
     side_by_side       pairs the expected and the printed lines of a statement
     in_process         a subscription in one process, from a publisher without a server
     emulate            applies a journal in one process without Spark
-    conformance        the checks of ``subscriber conformance``, with the values of type_edges and the
+    conformance_kit    the checks of ``subscriber conformance``, with the values of type_edges and the
                        tables of written_tables
     demo_data          the tables and changes of ``subscriber demo``
 

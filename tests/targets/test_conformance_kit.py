@@ -6,7 +6,7 @@ from typing import Final
 
 import pytest
 
-from subscriber.testing.conformance import check_conformance
+from subscriber.testing.conformance_kit import check_conformance
 from tests.targets.kinds import KINDS, opened_kind
 
 _BY_URL: Final = [one for one in KINDS if one not in ("generic", "example")]

@@ -11,8 +11,8 @@ from click.testing import CliRunner
 from subscriber.base.errors import NotSupportedError, TargetError, TargetRelationError, UsageError
 from subscriber.cli import cli
 from subscriber.targets import Target, open_target
-from subscriber.testing import conformance
-from subscriber.testing.conformance import Outcome, check_conformance
+from subscriber.testing import conformance_kit
+from subscriber.testing.conformance_kit import CheckOutcome, check_conformance
 
 
 @pytest.fixture
@@ -25,10 +25,10 @@ def only(monkeypatch):
     """Limit the kit to the checks with a name, in a target that is altered first."""
 
     def limit(name: str, alter=lambda target: None) -> None:
-        found = [one for one in conformance._CHECKS if name in one.name]
+        found = [one for one in conformance_kit._CHECKS if name in one.name]
         assert found
-        run = [conformance._Check(one.area, one.name, partial(_altered, alter, one.run)) for one in found]
-        monkeypatch.setattr(conformance, "_CHECKS", tuple(run))
+        run = [conformance_kit._Check(one.area, one.name, partial(_altered, alter, one.run)) for one in found]
+        monkeypatch.setattr(conformance_kit, "_CHECKS", tuple(run))
 
     return limit
 
@@ -51,7 +51,7 @@ def test_a_value_that_comes_back_changed_fails(url, only, monkeypatch):
 
     only("text", alter)
     found = {one.check: one for one in check_conformance(url)}
-    assert found["text"] == Outcome("values", "text", "fails", "come back changed: ' two  blanks '")
+    assert found["text"] == CheckOutcome("values", "text", "fails", "come back changed: ' two  blanks '")
     assert found["text[]"].verdict == "holds"
 
 
@@ -99,7 +99,7 @@ def test_nothing_is_left(url, only):
 @pytest.mark.parametrize("as_json", [False, True])
 def test_the_command_ends_with_a_table_and_fails_if_a_check_fails(url, only, as_json, monkeypatch):
     only("smallint")
-    monkeypatch.setattr(conformance, "_QUICK", conformance._CHECKS)
+    monkeypatch.setattr(conformance_kit, "_QUICK", conformance_kit._CHECKS)
     arguments = ["conformance", "--target", url, "--quick", *(["--json"] if as_json else [])]
     answer = CliRunner().invoke(cli, arguments)
     assert answer.exit_code == 0
@@ -108,7 +108,7 @@ def test_the_command_ends_with_a_table_and_fails_if_a_check_fails(url, only, as_
     else:
         assert answer.output.splitlines()[-1] == "1 hold, 0 refused, 0 failed"
     only("smallint", lambda target: target.values.__setattr__("check_column", _failed))
-    monkeypatch.setattr(conformance, "_QUICK", conformance._CHECKS)
+    monkeypatch.setattr(conformance_kit, "_QUICK", conformance_kit._CHECKS)
     assert CliRunner().invoke(cli, arguments).exit_code == 1
 
 

@@ -59,7 +59,7 @@ _PATIENCE: Final = 300.0
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class CheckOutcome:
     """The verdict on one check of an area, and what is refused or has failed."""
 
     area: str
@@ -79,7 +79,7 @@ class _Check:
     run: Callable[[Target], _Found]
 
 
-def check_conformance(url: str | sa.URL, *, crashes: bool = True) -> Iterator[Outcome]:
+def check_conformance(url: str | sa.URL, *, crashes: bool = True) -> Iterator[CheckOutcome]:
     """Check a target, whose database must have no tables of the catalog and of the kit; those that
     the kit makes are dropped. Each outcome is given when it is known. Without ``crashes`` no other
     process is started. UsageError if the database is in use; NotSupportedError if it cannot be a
@@ -103,7 +103,7 @@ def check_conformance(url: str | sa.URL, *, crashes: bool = True) -> Iterator[Ou
                 verdict, detail = "fails", f"{type(error).__name__}: {error.message}"
             finally:
                 _clean(target)
-            yield Outcome(check.area, check.name, verdict, detail)
+            yield CheckOutcome(check.area, check.name, verdict, detail)
 
 
 def _clean(target: Target) -> None:
