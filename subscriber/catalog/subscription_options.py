@@ -425,8 +425,8 @@ class SubscriptionOptions:
         default="off",
         metadata=_option(forms=("CREATE",), read=_history, column=_word("subhistory", 16, server_default="off")),
     )
-    """Whether tables of the target get a row for each change, or keep the versions of rows, in place
-    of the publisher's rows.
+    """Whether tables of the target get a row for each change, or keep the versions of rows, in
+    place of the publisher's rows.
     """
     history_tables: tuple[tuple[TableName, History], ...] = field(
         default=(),

@@ -135,7 +135,7 @@ def check_value_rules(target: Target, rules: ValueRules, names: RelationNames) -
                 raise refused_column(relation, name, reason)
 
 
-# Tables that options name --------------------------------------------------------------------------
+# Tables that options name -------------------------------------------------------------------------
 
 
 def warn_unused_tables(notify: Notify, options: SubscriptionOptions, relations: Collection[TableName]) -> None:

@@ -55,8 +55,8 @@ class TargetTable:
     those that all partitions' keys have in common; None without any. Only the first two kinds of
     :data:`TableKind` can be replicated into. ``locators`` are the pseudo-columns that together
     address exactly one row (rowid; tableoid and ctid), if any. ``root`` is the partitioned table of
-    which it is a partition, and with which it has its columns in common. A reader reads ``only`` rows
-    in which these columns have these values.
+    which it is a partition, and with which it has its columns in common. A reader reads ``only``
+    rows in which these columns have these values.
     """
 
     schema: str | None
