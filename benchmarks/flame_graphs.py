@@ -97,7 +97,9 @@ class _Recorders:
         self._processes.append(subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
 
     def finish(self) -> None:
-        """Have the graphs written. Without a sample, such as of a process that slept, there is none."""
+        """Have the graphs written. Without a sample, such as of a process that slept, there is
+        none.
+        """
         for process in self._processes:
             process.send_signal(signal.SIGINT)
         for process in self._processes:

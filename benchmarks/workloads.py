@@ -134,7 +134,9 @@ class Workload:
         )
 
     def tables_to_create(self) -> list[str]:
-        """The statements that create the tables, in the publisher and where a subscriber needs them."""
+        """The statements that create the tables, in the publisher and where a subscriber needs
+        them.
+        """
         return [
             *(f"CREATE TABLE {name} ({self.table})" for name in self.table_names),
             *(f"CREATE TABLE {name} (run int PRIMARY KEY)" for name in self.marker_tables),
@@ -159,7 +161,8 @@ class Workload:
         ]
 
     def filling(self) -> list[str]:
-        """The statements that insert and publish the rest of what is copied, if that is measured."""
+        """The statements that insert and publish the rest of what is copied, if that is measured.
+        """
         if self.kind != "copy":
             return []
         return [
@@ -188,9 +191,9 @@ class Workload:
         return f"CALL produce({(run - 1) * self.transactions + 1}, {run * self.transactions})"
 
     def checks(self, *, published: bool = False) -> Iterator[str]:
-        """Queries that are equal at both ends if the rows are: a row for each table, with its number
-        and what is added up. ``published``: only the rows that the publications send, which are all
-        rows of a target.
+        """Queries that are equal at both ends if the rows are: a row for each table, with its
+        number and what is added up. ``published``: only the rows that the publications send, which
+        are all rows of a target.
         """
         selects = [
             f"SELECT {number} AS number, {self.check} FROM {name}{self._where(number) if published else ''}"
@@ -200,7 +203,8 @@ class Workload:
             yield f"{' UNION ALL '.join(selects[first : first + _TABLES_OF_A_CHECK])} ORDER BY 1"
 
     def _published(self, tables: int) -> Iterator[tuple[str, str]]:
-        """Each publication with its tables, which are among the first ``tables``, and its marker."""
+        """Each publication with its tables, which are among the first ``tables``, and its marker.
+        """
         names = list(enumerate(self.table_names[:tables], 1))
         for number, ((_, publication), marker) in enumerate(zip(self.subscribed(), self.marker_tables, strict=True)):
             share = names[number :: self.subscriptions]

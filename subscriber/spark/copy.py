@@ -99,9 +99,9 @@ class CopySource:
     ``files`` were read before the snapshot was exported. ``session`` is shared by the copies from
     this snapshot. ``publishing`` is None if the server evaluates the publications. ``local`` is the
     target's table if it was read before, with others. ``add_columns`` begins a separate transaction
-    that adds missing columns, for which the table is read again. ``changes`` stores the table's shape
-    and the number of replaced values, with ``show_values`` also their text and the key of their
-    row.
+    that adds missing columns, for which the table is read again. ``changes`` stores the table's
+    shape and the number of replaced values, with ``show_values`` also their text and the key of
+    their row.
     """
 
     conninfo: str = field(repr=False)
