@@ -53,8 +53,9 @@ def main() -> None:
     os.environ["OPENBLAS_NUM_THREADS"] = "1"
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
         address, *modules = sys.argv[1:]
-        listener.bind(address)
+        listener.bind(f"{address}.new")
         listener.listen(_MOST_REQUESTS)
+        os.rename(f"{address}.new", address)  # whoever finds it can connect
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the processes
         use_arrow_without_pandas()
         for name in modules:

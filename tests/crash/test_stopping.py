@@ -268,7 +268,7 @@ def test_a_wait_for_the_next_attempt_is_cut_short(on_a_file, everybody):
     on_a_file.start()
     on_a_file.publisher.execute("INSERT INTO t VALUES (1, 'conflict')", on_a_file.name)
     on_a_file.wait_for_log("trying again in")
-    wait_until(lambda: on_a_file.runner.status()[on_a_file.name]["apply_errors"] >= 4, "a wait of 4 s")
+    wait_until(lambda: on_a_file.runner.status()["s"]["apply_errors"] >= 4, "a wait of 4 s")
     assert on_a_file.runner.terminate(everybody=everybody) == 0
     assert "Traceback" not in on_a_file.runner.said()
 
