@@ -161,8 +161,7 @@ class Workload:
         ]
 
     def filling(self) -> list[str]:
-        """The statements that insert and publish the rest of what is copied, if that is measured.
-        """
+        """The statements that insert and publish what else is copied, if that is measured."""
         if self.kind != "copy":
             return []
         return [
@@ -203,8 +202,7 @@ class Workload:
             yield f"{' UNION ALL '.join(selects[first : first + _TABLES_OF_A_CHECK])} ORDER BY 1"
 
     def _published(self, tables: int) -> Iterator[tuple[str, str]]:
-        """Each publication with its tables, which are among the first ``tables``, and its marker.
-        """
+        """Each publication with its tables among the first ``tables``, and its marker."""
         names = list(enumerate(self.table_names[:tables], 1))
         for number, ((_, publication), marker) in enumerate(zip(self.subscribed(), self.marker_tables, strict=True)):
             share = names[number :: self.subscriptions]
