@@ -6,8 +6,10 @@ from __future__ import annotations
 
 import contextlib
 import signal
+import sqlite3
 import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 
 import psycopg
 import pytest
@@ -40,6 +42,19 @@ def shop(own_server, tmp_path_factory) -> Iterator[Shop]:
 def is_resolved(shop: Shop) -> bool:
     status = shop.status()
     return status["last_error"] is None or status["last_error_resolved_at"] is not None
+
+
+def has_stopped_between_transactions(run: subprocess.Popen[bytes], database: Path) -> bool:
+    """Stop a run, unless it has a lock of the target, which the test needs, too."""
+    run.send_signal(signal.SIGSTOP)
+    with (
+        contextlib.suppress(sqlite3.OperationalError),
+        contextlib.closing(sqlite3.connect(database, timeout=0.1, isolation_level=None)) as connection,
+    ):
+        connection.execute("BEGIN IMMEDIATE")
+        return True
+    run.send_signal(signal.SIGCONT)
+    return False
 
 
 def test_a_publisher_that_goes_away_ends_the_command_and_the_same_command_goes_on(shop, own_server):
@@ -78,7 +93,8 @@ def test_a_publisher_that_goes_away_ends_the_command_and_the_same_command_goes_o
 def test_a_server_that_is_killed_during_verify_proves_nothing(shop, own_server):
     run = shop.runner.process
     assert run is not None
-    run.send_signal(signal.SIGSTOP)  # verify waits for its answer
+    # verify waits for its answer
+    wait_until(lambda: has_stopped_between_transactions(run, shop.runner.folder / "shop.db"), "the run to stop")
     with subprocess.Popen(
         [*COMMAND, "verify", shop.name], env=shop.runner.environ(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as command:  # fmt: skip
