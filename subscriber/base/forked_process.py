@@ -18,8 +18,8 @@ from typing import Final
 
 from subscriber.base.fork_client import NUMBER
 
-_LONGEST_SOCKET: Final = 100
-"""The bytes of the path of a Unix socket. Systems allow 104 or 108."""
+_LONGEST_SOCKET: Final = 96
+"""The bytes of the path of a Unix socket. Systems allow 104 or 108, and the server appends four."""
 _END_SECONDS: Final = 5.0
 
 
