@@ -165,10 +165,14 @@ class RelationMap:
         return self._names.qualified(remote.namespace, remote.name)
 
     def _resolve(self, remote: Relation) -> TargetRelation:
-        return self._fit(remote, self._follower.follow(remote, self._find_table(remote)))
+        alterations = len(self._follower.alterations)
+        table = self._follower.follow(remote, self._find_table(remote))
+        if len(self._follower.alterations) > alterations:
+            self._read = {}  # a partition is altered with its root
+        return self._fit(remote, table)
 
     def _find_table(self, remote: Relation) -> TargetTable:
-        """What was read together counts once: later the table may have been altered."""
+        """What was read together counts once, and until a table is altered."""
         return find_table(
             self._target, self._connection, self._names, remote, self._read.pop(self._place(remote), None)
         )
