@@ -124,13 +124,15 @@ def _prepare_columns(batch: DataFrame, names: Sequence[str], table: LakehouseTab
         return
     columns = batch.select(*map(_named, missing)).schema
     if table.merge_schema:
-        table.add_columns(to_arrow_schema(columns, timezone="UTC"))
+        # The rows that are there have NULL in them.
+        added = [one.with_nullable(True) for one in to_arrow_schema(columns, timezone="UTC")]
+        table.add_columns(pa.schema(added))
         return
-    added = ", ".join(f"{_quoted(one.name)} {one.dataType.simpleString().upper()}" for one in columns)
+    written = ", ".join(f"{_quoted(one.name)} {one.dataType.simpleString().upper()}" for one in columns)
     raise TargetRelationError(
         f'the table {table.sql_name} has no column "{missing[0]}"',
         column=missing[0],
-        hint=f"Run ALTER TABLE {table.sql_name} ADD COLUMNS ({added}); or give the sink merge_schema=True, which adds columns. Rows that"
+        hint=f"Run ALTER TABLE {table.sql_name} ADD COLUMNS ({written}); or give the sink merge_schema=True, which adds columns. Rows that"
         " the feed does not have again are NULL there: if the publisher's column has a DEFAULT, copy the table again.",
     )
 
