@@ -480,7 +480,7 @@ def zone_named(name: str) -> TimeZone | None:
         return TimeZone(Zone((), (), (LocalTimeKind(0, False, 0),), 0, b"GMT\0"))
     known = _zone_names().get(lower.removeprefix(":"))
     if known is not None:
-        return TimeZone(zone_of_file(files("tzdata").joinpath("zoneinfo", *known.split("/")).read_bytes()))
+        return TimeZone(_zone_of(known))
     zone = None if upper.startswith(":") else zone_of_specification(upper)
     return None if zone is None else TimeZone(zone)
 
@@ -489,3 +489,7 @@ def zone_named(name: str) -> TimeZone | None:
 def _zone_names() -> dict[str, str]:
     names = (files("tzdata") / "zones").read_text(encoding="utf-8").split()
     return {name.translate(_LOWER): name for name in names}
+
+
+def _zone_of(name: str) -> Zone:
+    return zone_of_file(files("tzdata").joinpath("zoneinfo", *name.split("/")).read_bytes())
