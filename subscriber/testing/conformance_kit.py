@@ -50,7 +50,7 @@ from subscriber.testing.nodes.mirrored_rows import Row, read_target_rows
 from subscriber.testing.type_edges import EDGES
 from subscriber.testing.written_tables import created, decoded, insert, reflected, shape_of, stored
 
-Verdict: TypeAlias = Literal["holds", "refused", "fails"]
+Holding: TypeAlias = Literal["holds", "refused", "fails"]
 
 _TABLE: Final = "conformance_t"
 _PUBLICATION: Final = "conformance"
@@ -64,11 +64,11 @@ class CheckOutcome:
 
     area: str
     check: str
-    verdict: Verdict
+    verdict: Holding
     detail: str = ""
 
 
-_Found: TypeAlias = tuple[Verdict, str]
+_Found: TypeAlias = tuple[Holding, str]
 _HOLDS: Final[_Found] = ("holds", "")
 
 
