@@ -279,7 +279,8 @@ def _key_that_exists(target: Target) -> _Found:
         else:
             return "fails", "a row with the key of another one is accepted"
         with target.begin() as connection:
-            clause = sa.table(_TABLE, sa.column("a", sa.Integer))
+            schema, name = target.ddl.qualified(shape.schema, shape.name)
+            clause = sa.table(name, sa.column("a", sa.Integer), schema=schema)
             connection.execute(sa.delete(clause).where(clause.c.a == sa.literal_column("2")))
         subscription.apply()
     here, there = _rows(target, publisher)
