@@ -70,7 +70,7 @@ def test_a_consumer_is_written_from_the_reserve(storage):
 
 
 def test_what_is_received_meanwhile_leaves_space_for_the_positions_of_consumers(storage):
-    """The receiver and the apply work at the same time: a segment takes what a position has freed."""
+    """The receiver and the apply work at once: a segment takes what a position has freed."""
     three_large(storage)
     consumers = JournalConsumers(storage.url, consumer().target, 1, subscription="s", place="")
     with writing(storage) as journal, full(storage):
