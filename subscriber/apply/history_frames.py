@@ -8,8 +8,8 @@ Reordering, bulk writes, progress and retries see changes of an ordinary table o
 (:mod:`subscriber.postgres.schema.history_rules`). Both paths get the same rows, since every change
 brings the LSN of its commit and its number in the transaction.
 
-*scd2:* an INSERT, UPDATE or DELETE is one of the open version, which the END columns of its key
-find. It brings where the version begins, or for a DELETE where it ends.
+*scd2:* an INSERT, UPDATE or DELETE becomes the same change of the open version, which is found by
+the END columns of its key. It carries where the version begins, or for a DELETE where it ends.
 :mod:`subscriber.apply.writing.versions` keeps the version that an UPDATE or DELETE ends. TRUNCATE
 is a DELETE without the publisher's key.
 

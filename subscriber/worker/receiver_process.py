@@ -11,7 +11,7 @@ supervisor, which lets the fork server fork it (:mod:`subscriber.base.fork_serve
     walreceiver   receive, confirm ◀── "go" ───────────────────────────────────────────────────────────┘
 
 The process sends a beat once a second with what it has received, so that the supervisor notices one
-that was stopped (SIGSTOP) or gets no processor time. It also tells of each entry that it has added
+that was stopped (SIGSTOP) or gets no processor time. It also reports each entry that it has added
 to the journal, so that the apply loop need not look for it. This event is left out while the
 supervisor reads nothing, because a receiver does not wait for a supervisor that was stopped.
 
