@@ -29,7 +29,7 @@ cat {folder}/$PGUSER
 """It notes which process asks, and what other users of the machine can see at that time."""
 _RUN = r"main\(\) run --master local\[2\]"
 _RECEIVER = r"walreceiver: \S+ -m subscriber\.(base\.fork_server [^\n]+|worker\.receiver_process)"
-_EXECUTOR = r"python\S*: \S+ -m (pyspark\.worker|subscriber\.base\.fork_server [^\n]+)"
+_EXECUTOR = r"python\S*: \S+ -m (pyspark\.daemon pyspark\.worker|subscriber\.base\.fork_server [^\n]+)"
 
 
 class Guarded:
