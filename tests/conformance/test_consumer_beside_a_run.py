@@ -16,6 +16,9 @@ from typing import Any, Final
 
 import pytest
 
+from subscriber.base.lsn import parse_lsn
+from subscriber.stream.journal.control import read_control
+from subscriber.stream.journal.storage import LocalStorage
 from tests.change_feeds import FoldedTable, feed_reader
 from tests.conftest import Database
 from tests.crash.harness import Runner, wait_until
@@ -52,6 +55,12 @@ class Consumer:
             begin = end
         self._offset = begin
 
+    def is_trimmed_behind(self) -> bool:
+        """Whether the journal was trimmed since the run has passed what this consumer has."""
+        assert self._offset is not None
+        control = read_control(LocalStorage(self._journal))
+        return control is not None and parse_lsn(self._offset["lsn"]) <= control.begin
+
     def rows(self) -> list[tuple[Any, ...]]:
         return sorted(self.table.rows.values())
 
@@ -85,6 +94,7 @@ def test_a_slower_consumer_has_exactly_the_rows_that_a_run_applies(publisher_dat
                 database.execute(statement)
             before = published()
             wait_until(lambda: applied() == published(), "the run to apply", runner=runner)
+            wait_until(consumer.is_trimmed_behind, "the journal to be trimmed", runner=runner)
         consumer.follow()
         assert consumer.rows() == applied() == published()
         positions = runner.call("journal", "ls").stdout
