@@ -234,7 +234,8 @@ class FeedRows:
             raise self.schema.changed(group.relation, batch.column("finish_lsn")[int(rows[0])].as_py())
         old, new = _columns(group.old), _columns(group.new)
         if group.action == "I":
-            yield self._image(INSERT, group, rows, new, batch)
+            # A column that the table did not have then has no earlier value: it is NULL.
+            yield self._image(INSERT, group, rows, new, batch)._replace(unchanged=())
         elif group.action == "D":
             yield self._image(DELETE, group, rows, old, batch)
         else:
