@@ -13,6 +13,7 @@ and ``subscriber run`` beside them.
 from __future__ import annotations
 
 import json
+import math
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -110,16 +111,19 @@ class Migration:
         self._wait(passed, f"the target to have all up to {mark:X}")
 
     def _wait(self, condition: Callable[[dict[str, Any]], bool], what: str) -> None:
-        """Wait until the status is as wanted. An error that is tried again may occur meanwhile, but
-        ``status`` itself must never fail.
+        """Wait until the status is as wanted, as long as tables make progress. An error that is
+        tried again may occur meanwhile, but ``status`` itself must never fail.
         """
-        deadline = time.monotonic() + 2 * PATIENCE
+        states: dict[str, int] = {}
+        deadline = math.inf
         while True:
             answer = self._called("status", "--json")
             assert answer.returncode == 0, answer.stderr
             found = {one["name"]: one for one in json.loads(answer.stdout)}[SUBSCRIPTION]
             if condition(found):
                 return
+            if found["tables"] != states:
+                states, deadline = found["tables"], time.monotonic() + 2 * PATIENCE
             shown = f"{answer.stdout[:2000]}{answer.stderr}\n{self.runner.said()[-3000:]}"
             assert time.monotonic() < deadline, f"waited for {what}\n{shown}"
             time.sleep(1 if self.kind == "duckdb" else 0.2)  # each look takes the file away from the run

@@ -142,7 +142,7 @@ def test_columns_that_the_table_does_not_have_at_a_place_are_named_as_not_sent(t
     has none.
     """
     changed = [m.Update(T.relation_id, None, None, values(key, "y")) for key in ("1", "3")]
-    before = [NARROWER, m.Insert(T.relation_id, values("1")), T, changed[0]]
+    before: list[m.Message] = [NARROWER, m.Insert(T.relation_id, values("1")), T, changed[0]]
     write(tmp_path, before, [WIDER, insert(2, "t")], [T, insert(3), changed[1]])
     reader = feed_reader(tmp_path, schemaEvolution="addColumns")
     assert relation_of(reader) == WIDER
