@@ -18,8 +18,10 @@ import psycopg
 import pytest
 import sqlalchemy as sa
 
+from subscriber.base.errors import TargetUnavailable
 from tests.application import MODELS, Application, inserts_into
 from tests.migrations import KINDS, SUBSCRIPTION, Migration, accepted, migrating
+from tests.waits import wait_until
 
 pytestmark = [pytest.mark.server, pytest.mark.spark, pytest.mark.slow, pytest.mark.long]
 
@@ -80,8 +82,16 @@ FAULTS: Final = {
 }
 
 
-def inject(migration: Migration, faults: Faults) -> None:
-    """Write the faults into the target."""
+def injected(migration: Migration, faults: Faults) -> bool:
+    """Write the faults into the target; False while the run has a file of DuckDB open."""
+    try:
+        _inject(migration, faults)
+    except TargetUnavailable:
+        return False
+    return True
+
+
+def _inject(migration: Migration, faults: Faults) -> None:
     with migration.target() as target, target.reporting(), target.begin() as connection:
         clause = _clause(target, connection, faults.table)
         found, written = faults.changed
@@ -166,7 +176,7 @@ def by_hand(migration: Migration) -> None:
 def find_and_repair(migration: Migration) -> None:
     """Inject the faults under load: verify finds them and nothing else, and repairs them."""
     faults = FAULTS[migration.model]
-    inject(migration, faults)
+    wait_until(lambda: injected(migration, faults))
     expected = {faults.table: (1, 1, 1), faults.keyless[0]: (0, 0, 1)}
     found = verified(migration, code=1)
     counts = {name: (one["differing"], one["only_publisher"], one["only_target"]) for name, one in found.items()}
