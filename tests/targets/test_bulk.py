@@ -14,6 +14,9 @@ from subscriber.testing.type_edges import EDGES
 from tests.targets.tables import created, decoded, insert, qualified, run, shape_of, stored
 from tests.targets.test_values import refusal
 
+MANY_ROWS = 150
+"""So many that a target inserts them in the way that is meant for many."""
+
 KEYS = {
     "smallint": ["-32768", "7"],
     "integer": ["-2147483648", "7"],
@@ -60,6 +63,22 @@ def test_inserted_and_updated_rows_are_as_those_of_single_statements(target, bul
         assert bulk.insert(connection, table, [key, first]) == len(texts)
         assert bulk.update(connection, table, [key], [column(target, table, shapes[1], "value", *others)]) == len(texts)
     assert stored(target, shapes[1]) == stored(target, shapes[0])
+
+
+@pytest.mark.parametrize("kind", EDGES)
+def test_many_inserted_rows_are_as_those_of_single_statements(target, bulk, kind):
+    """C5, absence_is_typed"""
+    shapes = [shape_of({"number": "integer", "value": kind}, ["number"], name=name) for name in ("t", "u")]
+    single, table = (created(target, shape) for shape in shapes)
+    stores, type_oid = single.columns[1], shapes[0].columns[1].type_oid
+    texts = [None, *(text for text in EDGES[kind] if refusal(target, type_oid, stores, text) is None)]
+    numbers = [str(number) for number in range(MANY_ROWS)]
+    with target.begin() as connection:
+        insert(target, connection, shapes[0], *zip(numbers, texts, strict=False))
+        written = {"number": numbers, "value": (texts * MANY_ROWS)[:MANY_ROWS]}
+        assert bulk.insert(connection, table, columns(target, table, shapes[1], written)) == MANY_ROWS
+    expected = dict(stored(target, shapes[0]))
+    assert dict(stored(target, shapes[1])) == {one: expected[str(int(one) % len(texts))] for one in numbers}
 
 
 @pytest.mark.parametrize("kind", KEYS)
@@ -138,6 +157,8 @@ def test_any_name_is_only_a_name(target, bulk):
     [
         ("insert", {"a": ["5"], "b": ["secret"]}, "23505"),
         ("insert", {"a": ["6"], "b": [None]}, "23502"),
+        ("insert", {"a": [*map(str, range(MANY_ROWS))], "b": ["secret"] * MANY_ROWS}, "23505"),
+        ("insert", {"a": [*map(str, range(6, 6 + MANY_ROWS))], "b": [None] * MANY_ROWS}, "23502"),
         ("update", {"a": ["5"], "b": [None]}, "23502"),
     ],
 )

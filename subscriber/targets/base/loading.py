@@ -23,6 +23,7 @@ from sqlalchemy import exc
 from typing_extensions import override
 
 from subscriber.base.errors import ConflictError
+from subscriber.postgres.types import family
 from subscriber.targets.base.errors import Errors
 from subscriber.targets.base.values import Values
 from subscriber.targets.base.writing import Matching, Writing
@@ -295,3 +296,45 @@ def in_order(key: Sequence[BulkColumn], columns: Sequence[BulkColumn]) -> list[B
     keys = pa.Table.from_arrays([one.values for one in key], names=names)
     order = pc.sort_indices(keys, sort_keys=[(name, "ascending") for name in names])
     return [BulkColumn(one.column, one.type_oid, one.values.take(order)) for one in columns]
+
+
+# Texts of rows ------------------------------------------------------------------------------------
+
+_IN_COPY: Final = b"\\\t\n\r"
+"""A value with one of these is escaped in COPY's data."""
+_BYTES_AT_A_TIME: Final = 4 * 2**20
+"""The bytes of the values of one statement, if they are spread evenly over the rows."""
+
+
+def copy_data(columns: Sequence[pa.Array]) -> bytes:
+    r"""Texts as COPY and LOAD DATA read them: a tab between values, \N for NULL, a row is a line.
+
+    >>> copy_data([pa.array(["1", "2"]), pa.array(["a\tb", None])])
+    b'1\ta\\tb\n2\t\\N\n'
+    """
+    values = [escaped(one, _IN_COPY, (("\\", "\\\\"), ("\t", "\\t"), ("\n", "\\n"), ("\r", "\\r"))) for one in columns]
+    null = {"null_handling": "replace", "null_replacement": "\\N"}
+    ends = pc.binary_join_element_wise(values.pop(), "", "\n", **null)
+    lines = pc.binary_join_element_wise(*values, ends, "\t", **null)
+    return family.values_of(lines)[0].tobytes()  # the lines are one after another
+
+
+def escaped(texts: pa.Array, special: bytes, escapes: Sequence[tuple[str, str]]) -> pa.Array:
+    """The texts themselves if they have no special character. Their bytes are searched together,
+    which takes a tenth of the time of a regular expression.
+    """
+    content = family.values_of(texts)[0].tobytes()
+    if not any(character in content for character in special):
+        return texts
+    for character, escape in escapes:
+        texts = pc.replace_substring(texts, character, escape)
+    return texts
+
+
+def parts(columns: Sequence[BulkColumn]) -> Iterator[list[BulkColumn]]:
+    """The rows in parts of a few megabytes, or of more if a few values are longer."""
+    rows = len(columns[0].values)
+    count = 1 + sum(one.values.nbytes for one in columns) // _BYTES_AT_A_TIME
+    step = max(1, -(-rows // count))
+    for start in range(0, rows, step):
+        yield [BulkColumn(one.column, one.type_oid, one.values.slice(start, step)) for one in columns]

@@ -44,17 +44,21 @@ _REFERENCES: Final = sa.text(
     " FROM information_schema.key_column_usage"
     f" WHERE referenced_table_schema = {_HERE} AND referenced_table_name = :name"
 )
-_CONNECTED: Final = sa.text(
-    "SELECT EXISTS (SELECT 1 FROM information_schema.statistics"
-    f" WHERE table_schema = {_HERE} AND table_name = :name AND non_unique = 0 AND index_name <> 'PRIMARY')"
-    " OR EXISTS (SELECT 1 FROM information_schema.triggers"
+_TRIGGER: Final = (
+    "EXISTS (SELECT 1 FROM information_schema.triggers"
     f" WHERE event_object_schema = {_HERE} AND event_object_table = :name)"
     # Without the privilege TRIGGER the server does not show the triggers of a table.
     " OR NOT EXISTS (SELECT 1 FROM information_schema.user_privileges WHERE privilege_type = 'TRIGGER')"
     " AND NOT EXISTS (SELECT 1 FROM information_schema.schema_privileges"
     f" WHERE privilege_type = 'TRIGGER' AND {_HERE} LIKE table_schema)"
     " AND NOT EXISTS (SELECT 1 FROM information_schema.table_privileges"
-    f" WHERE privilege_type = 'TRIGGER' AND table_schema = {_HERE} AND table_name = :name) AS connected"
+    f" WHERE privilege_type = 'TRIGGER' AND table_schema = {_HERE} AND table_name = :name)"
+)
+_MAY_FIRE: Final = sa.text(f"SELECT {_TRIGGER} AS fires")
+_CONNECTED: Final = sa.text(
+    "SELECT EXISTS (SELECT 1 FROM information_schema.statistics"
+    f" WHERE table_schema = {_HERE} AND table_name = :name AND non_unique = 0 AND index_name <> 'PRIMARY')"
+    f" OR {_TRIGGER} AS connected"
 )
 
 _MOST_COLUMNS: Final = 64
@@ -161,6 +165,10 @@ def _column(row: sa.Row[Any], key: tuple[str, ...]) -> TargetColumn:
 def is_connected(connection: sa.Connection, table: TargetTable) -> bool:
     """Whether the table may have a trigger, or has a unique key beside the primary key."""
     return any(row.connected for row in _answer(connection, _CONNECTED, table.schema, table.name))
+
+
+def may_have_trigger(connection: sa.Connection, table: TargetTable) -> bool:
+    return any(row.fires for row in _answer(connection, _MAY_FIRE, table.schema, table.name))
 
 
 def is_plain(connection: sa.Connection, table: TargetTable) -> bool:

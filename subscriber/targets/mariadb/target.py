@@ -18,8 +18,8 @@
   outlive their session (MariaDB 10.5).
 - *DDL commits.* Tables that are created and auto-increment values that are set remain, even if the
   transaction is rolled back.
-- *Copies* are loaded by LOAD DATA LOCAL from PostgreSQL's text, or by INSERT if the server forbids
-  this.
+- *Many new rows* are loaded by LOAD DATA LOCAL, those of a copy from PostgreSQL's text, or by INSERT
+  if the server forbids this.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ def open_mariadb(url: sa.URL) -> Target:
             ddl=new_tables,
             sequences=catalog.MariaDBSequences(errors),
             objects=objects.MariaDBObjects(engine, errors, new_tables.rules),
-            bulk=writing.MariaDBBulk(engine, values, matching, write),
+            bulk=writing.MariaDBBulk(engine, errors, values, matching, write),
             deleted_rows=deleted_rows.MariaDBDeletedRows(new_tables),
         )
 

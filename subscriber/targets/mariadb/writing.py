@@ -24,10 +24,17 @@ Bulk writes send many rows in one packet, because a round trip and the driver's 
 times what the server needs for a statement. Several statements in a packet find, store and refuse
 what they do one by one::
 
-    INSERT INTO t (a, b) VALUES (1, 'x'),(2, 'y'),…
+    LOAD DATA LOCAL INFILE 'block' INTO TABLE t … (a, b)     many new rows: their texts are half of the work
+    INSERT INTO t (a, b) VALUES (1, 'x'),(2, 'y'),…          a few, or LOAD DATA cannot be used
     UPDATE t SET b = 'x' WHERE a = 1;UPDATE t SET b = 'y' WHERE a = 2;…
     DELETE FROM t WHERE a IN (1,2,…)
     DELETE FROM t WHERE a = 1 AND b = 'x';DELETE FROM t WHERE a = 1 AND b = 'y';…
+
+LOAD DATA is used if the server allows it and the table has no trigger: the server would ignore
+errors within the trigger. It gets values that were converted and checked for the statement of one
+row. If a row is refused, the caller rolls back, as after a failed INSERT. A warning about a value
+that is stored nevertheless, such as a decimal whose last zeros are cut, is an error too; then the
+next rows of this table are inserted.
 
 *Rejected:*
 
@@ -36,8 +43,6 @@ what they do one by one::
 - INSERT … ON DUPLICATE KEY UPDATE. It would insert a row that is missing. To lock and count the
   rows first would take half of the time, but a CHECK or a column without a default could refuse the
   row that is not inserted.
-- LOAD DATA LOCAL for new rows. It is a third quicker, but it turns errors into warnings, and MySQL
-  forbids it unless it is configured.
 """
 
 from __future__ import annotations
@@ -55,13 +60,13 @@ from pymysql.err import MySQLError
 from sqlalchemy.dialects.mysql import CHAR
 from typing_extensions import override
 
-from subscriber.base.errors import SubscriberError, TargetError
+from subscriber.base.errors import ConflictError, SubscriberError, TargetError
 from subscriber.postgres.types.equality import EXACT, Equality
 from subscriber.postgres.types.registry import decode_column, family_of
 from subscriber.targets.base import loading
 from subscriber.targets.base.errors import Errors
 from subscriber.targets.base.writing import Change, Matching, Writing
-from subscriber.targets.mariadb.catalog import counts, references_to
+from subscriber.targets.mariadb.catalog import counts, may_have_trigger, references_to
 from subscriber.targets.mariadb.ddl import MariaDBDDL, quote
 from subscriber.targets.mariadb.errors import translate_driver, translate_number
 from subscriber.targets.mariadb.transactions import CounterRestarts
@@ -170,8 +175,8 @@ def _load_blocks(
     *,
     reads: bool,
 ) -> Callable[[bytes], None]:
-    driver: Any = connection.connection.driver_connection
-    statement = _load_statement(table, columns)
+    expressions = [from_text(one.type_oid, one.column, _variable(number)) for number, one in enumerate(columns)]
+    statement = _load_statement(table, [one.column for one in columns], expressions)
     generated = [number for number, one in enumerate(columns) if one.column.null_is_generated]
     forbidden = not reads
 
@@ -180,31 +185,41 @@ def _load_blocks(
         for number in generated:
             _check_nulls(block, number, columns[number].column.name)
         if not forbidden:
-            try:
-                rows, warnings = driver.load(statement, _readable(block))
-            except MySQLError as error:
-                if not error.args or error.args[0] not in _FORBIDDEN:
-                    raise translate_driver(error) from None
-                forbidden = True
-            else:
-                if warnings or rows != block.count(b"\n"):
-                    raise _refused(connection)
-                return
-        insert(loading.write_block(_decoded(columns, block)))
+            forbidden = not _load(connection, statement, _readable(block), block.count(b"\n"))
+        if forbidden:
+            insert(loading.write_block(_decoded(columns, block)))
 
     return load
 
 
-def _load_statement(table: TargetTable, columns: Sequence[loading.LoadColumn]) -> str:
+def _load(connection: sa.Connection, statement: str, data: bytes, rows: int) -> bool:
+    """Whether the server allows it. Raises an error unless it loads all rows as they are."""
+    driver: Any = connection.connection.driver_connection
+    try:
+        loaded, warnings = driver.load(statement, data)
+    except MySQLError as error:
+        if not error.args or error.args[0] not in _FORBIDDEN:
+            raise translate_driver(error) from None
+        return False
+    if warnings or loaded != rows:
+        raise _refused(connection)
+    return True
+
+
+def _variable(number: int) -> str:
+    return f"@c{number}"
+
+
+def _load_statement(table: TargetTable, columns: Sequence[TargetColumn], expressions: Sequence[str | None]) -> str:
+    """An expression is of the column's variable (:func:`_variable`)."""
     name = quote(table.name) if table.schema is None else f"{quote(table.schema)}.{quote(table.name)}"
     fields, assignments = [], []
-    for number, one in enumerate(columns):
-        expression = from_text(one.type_oid, one.column, f"@c{number}")
+    for number, (column, expression) in enumerate(zip(columns, expressions, strict=True)):
         if expression is None:
-            fields.append(quote(one.column.name))
+            fields.append(quote(column.name))
         else:
-            fields.append(f"@c{number}")
-            assignments.append(f"{quote(one.column.name)} = {expression}")
+            fields.append(_variable(number))
+            assignments.append(f"{quote(column.name)} = {expression}")
     return (
         f"LOAD DATA LOCAL INFILE 'block' INTO TABLE {name} CHARACTER SET utf8mb4"
         r" FIELDS TERMINATED BY '\t' ESCAPED BY '\\' LINES TERMINATED BY '\n'"
@@ -273,13 +288,17 @@ def literals(values: pa.Array) -> pa.Array:
         # Without an exponent it would be a decimal number.
         texts = pc.if_else(pc.match_substring(texts, "e"), texts, pc.binary_join_element_wise(texts, "e0", ""))
     elif pa.types.is_binary(values.type):
-        texts = pa.array([None if one is None else f"X'{one.hex()}'" for one in values.to_pylist()], pa.string())
+        texts = pc.binary_join_element_wise("X'", _hexadecimal(values), "'", "")
     else:
         texts = values.cast(pa.string())
         for character in ("\\", "'"):
             texts = pc.replace_substring(texts, character, f"\\{character}")
         texts = pc.binary_join_element_wise("'", texts, "'", "")
     return pc.fill_null(texts, "NULL")
+
+
+def _hexadecimal(values: pa.Array) -> pa.Array:
+    return pa.array([None if one is None else one.hex() for one in values.to_pylist()], pa.string())
 
 
 def pieces(statement: loading.RowStatement) -> tuple[list[str], list[int]]:
@@ -318,18 +337,64 @@ def packets(
 
 _LEAST_ROWS: Final = 8
 """From this many rows on one packet is quicker than a packet for each row."""
+_LEAST_LOADED: Final = 128
+"""From this many rows on LOAD DATA is quicker than INSERT, with a look for triggers."""
 _PACKET: Final = 256 * 1024
 """Below max_allowed_packet, and so many bytes that the number of packets does not matter."""
 
 
 class MariaDBBulk(loading.RowBulk):
-    def __init__(self, engine: sa.Engine, values: MariaDBValues, matching: Matching, writing: Writing) -> None:
+    def __init__(
+        self, engine: sa.Engine, errors: Errors, values: MariaDBValues, matching: Matching, writing: Writing
+    ) -> None:
         super().__init__(engine, matching, writing)
+        self._errors = errors
         self._values = values
+        self._is_forbidden = False
+        self._never_loaded: set[tuple[str | None, str]] = set()
 
     @override
     def least_rows(self, connection: sa.Connection, table: TargetTable, key: Sequence[loading.LoadColumn]) -> int:
         return _LEAST_ROWS
+
+    @override
+    def insert(self, connection: sa.Connection, table: TargetTable, written: Sequence[loading.BulkColumn]) -> int:
+        rows = len(written[0].values)
+        if rows < _LEAST_LOADED or not self._may_load(connection, table):
+            return super().insert(connection, table, written)
+        expressions = [
+            f"UNHEX({_variable(number)})" if pa.types.is_binary(one.values.type) else None
+            for number, one in enumerate(written)
+        ]
+        statement = _load_statement(table, [one.column for one in written], expressions)
+        for part in loading.parts(written):
+            if not self._load(connection, table, statement, part):
+                super().insert(connection, table, part)
+        return rows
+
+    def _may_load(self, connection: sa.Connection, table: TargetTable) -> bool:
+        if self._is_forbidden or (table.schema, table.name) in self._never_loaded:
+            return False
+        with self._errors.reporting():
+            return not may_have_trigger(connection, table)
+
+    def _load(
+        self, connection: sa.Connection, table: TargetTable, statement: str, part: Sequence[loading.BulkColumn]
+    ) -> bool:
+        """Load the rows, or nothing and return False."""
+        values = [self._values.as_stored(one.type_oid, one.column, one.values) for one in part]
+        texts = [_hexadecimal(one) if pa.types.is_binary(one.type) else one.cast(pa.string()) for one in values]
+        data = loading.copy_data(texts)
+        driver: Any = connection.connection.driver_connection
+        if self._is_forbidden or len(data) >= driver.largest_statement:
+            return False  # a value that no INSERT can have would be stored
+        try:
+            self._is_forbidden = not _load(connection, statement, data, len(texts[0]))
+        except SubscriberError as error:
+            if not (error.transient or isinstance(error, ConflictError)):
+                self._never_loaded.add((table.schema, table.name))
+            raise
+        return not self._is_forbidden
 
     @override
     def delete(self, connection: sa.Connection, table: TargetTable, key: Sequence[loading.BulkColumn]) -> int:

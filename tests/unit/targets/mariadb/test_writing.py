@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import cast
+from unittest.mock import Mock
 
 import pyarrow as pa
 import pytest
 import sqlalchemy as sa
 from pymysql.err import IntegrityError, OperationalError
 
-from subscriber.base.errors import ConflictError, SubscriberError, TargetUnavailable, UnsupportedValue
+from subscriber.base.errors import ConflictError, SubscriberError, TargetError, TargetUnavailable, UnsupportedValue
 from subscriber.targets import TargetColumn, TargetTable
 from subscriber.targets.base.loading import BulkColumn, LoadColumn, RowStatement
 from subscriber.targets.mariadb import writing as mariadb_bulk
@@ -129,11 +130,15 @@ class Server:
     Attributes:
         affected: the affected rows of each text.
         error: the error of every text.
-        sent: the statements of each text.
+        warnings: the rows of SHOW WARNINGS after LOAD DATA: level, number, text.
+        largest_statement: the driver's attribute.
+        sent: the statements of each text, or LOAD DATA and its data.
     """
 
     affected: int = 1
     error: Exception | None = None
+    warnings: tuple[tuple[str, int, str], ...] = ()
+    largest_statement: int = 2**24
     sent: list[list[str]] = field(default_factory=list)
 
     def query(self, text: bytes) -> int:
@@ -149,10 +154,19 @@ class Server:
         self.sent[-1] = text.decode().split(";")
         return affected
 
+    def load(self, statement: str, data: bytes) -> tuple[int, int]:
+        """The driver's function."""
+        self.sent.append([statement, data.decode()])
+        if self.error is not None:
+            raise self.error
+        return self.affected, len(self.warnings)
+
     @property
     def connection(self) -> sa.Connection:
         """The server as the role uses it."""
-        return cast("sa.Connection", SimpleNamespace(connection=SimpleNamespace(driver_connection=self)))
+        driver = SimpleNamespace(driver_connection=self)
+        warnings = SimpleNamespace(all=lambda: list(self.warnings))
+        return cast("sa.Connection", SimpleNamespace(connection=driver, exec_driver_sql=lambda _: warnings))
 
 
 def sent(column: TargetColumn, *values: int | str | None, type_oid: int | None = None) -> BulkColumn:
@@ -164,6 +178,86 @@ def test_inserted_rows_are_in_one_statement(target):
     server = Server(affected=2)
     assert target.bulk.insert(server.connection, TABLE, [sent(A, 2, 1), sent(B, "it", None)]) == 2
     assert server.sent == [["INSERT INTO `t` (`a`, `b%`) VALUES (2, 'it'),(1, NULL)"]]
+
+
+@pytest.fixture
+def loads(monkeypatch) -> None:
+    """LOAD DATA is quicker from two rows on, and no table has a trigger."""
+    monkeypatch.setattr(mariadb_bulk, "_LEAST_LOADED", 2)
+    monkeypatch.setattr(mariadb_bulk, "may_have_trigger", lambda *_: False)
+
+
+INSERTED = ["INSERT INTO `t` (`a`, `b%`) VALUES (2, 'it'),(1, NULL)"]
+LOADED = [
+    (
+        r"LOAD DATA LOCAL INFILE 'block' INTO TABLE `t` CHARACTER SET utf8mb4"
+        r" FIELDS TERMINATED BY '\t' ESCAPED BY '\\' LINES TERMINATED BY '\n' (`a`, `b%`)"
+    ),
+    "2\tit\n1\t\\N\n",
+]
+NEW = [sent(A, 2, 1), sent(B, "it", None)]
+
+
+def test_many_rows_are_loaded(target, loads):
+    server = Server(affected=2)
+    assert target.bulk.insert(server.connection, TABLE, NEW) == 2
+    assert server.sent == [LOADED]
+
+
+def test_bytes_are_loaded_as_hexadecimal_digits(target, loads):
+    server, blob = Server(affected=2), TargetColumn("c", "longblob", "longblob")
+    target.bulk.insert(server.connection, TABLE, [BulkColumn(blob, 17, pa.array([b"\0\n\xff", None]))])
+    ((statement, data),) = server.sent
+    assert statement.endswith(" (@c0) SET `c` = UNHEX(@c0)")
+    assert data == "000aff\n\\N\n"
+
+
+@pytest.mark.parametrize("patched", ["_LEAST_LOADED", "may_have_trigger", "largest_statement"])
+def test_a_few_rows_and_rows_that_a_trigger_sees_and_rows_that_are_too_large_are_inserted(
+    target, loads, monkeypatch, patched
+):
+    """The server ignores errors within a trigger, and limits only the length of a statement."""
+    server = Server(affected=2)
+    if patched == "largest_statement":
+        server.largest_statement = 5
+    else:
+        monkeypatch.setattr(mariadb_bulk, patched, 3 if patched == "_LEAST_LOADED" else lambda *_: True)
+    assert target.bulk.insert(server.connection, TABLE, NEW) == 2
+    assert server.sent == [INSERTED]
+
+
+def test_a_server_that_forbids_local_data_is_not_asked_again(target, loads, monkeypatch):
+    server = Server(affected=2)
+    monkeypatch.setattr(server, "load", Mock(side_effect=OperationalError(4166, "The used command is not allowed")))
+    for _ in range(2):
+        assert target.bulk.insert(server.connection, TABLE, NEW) == 2
+    assert server.sent == [INSERTED, INSERTED]
+    assert server.load.call_count == 1
+
+
+@pytest.mark.parametrize(
+    ("warning", "error", "again"),
+    [
+        (("Warning", 1062, "Duplicate entry 'secret' for key 'PRIMARY'"), ConflictError, LOADED),
+        (("Note", 1265, "Data truncated for column 'a' at row 1"), UnsupportedValue, INSERTED),
+    ],
+)
+def test_a_warning_is_an_error_and_a_table_whose_values_cause_one_is_not_loaded_again(
+    target, loads, warning, error, again
+):
+    """names_are_data"""
+    server = Server(affected=2, warnings=(warning,))
+    with pytest.raises(error) as raised:
+        target.bulk.insert(server.connection, TABLE, NEW)
+    assert "secret" not in raised.value.report()
+    server.warnings = ()
+    target.bulk.insert(server.connection, TABLE, NEW)
+    assert server.sent == [LOADED, again]
+
+
+def test_rows_that_were_not_loaded_are_an_error(target, loads):
+    with pytest.raises(TargetError, match="did not load every row"):
+        target.bulk.insert(Server(affected=1).connection, TABLE, NEW)
 
 
 def test_updates_are_several_statements_in_the_order_of_the_key(target):

@@ -10,6 +10,7 @@ import pytest
 
 from subscriber.base.errors import ApplyError, ConflictError, SubscriberError, TargetUnavailable, UnsupportedValue
 from subscriber.targets import LeafRouting, RowVersion, TargetColumn, TargetTable
+from subscriber.targets.base import loading
 from subscriber.targets.base.loading import BulkColumn, LoadColumn
 from subscriber.targets.postgresql import writing as postgresql_bulk
 from subscriber.targets.postgresql.catalog import PostgreSQLRowVersions, PostgreSQLTable
@@ -176,7 +177,7 @@ def test_a_change_of_the_key_is_refused(target, connection):
 
 def test_rows_are_sent_in_parts_by_their_bytes(target, server, connection, monkeypatch):
     """bounded_memory"""
-    monkeypatch.setattr(postgresql_bulk, "_BYTES_AT_A_TIME", 10)
+    monkeypatch.setattr(loading, "_BYTES_AT_A_TIME", 10)
     target.bulk.insert(connection, TABLE, [KEY])
     assert server.copied == [b"1\n2\n", b"3\n"]
     target.bulk.delete(connection, TABLE, [KEY])
