@@ -31,7 +31,19 @@ from subscriber.targets import TargetTable
 
 _NEW: Final = ("insert", "update_postimage")
 _OLD: Final = ("update_preimage", "delete")
+_OF_UPDATE: Final = ("update_postimage", "update_preimage")
 _OF_CHANGE: Final = ("_op", "_lsn", "_sequence", "_unchanged")
+
+
+def _number(value: int) -> sa.ColumnElement[Any]:
+    return sa.literal_column(str(int(value)))
+
+
+_ZERO: Final = _number(0)
+_ONE: Final = _number(1)
+"""Numbers are literals, because Firebird does not know of which type a parameter of an expression is,
+and its dialect takes it for 32 bits.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +85,8 @@ class _Changes:
         query = sa.select(*at).where(clause.c["_op"] == "truncate").order_by(*(one.desc() for one in at)).limit(1)
         last = connection.execute(query).first()
         if last is not None:
-            self._source = self._source.where(
-                sa.or_(at[0] > int(last[0]), sa.and_(at[0] == int(last[0]), at[1] > int(last[1])))
-            )
+            lsn, sequence = map(_number, last)
+            self._source = self._source.where(sa.or_(at[0] > lsn, sa.and_(at[0] == lsn, at[1] > sequence)))
 
     # With a key -----------------------------------------------------------------------------------
 
@@ -88,14 +99,18 @@ class _Changes:
             )
         lacking = self._lacking(key)
         values = self._with_unchanged(key, lacking) if lacking else rows
-        rank = sa.func.row_number().over(
+        # The dialect of Firebird writes row_number without its parentheses.
+        rank = sa.func.sum(_ONE).over(
             partition_by=[values.c[name] for name in key],
             order_by=[values.c["_lsn"].desc(), values.c["_sequence"].desc()],
+            rows=(None, 0),
         )
         kept = [values.c[name] for name in (*self._names, "_op", *(["_lost"] if lacking else []))]
         last = sa.select(*kept, rank.label("_latest")).subquery("l")
-        present = sa.and_(last.c["_latest"] == 1, sa.or_(*(last.c["_op"] == op for op in _NEW)))
-        if lacking and self._count(sa.select(sa.func.count()).select_from(last).where(present, last.c["_lost"] > 0)):
+        present = sa.and_(last.c["_latest"] == _ONE, sa.or_(*(last.c["_op"] == op for op in _NEW)))
+        if lacking and self._count(
+            sa.select(sa.func.count()).select_from(last).where(present, last.c["_lost"] > _ZERO)
+        ):
             raise self._error(
                 "an UPDATE of a key, or one of a row that the table does not have, left large values (TOAST) unchanged"
             )
@@ -128,7 +143,7 @@ class _Changes:
         same_change = sa.and_(
             others.c["_op"] == "update_preimage",
             others.c["_lsn"] == rows.c["_lsn"],
-            others.c["_sequence"] == rows.c["_sequence"] - 1,
+            others.c["_sequence"] == rows.c["_sequence"] - _ONE,
             rows.c["_op"] == "update_postimage",
         )
         place = [rows.c["_lsn"], rows.c["_sequence"]]
@@ -138,12 +153,12 @@ class _Changes:
             lacks = sa.and_(
                 rows.c["_op"] == "update_postimage", sa.or_(*(rows.c["_unchanged"] == text for text in texts))
             )
-            begins = sa.case((moved, 1), (lacks, 0), else_=1)
+            begins = sa.case((moved, _ONE), (lacks, _ZERO), else_=_ONE)
             group = sa.func.sum(begins).over(partition_by=partition, order_by=place, rows=(None, 0))
-            columns += [group.label(f"_group{number}"), sa.case((lacks, 1), else_=0).label(f"_lacks{number}")]
+            columns += [group.label(f"_group{number}"), sa.case((lacks, _ONE), else_=_ZERO).label(f"_lacks{number}")]
         grouped = sa.select(*columns).select_from(rows.outerjoin(others, same_change)).subquery("g")
         filled: dict[str, sa.ColumnElement[Any]] = {}
-        lost: sa.ColumnElement[Any] = sa.literal_column("0")
+        lost: sa.ColumnElement[Any] = _ZERO
         for number, name in enumerate(lacking):
             window: dict[str, Any] = {
                 "partition_by": [*(grouped.c[one] for one in key), grouped.c[f"_group{number}"]],
@@ -159,8 +174,8 @@ class _Changes:
     def without_key(self) -> PresentRows:
         rows = self._source.subquery("c")
         # Every UPDATE has two whole rows.
-        number = sa.case((rows.c["_op"] == "update_postimage", 1), (rows.c["_op"] == "update_preimage", -1), else_=0)
-        unpaired = sa.select(sa.func.coalesce(sa.func.sum(number), 0)).select_from(rows)
+        new, old = (sa.func.sum(sa.case((rows.c["_op"] == op, _ONE), else_=_ZERO)) for op in _OF_UPDATE)
+        unpaired = sa.select(sa.func.coalesce(new - old, _ZERO)).select_from(rows)
         incomplete = sa.select(sa.func.count()).select_from(rows).where(rows.c["_unchanged"].is_not(None))
         if self._count(unpaired) or self._count(incomplete):
             raise self._error("some old rows do not have all columns, because the replica identity was not FULL then")

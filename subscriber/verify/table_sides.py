@@ -159,20 +159,21 @@ def _query(
 ) -> tuple[sql.Composable, Mapping[str, Any]]:
     """The rows that a reader reads, with the values that the driver binds."""
     if table.read_from is not None:
-        query: sa.Select[Any] = sa.select(*(sa.column(name) for name in columns)).select_from(table.read_from)
+        read: list[sa.ColumnElement[Any]] = [sa.column(name) for name in columns]
+        query = sa.select(*read).select_from(table.read_from)
         compiled = query.compile(dialect=connection.dialect, compile_kwargs={"render_postcompile": True})
         return sql.SQL("({})").format(sql.SQL(compiled.string)), compiled.params
     name = [table.name] if table.schema is None else [table.schema, table.name]
     # Tables that inherit from it are other tables of the subscription; partitions are not.
     only = sql.SQL("ONLY " if table.kind == "table" else "")
     wanted = [sql.SQL("{} = {}").format(sql.Identifier(name), sql.Literal(value)) for name, value in table.only]
-    read = sql.SQL("(SELECT {} FROM {}{}{})").format(
+    rows = sql.SQL("(SELECT {} FROM {}{}{})").format(
         sql.SQL(", ").join(map(sql.Identifier, columns)),
         only,
         sql.Identifier(*name),
         sql.SQL(" WHERE {}").format(sql.SQL(" AND ").join(wanted)) if wanted else sql.SQL(""),
     )
-    return read, {}
+    return rows, {}
 
 
 def _copied(connection: sa.Connection, table: TargetTable, columns: Sequence[CanonicalColumn]) -> Iterator[CopyBlock]:
