@@ -256,7 +256,9 @@ def end_history(connection: sa.Connection, table: TargetTable, mode: History, ls
     else:
         # As for TRUNCATE: an UPDATE of a key would hinder DuckDB to insert the open versions again.
         is_open = clause.c["_to_lsn"] == OPEN_LSN
-        ended: dict[str, Any] = {"_to_lsn": sa.literal(int(lsn)), "_to_sequence": sa.literal(REPLACED)}
+        # Literals, because Firebird does not know of which type a parameter of a SELECT's list is.
+        ends = {"_to_lsn": int(lsn), "_to_sequence": REPLACED}
+        ended: dict[str, Any] = {name: sa.literal_column(str(value)) for name, value in ends.items()}
         names = [column.name for column in table.columns if not column.generated]
         versions = sa.select(*(ended.get(name, clause.c[name]) for name in names)).where(is_open)
         connection.execute(sa.insert(clause).from_select(names, versions).inline())

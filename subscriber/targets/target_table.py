@@ -56,7 +56,8 @@ class TargetTable:
     :data:`TableKind` can be replicated into. ``locators`` are the pseudo-columns that together
     address exactly one row (rowid; tableoid and ctid), if any. ``root`` is the partitioned table of
     which it is a partition, and with which it has its columns in common. A reader reads ``only``
-    rows in which these columns have these values.
+    rows in which these columns have these values, or the rows of ``read_from`` in place of the
+    table.
     """
 
     schema: str | None
@@ -67,6 +68,7 @@ class TargetTable:
     locators: tuple[str, ...] = ()
     root: tuple[str, str] | None = None
     only: tuple[tuple[str, int], ...] = ()
+    read_from: sa.FromClause | None = None
 
     @property
     def has_identity_always(self) -> bool:

@@ -5,6 +5,7 @@
     verify_subscription   tables in batches, each while the apply is held; attempts
       └─ verify_table         one table: plan, digests, differences, repair
            ├─ table_plan          what is compared: rows, columns, key, notes
+           │    └─ present_rows       the rows that an append table implies
            ├─ compare_tables      both sides' sums, and the rows of buckets that differ
            │    ├─ read_both_sides    both sides at the same time, in this process and in tasks of Spark
            │    ├─ table_sides        the rows of each side in batches

@@ -35,6 +35,7 @@ from subscriber.verify.report import KEYS_SHOWN
 from subscriber.verify.row_differences import DifferingRows, Key, RowDifferences, in_order
 from subscriber.verify.row_digests import BucketRows, BucketSums, ComparedRow
 from subscriber.verify.table_plan import ACTIONS, TablePlan, TableSource, plan_table
+from subscriber.verify.table_sides import TargetSide
 
 LARGE_BYTES: Final = 256 * 1024 * 1024
 """From this size on, Spark tasks read a table, in a hold of its own."""
@@ -80,8 +81,13 @@ class TableComparer:
                 if read is not None and read.publisher.is_complete and read.target.is_complete:
                     left.add(read.publisher.rows, read.target.rows)
                 else:
-                    left.add(self._publisher_rows(buckets), self._target_rows(connection, buckets))
-        return left.differences(publisher.rows, target.rows, most_keys=KEYS_SHOWN)
+                    left.add(
+                        self._publisher_rows(buckets), self._target_rows(connection, self._sides.target_side, buckets)
+                    )
+                    if self._sides.removed_side is not None:
+                        left.add(self._target_rows(connection, self._sides.removed_side, buckets), ())
+        removed = self._sums.removed.rows
+        return left.differences(publisher.rows - removed, target.rows - removed, most_keys=KEYS_SHOWN)
 
     def is_equal_now(self, connection: sa.Connection) -> bool:
         """Whether the target, which is read again, has the publisher's rows that were compared."""
@@ -95,8 +101,10 @@ class TableComparer:
                 self._check()
                 yield from batch.rows_of(side.choice, buckets)
 
-    def _target_rows(self, connection: sa.Connection, buckets: NDArray[np.int64]) -> Iterator[ComparedRow]:
-        for batch in self._sides.target_side.batches(self._target, connection):
+    def _target_rows(
+        self, connection: sa.Connection, side: TargetSide, buckets: NDArray[np.int64]
+    ) -> Iterator[ComparedRow]:
+        for batch in side.batches(self._target, connection):
             self._check()
             yield from batch.rows_of(self._plan.side.choice, buckets)
 

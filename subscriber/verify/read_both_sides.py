@@ -18,7 +18,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, Generic, Literal, TypeVar
 
@@ -56,9 +56,14 @@ _ALONE_BYTES: Final = 1024 * 1024
 
 
 class BothSides(Generic[C]):
+    """What was collected. The publisher's side includes ``removed`` rows, which the target has
+    again in its other rows.
+    """
+
     def __init__(self, empty: C) -> None:
         self.publisher: C = empty.fresh()
         self.target: C = empty.fresh()
+        self.removed: C = empty.fresh()
 
 
 class SideReader:
@@ -75,12 +80,20 @@ class SideReader:
         self._plan = plan
         side = plan.side
         self.target_side = TargetSide(plan.local.table, side.relation, side.columns, side.key, side.choice)
+        self.removed_side = None if plan.removed is None else replace(self.target_side, table=plan.removed)
         self._run_tasks = run_tasks if len(plan.ranges) > 1 else None
         self._on_rows = on_rows
         self._session = session
         self._stop = stop
 
     def read(self, connection: sa.Connection, empty: C) -> BothSides[C]:
+        both = self._read(connection, empty)
+        if self.removed_side is not None:
+            both.removed = self._collect(connection, self.removed_side, empty)
+            both.publisher.merge(both.removed)
+        return both
+
+    def _read(self, connection: sa.Connection, empty: C) -> BothSides[C]:
         both = BothSides(empty)
         if self._plan.estimated_bytes <= _ALONE_BYTES:
             self._read_publisher(both, self._stop)
@@ -117,10 +130,20 @@ class SideReader:
         check: Callable[[], object] = lambda: None,
     ) -> C:
         """What this process collects of the target's side."""
+        return self._collect(connection, self.target_side, empty, left, check)
+
+    def _collect(
+        self,
+        connection: sa.Connection,
+        side: TargetSide,
+        empty: C,
+        left: deque[TableRange] | None = None,
+        check: Callable[[], object] = lambda: None,
+    ) -> C:
         collected = empty.fresh()
         with self._target.reporting():
             for part in [None] if left is None else _taken(left.popleft):
-                for batch in self.target_side.batches(self._target, connection, part):
+                for batch in side.batches(self._target, connection, part):
                     collected.add(batch)
                     self._on_rows(0, batch.rows)
                     self._check(self._stop)

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from subscriber.apply.relations.target_relations import RelationMap, TargetRelation
 from subscriber.apply.writing.unrepresentable import replaced_columns
-from subscriber.base.errors import NotSupportedError, PublisherNotReady
+from subscriber.base.errors import PublisherNotReady
 from subscriber.catalog.subscription_options import SubscriptionOptions
 from subscriber.commands.check_publications import refresh_command
 from subscriber.postgres.protocol.messages import IDENTITY_FLAG, Relation
@@ -28,6 +28,7 @@ from subscriber.targets.base.values import Values
 from subscriber.targets.conversion import SOURCES, TEXT, converts
 from subscriber.targets.declared_columns import may_refuse
 from subscriber.verify.canonical_text import CanonicalColumn
+from subscriber.verify.present_rows import present_rows
 from subscriber.verify.row_digests import BucketChoice
 from subscriber.verify.table_sides import PublisherSide
 
@@ -46,7 +47,8 @@ _RANGE_BYTES: Final = 64 * 1024 * 1024
 class TablePlan:
     """How a table is compared. The role ``hidden_from`` does not see all rows; ``shared_with`` are
     other subscriptions that write to it. Estimates are the publisher's: rows (0: unknown), bytes on
-    disk. ``notes``: what is compared in another way, or left out.
+    disk. ``notes``: what is compared in another way, or left out. The target has a history that is
+    no table of rows: ``has_history``; rows of ``removed`` are then counted with the publisher's.
     """
 
     side: PublisherSide
@@ -57,6 +59,8 @@ class TablePlan:
     estimated_rows: int
     estimated_bytes: int
     notes: tuple[str, ...]
+    has_history: bool = False
+    removed: TargetTable | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -98,9 +102,6 @@ def plan_table(
     share: float = 1.0,
 ) -> TablePlan:
     """The plan for the comparison of a table, whose columns must exist and fit on both sides."""
-    history = source.options.history_rules.of(source.schema, source.name)
-    if history == "append":
-        raise _has_history(source)
     actions = source.publications.published_actions(source.schema, source.name)
     if actions is None:
         raise _not_published(source)
@@ -109,7 +110,14 @@ def plan_table(
     options = source.options
     relations = RelationMap(target, connection, options.map, add_columns=options.schema_changes == "add_columns")
     local = relations.compare(copy.relation, source.local)
-    if history == "scd2":
+    history = options.history_rules.of(source.schema, source.name)
+    removed = None
+    if history == "append":
+        present = present_rows(connection, local.table, local.remote, source.subscription)
+        local = replace(local, table=replace(present.table, key=present.key or None))
+        removed = present.removed
+        notes.append("the rows that the changes imply are compared, which are the rows as they are now")
+    elif history == "scd2":
         local = replace(local, table=_open_versions(local.table))
         notes.append("the open versions are compared, which are the rows as they are now")
     absent = [one.name for one in copy.relation.columns if one.name not in {each.name for each in local.remote.columns}]
@@ -146,6 +154,8 @@ def plan_table(
         copy.estimated_rows,
         copy.estimated_bytes,
         tuple(dict.fromkeys(notes)),
+        history != "off",
+        removed,
     )
 
 
@@ -170,16 +180,6 @@ def _not_published(source: TableSource) -> PublisherNotReady:
 def _open_versions(table: TargetTable) -> TargetTable:
     key = tuple(name for name in table.key or () if name not in END)
     return replace(table, key=key or None, only=(("_to_lsn", OPEN_LSN),))
-
-
-def _has_history(source: TableSource) -> NotSupportedError:
-    name = f"{source.schema}.{source.name}"
-    return NotSupportedError(
-        f'table "{name}" has a history, which cannot be compared with the publisher\'s rows',
-        detail="The publisher has only the present rows. The target's table has every change of them.",
-        hint="Name the other tables of the subscription with --table. docs/history.md has a query for the present rows.",
-        relation=name,
-    )
 
 
 def _buckets(rows: int) -> int:

@@ -89,7 +89,9 @@ class TargetSide:
 
     def ranges(self, target: Target, connection: sa.Connection, count: int) -> Sequence[TableRange]:
         """Ranges that several connections read; none if one connection is to read all rows."""
-        return () if self._is_copied(target) else target.reader.ranges(connection, self.table, count)
+        if self._is_copied(target) or self.table.read_from is not None:
+            return ()
+        return target.reader.ranges(connection, self.table, count)
 
     def batches(self, target: Target, connection: sa.Connection, part: TableRange | None = None) -> Iterator[RowBatch]:
         """The rows of a range, or all; ``target.reporting()`` translates errors."""
@@ -133,8 +135,9 @@ def target_texts(
     the database's errors.
     """
     if target.capabilities.postgresql_text:
-        command = sql.SQL("COPY {} TO STDOUT").format(_query(table, list(types)))
-        with _driver(connection).cursor() as cursor, cursor.copy(command) as copy:
+        query, values = _query(connection, table, list(types))
+        command = sql.SQL("COPY {} TO STDOUT").format(query)
+        with _driver(connection).cursor() as cursor, cursor.copy(command, values) as copy:
             for row in copy.rows():
                 yield tuple(text_of(oid, text) for oid, text in zip(types.values(), row, strict=True))
         return
@@ -151,28 +154,38 @@ def _driver(connection: sa.Connection) -> psycopg.Connection[Any]:
     return driver
 
 
-def _query(table: TargetTable, columns: Sequence[str]) -> sql.Composed:
+def _query(
+    connection: sa.Connection, table: TargetTable, columns: Sequence[str]
+) -> tuple[sql.Composable, Mapping[str, Any]]:
+    """The rows that a reader reads, with the values that the driver binds."""
+    if table.read_from is not None:
+        read: list[sa.ColumnElement[Any]] = [sa.column(name) for name in columns]
+        query = sa.select(*read).select_from(table.read_from)
+        compiled = query.compile(dialect=connection.dialect, compile_kwargs={"render_postcompile": True})
+        return sql.SQL("({})").format(sql.SQL(compiled.string)), compiled.params
     name = [table.name] if table.schema is None else [table.schema, table.name]
     # Tables that inherit from it are other tables of the subscription; partitions are not.
     only = sql.SQL("ONLY " if table.kind == "table" else "")
     wanted = [sql.SQL("{} = {}").format(sql.Identifier(name), sql.Literal(value)) for name, value in table.only]
-    return sql.SQL("(SELECT {} FROM {}{}{})").format(
+    rows = sql.SQL("(SELECT {} FROM {}{}{})").format(
         sql.SQL(", ").join(map(sql.Identifier, columns)),
         only,
         sql.Identifier(*name),
         sql.SQL(" WHERE {}").format(sql.SQL(" AND ").join(wanted)) if wanted else sql.SQL(""),
     )
+    return rows, {}
 
 
 def _copied(connection: sa.Connection, table: TargetTable, columns: Sequence[CanonicalColumn]) -> Iterator[CopyBlock]:
     driver = _driver(connection)
+    query, values = _query(connection, table, [column.name for column in columns])
     command = sql.SQL("COPY {} TO STDOUT (FORMAT csv, DELIMITER {}, QUOTE {})").format(
-        _query(table, [column.name for column in columns]), sql.Literal(CSV_DELIMITER), sql.Literal(CSV_QUOTE)
+        query, sql.Literal(CSV_DELIMITER), sql.Literal(CSV_QUOTE)
     )
     try:
         # As in the publisher's session, names in values have their schema.
         driver.execute("SELECT set_config('search_path', '', true)")
-        with driver.cursor() as cursor, cursor.copy(command) as copy:
+        with driver.cursor() as cursor, cursor.copy(command, values) as copy:
             rows: list[bytes] = []
             size = 0
             for row in copy:

@@ -120,8 +120,8 @@ def verify_table(
         found = _found(held, relation, plan, differences, options)
         if not options.repair or not found.differences:
             return found
-        if plan.local.table.only:
-            return replace(found, error=_versions_are_not_repaired(held, relation).report())
+        if plan.has_history:
+            return replace(found, error=_history_is_not_repaired(held, relation).report())
         try:
             repaired = repair_table(target, held.subscription, relation, plan, rows, held.applied)
         except (ApplyError, PublisherNotReady) as error:
@@ -225,12 +225,12 @@ def _not_repaired(held: PausedTables, relation: SubscriptionRelation, error: Sub
     )
 
 
-def _versions_are_not_repaired(held: PausedTables, relation: SubscriptionRelation) -> NotSupportedError:
+def _history_is_not_repaired(held: PausedTables, relation: SubscriptionRelation) -> NotSupportedError:
     subscription, schema, name = map(quote_identifier, (held.subscription.name, relation.schema, relation.name))
     return NotSupportedError(
-        f'table "{relation.qualified_name}" has a history, whose open versions are not repaired',
-        detail="A repair is no change of the publisher, so it has no LSN at which a version could end.",
-        hint=f"Copy the table again, which ends all open versions: ALTER SUBSCRIPTION {subscription} REFRESH TABLE {schema}.{name};",
+        f'table "{relation.qualified_name}" has a history, which is not repaired',
+        detail="A repair is no change of the publisher, so it has no LSN that its rows could have.",
+        hint=f"Copy the table again, which ends all earlier rows: ALTER SUBSCRIPTION {subscription} REFRESH TABLE {schema}.{name};",
         relation=relation.qualified_name,
     )
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -21,7 +21,7 @@ from subscriber.apply.applier import ANY_FORMAT, ApplyResult, Rules
 from subscriber.apply.apply_batch import apply_batch
 from subscriber.apply.exact import BulkApplier, ExactApplier
 from subscriber.apply.history_frames import end_history
-from subscriber.base.errors import ConflictError
+from subscriber.base.errors import ConflictError, NotSupportedError
 from subscriber.base.lsn import LSN
 from subscriber.catalog.own_tables import CATALOG
 from subscriber.catalog.progress import OriginProgress
@@ -31,6 +31,7 @@ from subscriber.postgres.schema.publisher_tables import PublisherColumn, Publish
 from subscriber.targets import Target
 from subscriber.targets.ddl import create_table
 from subscriber.verify.canonical_text import text_of
+from subscriber.verify.present_rows import present_rows
 from tests.frames import OIDS, frame, transaction
 from tests.property.test_apply import BAG, KEYED, SHAPES, Publisher, operations
 from tests.target_databases import opened
@@ -214,6 +215,56 @@ def test_a_table_without_history_is_not_changed_by_the_history_of_another(target
     applied(target, rules, BulkApplier, [*transactions, transaction(2000, truncate)], [], 1)
     assert not contents(target, KEYED, ["k"])
     assert contents(target, BAG, ["a", "_op"]) == Counter({(1, "insert"): 1, (None, "truncate"): 1})
+
+
+# The rows that appended rows imply ---------------------------------------------------------------
+
+
+@dataclass
+class RememberingPublisher(Publisher):
+    """A publisher that truncates both tables, and knows the rows of ``keyed`` whose unchanged value
+    was sent with another key only.
+    """
+
+    moved: set[int] = field(default_factory=set)
+
+    def run(self, operation: str, key: int, other: int, text: str | None) -> m.Message | None:
+        if operation == "truncate" and key == 0:
+            self.keyed.clear()
+            self.bag.clear()
+            self.moved.clear()
+            return m.Truncate((1, 2), cascade=False, restart_identity=False)
+        message = super().run(operation, key, other, text)
+        if message is not None and operation in ("put", "move", "remove"):
+            self.moved.discard(key)
+            self.moved |= {other} if operation == "move" else set()
+        return message
+
+
+def implied(target: Target, shape: m.Relation) -> Counter[Row]:
+    """The rows that ``subscriber verify`` compares."""
+    names = [column.name for column in shape.columns]
+    with target.begin() as connection:
+        table = target.shapes.reflect(connection, shape.namespace, shape.name)
+        assert table is not None
+        present = present_rows(connection, table, shape, "s")
+        sources = [one.read_from for one in (present.table, present.removed) if one is not None]
+        rows = [Counter(map(tuple, connection.execute(sa.select(*(one.c[name] for name in names))))) for one in sources]
+    assert not rows[1:] or rows[1] <= rows[0]
+    return rows[0] - sum(rows[1:], Counter())
+
+
+@settings(max_examples=30, phases=(Phase.explicit, Phase.reuse, Phase.generate))
+@given(histories, st.sampled_from([ExactApplier, BulkApplier]))
+def test_the_appended_rows_imply_the_rows_of_the_publisher(target, history, make):
+    publisher = RememberingPublisher()
+    applied(target, HistoryRules("append"), make, played(publisher, history), [], 3)
+    assert implied(target, BAG) == +publisher.bag
+    if publisher.moved:
+        with pytest.raises(NotSupportedError, match="does not have all values of the present rows"):
+            implied(target, KEYED)
+    else:
+        assert implied(target, KEYED) == Counter({(key, *values): 1 for key, values in publisher.keyed.items()})
 
 
 # Versions -----------------------------------------------------------------------------------------

@@ -239,7 +239,7 @@ class _Builder:
     def ending(self, group: ChangeGroup, identity: RowIdentity) -> sa.Insert:
         side: Literal["old", "new"] = "old" if group.new is None else "new"
         ended: dict[str, Any] = {
-            end: self._bind(side, self._column(begin))
+            end: self.target.values.selected(self._column(end), self._bind(side, self._column(begin)))
             for begin, end in (
                 ("_valid_from", "_valid_to"),
                 ("_from_lsn", "_to_lsn"),

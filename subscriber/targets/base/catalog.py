@@ -249,7 +249,8 @@ class TableReader:
 
     def query(self, table: TargetTable, columns: Sequence[TargetColumn]) -> sa.Select[Any]:
         read: list[sa.ColumnElement[Any]] = [self.value(column) for column in columns]
-        query = sa.select(*read or [sa.literal_column("1")]).select_from(table.clause())
+        source = table.clause() if table.read_from is None else table.read_from
+        query = sa.select(*read or [sa.literal_column("1")]).select_from(source)
         return query.where(*(sa.column(name) == value for name, value in table.only))
 
     def rows(

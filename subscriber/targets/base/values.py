@@ -60,6 +60,12 @@ class Values:
         """The expression that reads each stored value unchanged, where the driver would not."""
         return sa.column(column.name)
 
+    def selected(self, column: TargetColumn, value: sa.ColumnElement[Any]) -> sa.ColumnElement[Any]:
+        """A bound value of ``column`` in the list of a SELECT, where the database may not know of
+        which type it is.
+        """
+        return value
+
 
 def refused_one_by_one(bind: Callable[[pa.Array], object], values: pa.Array) -> pa.Array:
     """Whether ``bind`` raises UnsupportedValue for each value (not for NULL), where no rule exists

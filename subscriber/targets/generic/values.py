@@ -115,6 +115,11 @@ class GenericValues(Values):
             return sa.column(column.name)
         return sa.column(column.name, self._type(stored[0]))
 
+    @override
+    def selected(self, column: TargetColumn, value: sa.ColumnElement[Any]) -> sa.ColumnElement[Any]:
+        stored = self._facts().kinds(column.storage)
+        return sa.cast(value, self._type(stored[0])) if stored else value
+
     def _type(self, kind: str) -> sa.types.TypeEngine[Any]:
         return declared_type(kind, self._facts(), self._dialect)
 
