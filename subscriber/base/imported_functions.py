@@ -1,4 +1,4 @@
-"""Functions of the user that a command or an option names as ``package.module:function``."""
+"""Functions of the user that a command line or the catalog names as ``package.module:function``."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from operator import attrgetter
 from typing import Any
 
 from subscriber.base.errors import UsageError
+from subscriber.base.settings import FUNCTION_MODULES, Settings
 
 
 def import_function(place: str, what: str) -> Callable[..., Any]:
@@ -28,3 +29,18 @@ def import_function(place: str, what: str) -> Callable[..., Any]:
         raise UsageError(f'{what} "{place}" is not a function')
     function: Callable[..., Any] = found
     return function
+
+
+def catalog_function(place: str, what: str, settings: Settings) -> Callable[..., Any]:
+    """As :func:`import_function`, for a name that is in the catalog. UsageError (42501): whoever has
+    started this process has not allowed its module.
+    """
+    module = place.partition(":")[0]
+    if module not in settings.function_modules:
+        raise UsageError(
+            f'{what} "{place}" is not allowed',
+            sqlstate="42501",
+            detail="Who may write the catalog must not choose what is executed, so the environment names the modules.",
+            hint=f"Set {FUNCTION_MODULES}={module} for `subscriber run` and for `subscriber sql`.",
+        )
+    return import_function(place, what)

@@ -243,6 +243,7 @@ def alter_resolvers(
     target: Target,
     subscription: Subscription,
     command: subscription_grammar.SetResolvers | subscription_grammar.ResetResolvers,
+    settings: Settings,
 ) -> None:
     """The next batch obeys them."""
     resolvers = subscription.options.conflict_resolvers
@@ -254,7 +255,7 @@ def alter_resolvers(
         case subscription_grammar.ResetResolvers(conflict_type=str(name)):
             resolvers = resolvers.reset(read_conflict_type(name))
     check_combinations(replace(subscription.options, conflict_resolvers=resolvers))
-    requirements.check_resolvers(target, resolvers)
+    requirements.check_resolvers(target, resolvers, settings)
     with target.begin() as connection:
         set_options(connection, subscription.subid, {"conflict_resolvers": resolvers})
 

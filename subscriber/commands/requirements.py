@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from subscriber.apply.writing.unrepresentable import refusal, refused_column
 from subscriber.base.errors import NotSupportedError, UsageError
-from subscriber.base.imported_functions import import_function
+from subscriber.base.imported_functions import catalog_function
 from subscriber.base.settings import Settings
 from subscriber.catalog.own_tables import target_identifier
 from subscriber.catalog.subscription_options import OPTIONS, SubscriptionOptions
@@ -46,10 +46,10 @@ def check_target(target: Target, options: Mapping[str, Any]) -> None:
         )
 
 
-def check_resolvers(target: Target, resolvers: ConflictResolvers) -> None:
+def check_resolvers(target: Target, resolvers: ConflictResolvers, settings: Settings) -> None:
     """Refuse resolvers that the target cannot obey, and functions that cannot be imported."""
     for function in resolvers.functions:
-        import_function(function, "conflict resolver")
+        catalog_function(function, "conflict resolver", settings)
     if not resolvers.compares_times and not resolvers.of_origins:
         return
     named = LAST_UPDATE_WINS if resolvers.compares_times else next(filter(resolvers.decides, OF_ORIGINS))

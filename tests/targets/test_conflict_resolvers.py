@@ -15,6 +15,7 @@ from subscriber.apply.conflicts.resolver_functions import RowsInConflict
 from subscriber.apply.exact import BulkApplier
 from subscriber.base.errors import ConflictError, ConflictResolverError, NotSupportedError
 from subscriber.base.lsn import LSN
+from subscriber.base.settings import FUNCTION_MODULES
 from subscriber.catalog.own_tables import CATALOG
 from subscriber.catalog.progress import OriginProgress
 from subscriber.postgres.protocol import messages as m
@@ -228,8 +229,8 @@ def test_conflicts_without_a_resolver_are_resolved_as_before(replica):
 
 def test_a_table_without_a_key_has_missing_rows_only(replica):
     replica.execute("INSERT INTO f VALUES (1, 'one')")
-    changes = [m.Update(2, "O", *(update(("1", text)).new for text in ("other", "uno")))]
-    replica.apply(*changes, update_missing="apply_or_skip")
+    changes = update(("1", "uno"), old=("1", "other"), of=2)
+    replica.apply(changes, update_missing="apply_or_skip")
     assert sorted(replica.execute("SELECT a, b FROM f")) == [(1, "one"), (1, "uno")]
 
 
@@ -264,7 +265,8 @@ ANSWERING, FAILING = (f"{__name__}:{function.__name__}" for function in (answeri
 
 
 @pytest.fixture(autouse=True)
-def _asked():
+def _asked(monkeypatch):
+    monkeypatch.setenv(FUNCTION_MODULES, f"other, {__name__}")
     asked.clear()
     answers.clear()
 
@@ -375,6 +377,13 @@ def test_a_function_that_is_gone_stops_the_subscription(replica):
     replica.execute("INSERT INTO t VALUES ('kept', 10, 1, 'local')")
     with pytest.raises(ConflictResolverError, match="cannot be imported"):
         replica.apply(insert("1", "remote", "20"), insert_exists=f"{__name__}:not_there")
+
+
+def test_a_function_of_a_module_that_is_not_allowed_is_not_called(replica, monkeypatch):
+    monkeypatch.setenv(FUNCTION_MODULES, "other")
+    replica.execute("INSERT INTO t VALUES ('kept', 10, 1, 'local')")
+    with pytest.raises(ConflictResolverError, match=r'"os\.path:isfile" is not allowed'):
+        replica.apply(insert("1", "remote", "20"), insert_exists="os.path:isfile")
 
 
 # Commit times -------------------------------------------------------------------------------------

@@ -21,7 +21,8 @@ from functools import cache
 from typing import Any, Final
 
 from subscriber.base.errors import ConflictResolverError, UsageError
-from subscriber.base.imported_functions import import_function
+from subscriber.base.imported_functions import catalog_function
+from subscriber.base.settings import Settings
 
 RowAsTexts = Mapping[str, str | None]
 """The values of a row by column, as texts in PostgreSQL's output form; None is NULL."""
@@ -60,7 +61,7 @@ def ask_resolver(place: str, rows: RowsInConflict) -> str | RowAsTexts:
     try:
         answer: Any = _function(place)(rows)
     except UsageError as error:
-        raise ConflictResolverError(error.message, hint=error.hint) from None
+        raise ConflictResolverError(error.message, detail=error.detail, hint=error.hint) from None
     except Exception as error:
         last = traceback.extract_tb(error.__traceback__)[-1]
         # The text of the error may quote a value, so only the error's class is shown.
@@ -84,4 +85,4 @@ def wrong_answer(place: str, what: str) -> ConflictResolverError:
 
 @cache
 def _function(place: str) -> Any:
-    return import_function(place, "conflict resolver")
+    return catalog_function(place, "conflict resolver", Settings.from_environment())

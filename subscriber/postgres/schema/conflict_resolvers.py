@@ -137,8 +137,8 @@ def _resolver(conflict_type: str, text: str) -> str:
 
 
 def _is_function(text: str) -> bool:
-    module, colon, path = text.partition(":")
-    return bool(colon) and all(part.isidentifier() for name in (module, path) for part in name.split("."))
+    module, _, function = text.partition(":")
+    return function.isidentifier() and all(part.isidentifier() for part in module.split("."))
 
 
 # Exclusions ---------------------------------------------------------------------------------------

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from subscriber.base.errors import NotSupportedError, SQLSyntaxError, UsageError
@@ -79,11 +81,16 @@ def test_a_target_that_keeps_no_commit_times_refuses_what_needs_them(session, re
         session.run(CREATE.format(f" CONFLICT RESOLVER ({resolver})", "").replace(" s ", " other "))
 
 
-def test_a_function_must_be_there(session):
+def test_a_function_must_be_there_and_its_module_allowed(session):
     session.subscribe()
-    error = session.refused("ALTER SUBSCRIPTION s SET CONFLICT RESOLVER (insert_exists = 'no_such_module:f')")
+    command = "ALTER SUBSCRIPTION s SET CONFLICT RESOLVER (insert_exists = '{}')"
+    error = session.refused(command.format("os.path:basename"))
+    assert (error.sqlstate, error.message) == ("42501", 'conflict resolver "os.path:basename" is not allowed')
+    session.settings = replace(session.settings, function_modules=("os.path", "no_such_module"))
+    error = session.refused(command.format("no_such_module:f"))
     assert error.message.startswith('conflict resolver "no_such_module:f" cannot be imported')
-    session.run("ALTER SUBSCRIPTION s SET CONFLICT RESOLVER (insert_exists = 'os.path:basename')")
+    assert session.refused(command.format("os.path:sep")).message.endswith("is not a function")
+    session.run(command.format("os.path:basename"))
     assert list(session.subscription().options.conflict_resolvers.functions) == ["os.path:basename"]
 
 

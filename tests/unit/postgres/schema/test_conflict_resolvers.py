@@ -59,9 +59,9 @@ def test_a_resolver_may_be_a_word_and_its_letters_in_upper_case():
 
 
 def test_a_function_is_stored_with_its_letters():
-    resolvers = NO_RESOLVERS.altered(read("insert_exists = 'Shop.rules:Newer.wins'"))
-    assert stored_resolvers(str(resolvers)).of("insert_exists") == "Shop.rules:Newer.wins"
-    assert list(resolvers.functions) == ["Shop.rules:Newer.wins"]
+    resolvers = NO_RESOLVERS.altered(read("insert_exists = 'Shop.rules:Newer'"))
+    assert stored_resolvers(str(resolvers)).of("insert_exists") == "Shop.rules:Newer"
+    assert list(resolvers.functions) == ["Shop.rules:Newer"]
 
 
 def test_an_unknown_conflict_type_is_refused_with_the_most_like_one():
@@ -73,7 +73,9 @@ def test_an_unknown_conflict_type_is_refused_with_the_most_like_one():
     assert caught.value.hint == f"Conflict types: {', '.join(RESOLVERS)}."
 
 
-@pytest.mark.parametrize("text", ["insert_exists = 'apply'", "insert_exists = 'a b:c'", "insert_exists = 'a:'"])
+@pytest.mark.parametrize(
+    "text", ["insert_exists = 'apply'", "insert_exists = 'a b:c'", "insert_exists = 'a:'", "insert_exists = 'a:b.c'"]
+)
 def test_an_unknown_resolver_is_refused_with_the_list(text):
     with pytest.raises(UsageError, match=r"is not a valid conflict resolver$") as caught:
         read(text)
