@@ -42,6 +42,7 @@ import sqlalchemy as sa
 
 from subscriber.apply.applier import ApplyResult, ReadRules, Rules
 from subscriber.apply.batch import Batch, Scope
+from subscriber.apply.conflicts.collisions import refined
 from subscriber.apply.conflicts.conflict import POSTGRESQL_POLICY, Conflict, ConflictPolicy
 from subscriber.apply.history_frames import HistoryFrames
 from subscriber.apply.message_listener import MessageListener, deliver_messages
@@ -51,7 +52,7 @@ from subscriber.apply.relations.target_relations import RelationMap
 from subscriber.apply.reorder import OrderMatters
 from subscriber.apply.statements.change_statements import StatementCache
 from subscriber.apply.target_transactions import MakeWriter, TargetTransactions
-from subscriber.apply.writing.change_writer import ChangeWriter, ConflictExaminer, ExaminedError, refined
+from subscriber.apply.writing.change_writer import ChangeWriter, ConflictExaminer, ExaminedError
 from subscriber.apply.writing.unrepresentable import Replacement
 from subscriber.base.errors import ColumnsToAdd, JournalGap, SubscriberError
 from subscriber.base.lsn import LSN, format_lsn
@@ -232,7 +233,8 @@ class ExactApplier:
             check=self.interruption.check,
             retained_for=self._progress.name if rules.retains else None,
             records=rules.records,
-            history=rules.options.history_rules,
+            history=options.history_rules,
+            resolvers=options.conflict_resolvers,
         )
 
     def _relations(

@@ -42,6 +42,7 @@
         ├── TargetRelationError    55000   the target's table does not match the publisher's
         ├── UnsupportedValue       22000   the target cannot store a value exactly
         ├── ConflictError          23505   the row exists already, or a constraint forbids it
+        ├── ConflictResolverError  38000   the user's conflict resolver raised an exception, or returned what it must not
         └── ProgressConflict       40001   another process changed this subscription's progress (stops)
 
 An error has three properties. Its class says *what failed*. :attr:`SubscriberError.transient` says
@@ -456,6 +457,12 @@ class ConflictError(ApplyError):
     """A constraint of the target forbids the change (rule C22)."""
 
     sqlstate = "23505"
+
+
+class ConflictResolverError(ApplyError):
+    """The user's conflict resolver failed; its name and the error's class are told."""
+
+    sqlstate = "38000"
 
 
 class ProgressConflict(ApplyError):

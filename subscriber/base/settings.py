@@ -22,6 +22,7 @@ from subscriber.base.errors import UsageError
 
 PREFIX: Final = "SUBSCRIBER_"
 PASSWORD_COMMAND: Final = f"{PREFIX}PASSWORD_COMMAND"
+FUNCTION_MODULES: Final = f"{PREFIX}FUNCTION_MODULES"
 POSTGRESQL_VERSIONS: Final = (18, 19)
 """The versions of PostgreSQL whose subscriber this program can be, the default first."""
 
@@ -100,6 +101,12 @@ class Settings:
     metrics_tables: int = 200
     """So many tables of a subscription have rows of their own in the metrics."""
 
+    function_modules: tuple[str, ...] = ()
+    """The Python modules whose functions commands may name; separated by commas.
+
+    None by default, so that whoever may write the catalog cannot choose what a run executes.
+    """
+
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> Settings:
         """Read the settings, with defaults where unset or empty; UsageError (22023) if wrong."""
@@ -109,6 +116,7 @@ class Settings:
             journal=env.get(f"{PREFIX}JOURNAL") or default_journal(env),
             journal_absent_consumers=_absent_consumers(env),
             password_command=env.get(PASSWORD_COMMAND, "").strip(),
+            function_modules=tuple(name for one in env.get(FUNCTION_MODULES, "").split(",") if (name := one.strip())),
             postgresql_version=_postgresql_version(env),
             **{name: value for name, value in numbers.items() if value is not None},
         )

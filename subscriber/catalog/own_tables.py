@@ -367,6 +367,8 @@ CONFLICT: Final = sa.Table(
     sa.Column("replica_identity", JsonText),
     sa.Column("remote_tuple", JsonText),
     sa.Column("local_conflicts", JsonText),
+    sa.Column("resolution", TEXT),
+    sa.Column("remote_applied", sa.Boolean),
 )
 """A row for each row that was missing or that another origin wrote, and for each key that stops a
 transaction (section C.4). It has the columns of PostgreSQL 20's conflict log tables but ``relid``,
@@ -377,7 +379,9 @@ stopped transaction fails in the same way again. ``remote_commit_lsn`` is the LS
 ``key_columns`` are the columns of the index, or the columns by which the row was searched; NULL for
 the whole row. It is a JSON list. ``replica_identity`` and ``remote_tuple`` are JSON objects of
 texts; they are NULL without ``log_conflict_values``, as are ``key`` and ``tuple`` in
-``local_conflicts``, a JSON list with the existing row.
+``local_conflicts``, a JSON list with the existing row. ``resolution`` is the resolver that has
+decided about the conflict, NULL for PostgreSQL's default, and ``remote_applied`` whether the change
+was applied then.
 """
 
 REPLACED_VALUE: Final = sa.Table(

@@ -119,6 +119,8 @@ class ConflictRecord:
         remote_tuple: the publisher's row.
         local_conflicts: each existing row, with ``xid``, ``commit_ts``, ``origin``, ``key`` and
             ``tuple``. Objects with values are None where values are not to be shown.
+        resolution: the resolver that has decided; None for PostgreSQL's default.
+        remote_applied: whether the change was applied then, or a row in its place.
     """
 
     kind: ConflictKind
@@ -132,6 +134,8 @@ class ConflictRecord:
     replica_identity: Mapping[str, str | None] | None = None
     remote_tuple: Mapping[str, str | None] | None = None
     local_conflicts: Sequence[Mapping[str, Any]] = ()
+    resolution: str | None = None
+    remote_applied: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,4 +239,6 @@ class ConflictLog:
             "replica_identity": record.replica_identity,
             "remote_tuple": record.remote_tuple,
             "local_conflicts": list(record.local_conflicts),
+            "resolution": record.resolution,
+            "remote_applied": record.remote_applied,
         }

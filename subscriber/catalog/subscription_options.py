@@ -30,6 +30,13 @@ from subscriber.base.errors import SQLSyntaxError, UsageError
 from subscriber.base.lsn import INVALID_LSN, LSN, parse_lsn
 from subscriber.base.settings import parse_receiver_timeout
 from subscriber.catalog.rows import TEXT
+from subscriber.postgres.schema.conflict_resolvers import (
+    NO_RESOLVERS,
+    ConflictResolvers,
+    check_resolvers,
+    read_resolvers,
+    stored_resolvers,
+)
 from subscriber.postgres.schema.history_rules import (
     MODES,
     History,
@@ -439,6 +446,17 @@ class SubscriptionOptions:
         ),
     )
     """The tables for which the option ``history`` has another value."""
+    conflict_resolvers: ConflictResolvers = field(
+        default=NO_RESOLVERS,
+        metadata=_option(
+            forms=(),
+            column=_rules("subconflictresolvers"),
+            stored=lambda resolvers: str(resolvers) or None,
+            loaded=stored_resolvers,
+            restarts=False,
+        ),
+    )
+    """What happens at conflicts; commands have a clause for it, CONFLICT RESOLVER."""
 
     @property
     def history_rules(self) -> HistoryRules:
@@ -488,13 +506,20 @@ def receiver_timeout(options: SubscriptionOptions, inherited: float) -> float:
 
 # Commands -----------------------------------------------------------------------------------------
 
+NOTHING_GIVEN: Final = option_list.OptionList()
 
-def parse_options(given: option_list.OptionList, default_slot_name: str) -> SubscriptionOptions:
-    """Read and check the WITH list of CREATE SUBSCRIPTION, also for combinations (C54, 42601)."""
+
+def parse_options(
+    given: option_list.OptionList, default_slot_name: str, resolvers: option_list.OptionList = NOTHING_GIVEN
+) -> SubscriptionOptions:
+    """Read and check the WITH list of CREATE SUBSCRIPTION, also for combinations (C54, 42601), and
+    the list of its CONFLICT RESOLVER.
+    """
     values = read_options(given, "CREATE")
     _check_connect(values)
     _check_slot_name(values)
-    check_history(SubscriptionOptions(**values))
+    values["conflict_resolvers"] = NO_RESOLVERS.altered(read_resolvers(resolvers))
+    check_combinations(SubscriptionOptions(**values))
     if values.get("connect") is False:
         values = {"enabled": False, "create_slot": False, "copy_data": False} | values
     return SubscriptionOptions(**{"slot_name": default_slot_name} | values)
@@ -516,10 +541,14 @@ def _check_connect(values: Mapping[str, Any]) -> None:
                 raise SQLSyntaxError(f"connect = false and {other} = true are mutually exclusive options")
 
 
-def check_history(options: SubscriptionOptions) -> None:
-    """Refuse (42601) what a table with a history cannot obey."""
+def check_combinations(options: SubscriptionOptions) -> None:
+    """Refuse (42601) what a table with a history cannot obey, and resolvers that other options
+    exclude.
+    """
+    has_history = options.history_rules.any
+    check_resolvers(options.conflict_resolvers, two_phase=options.two_phase, history=has_history)
     for other in ("two_phase", "retain_dead_tuples"):
-        if options.history_rules.any and getattr(options, other):
+        if has_history and getattr(options, other):
             name = "history_tables" if options.history == "off" else "history"
             reason = _WHY_NO_HISTORY[other]
             raise SQLSyntaxError(f"{name} and {other} = true are mutually exclusive options", detail=reason)

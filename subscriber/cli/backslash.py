@@ -26,8 +26,8 @@ COMMANDS_HELP: Final = r"""\dRp[+] [PATTERN]   list the emulated publications
 
 A statement ends with a semicolon. Control-C clears the input, or cancels a running statement."""
 
-SQL_HELP: Final = """CREATE SUBSCRIPTION name CONNECTION 'conninfo' PUBLICATION name [, ...] [ WITH ( option [= value] [, ...] ) ]
-CREATE SUBSCRIPTION name SERVER server PUBLICATION name [, ...] [ WITH ( option [= value] [, ...] ) ]
+SQL_HELP: Final = """CREATE SUBSCRIPTION name CONNECTION 'conninfo' PUBLICATION name [, ...] [ CONFLICT RESOLVER ( ... ) ] [ WITH ( option [= value] [, ...] ) ]
+CREATE SUBSCRIPTION name SERVER server PUBLICATION name [, ...] [ CONFLICT RESOLVER ( ... ) ] [ WITH ( option [= value] [, ...] ) ]
 ALTER SUBSCRIPTION name CONNECTION 'conninfo'
 ALTER SUBSCRIPTION name SERVER server
 ALTER SUBSCRIPTION name { SET | ADD | DROP } PUBLICATION name [, ...] [ WITH ( refresh, copy_data ) ]
@@ -37,6 +37,8 @@ ALTER SUBSCRIPTION name REFRESH TABLE table_name [, ...]
 ALTER SUBSCRIPTION name RECREATE SLOT [ WITH ( copy_data ) ]
 ALTER SUBSCRIPTION name { ENABLE | DISABLE }
 ALTER SUBSCRIPTION name SET ( option [= value] [, ...] )
+ALTER SUBSCRIPTION name [ SET ] CONFLICT RESOLVER ( conflict_type = resolver [, ...] )
+ALTER SUBSCRIPTION name RESET CONFLICT RESOLVER { ALL | FOR 'conflict_type' }
 ALTER SUBSCRIPTION name SKIP ( lsn = value )
 ALTER SUBSCRIPTION name RENAME TO new_name
 DROP SUBSCRIPTION [ IF EXISTS ] name [ CASCADE | RESTRICT ]

@@ -36,7 +36,7 @@ from subscriber.catalog.cutovers import read_cutover
 from subscriber.catalog.deleted_rows import delete_passed, record_relations
 from subscriber.catalog.foreign_servers import server_conninfo
 from subscriber.catalog.schema_changes import forget_oids
-from subscriber.catalog.subscription_options import OPTIONS, SubscriptionOptions, check_history, read_options
+from subscriber.catalog.subscription_options import OPTIONS, SubscriptionOptions, check_combinations, read_options
 from subscriber.catalog.subscriptions import (
     Subscription,
     adopt_slot,
@@ -61,6 +61,7 @@ from subscriber.commands.notices import (
 from subscriber.commands.requirements import check_value_rules, warn_unused_tables
 from subscriber.commands.server_commands import find_server, warn_without_mapping
 from subscriber.commands.subscription_slots import connected, detach_journal, release_slot, while_progress_stands
+from subscriber.postgres.schema.conflict_resolvers import NO_RESOLVERS, read_conflict_type, read_resolvers
 from subscriber.postgres.schema.relation_names import RelationNames
 from subscriber.publisher.client import Slot
 from subscriber.publisher.conninfo import check_conninfo
@@ -199,7 +200,7 @@ def alter_options(
     if "retain_dead_tuples" in changes:
         _check_slot_option(subscription, "retain_dead_tuples", of_slot=False)
     requirements.check_target(target, changes)
-    check_history(replace(subscription.options, **changes))
+    check_combinations(replace(subscription.options, **changes))
     if changes.keys() & {"retain_dead_tuples", "max_retention_duration"}:
         limited = changes.get("max_retention_duration", subscription.options.max_retention_duration) > 0
         tell_of_retention(
@@ -236,6 +237,27 @@ def alter_options(
             )
     if any(OPTIONS[name].streamed and value != getattr(subscription.options, name) for name, value in changes.items()):
         subscription_slots.end_receiver(subscription, notify)
+
+
+def alter_resolvers(
+    target: Target,
+    subscription: Subscription,
+    command: subscription_grammar.SetResolvers | subscription_grammar.ResetResolvers,
+    settings: Settings,
+) -> None:
+    """The next batch obeys them."""
+    resolvers = subscription.options.conflict_resolvers
+    match command:
+        case subscription_grammar.SetResolvers():
+            resolvers = resolvers.altered(read_resolvers(command.resolvers))
+        case subscription_grammar.ResetResolvers(conflict_type=None):
+            resolvers = NO_RESOLVERS
+        case subscription_grammar.ResetResolvers(conflict_type=str(name)):
+            resolvers = resolvers.reset(read_conflict_type(name))
+    check_combinations(replace(subscription.options, conflict_resolvers=resolvers))
+    requirements.check_resolvers(target, resolvers, settings)
+    with target.begin() as connection:
+        set_options(connection, subscription.subid, {"conflict_resolvers": resolvers})
 
 
 def _change_slot_name(

@@ -64,6 +64,7 @@ _REFRESH: Final = "refresh the subscription"
 
 def create_subscription(target: Target, command: CreateSubscription, settings: Settings, notify: Notify) -> None:
     requirements.check_target(target, option_values(command.options))
+    requirements.check_resolvers(target, command.options.conflict_resolvers, settings)
     check_value_rules(target, command.options.unrepresentable_values, command.options.map)
     with target.reporting():
         ensure_catalog(target.engine)

@@ -87,6 +87,8 @@ def _alter(target: Target, command: subscription_grammar.AlterSubscription, sett
             alter_subscription.alter_enabled(target, subscription, command, notify)
         case subscription_grammar.AlterOptions():
             alter_subscription.alter_options(target, subscription, command, settings, notify)
+        case subscription_grammar.SetResolvers() | subscription_grammar.ResetResolvers():
+            alter_subscription.alter_resolvers(target, subscription, command, settings)
         case subscription_grammar.AlterSkip():
             alter_subscription.alter_skip(target, subscription, command, settings.postgresql_version)
         case subscription_grammar.AlterOwner():

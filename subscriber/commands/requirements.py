@@ -9,6 +9,7 @@ import sqlalchemy as sa
 
 from subscriber.apply.writing.unrepresentable import refusal, refused_column
 from subscriber.base.errors import NotSupportedError, UsageError
+from subscriber.base.imported_functions import catalog_function
 from subscriber.base.settings import Settings
 from subscriber.catalog.own_tables import target_identifier
 from subscriber.catalog.subscription_options import OPTIONS, SubscriptionOptions
@@ -16,6 +17,7 @@ from subscriber.catalog.subscriptions import Subscription
 from subscriber.commands import subscription_slots
 from subscriber.commands.consumers import check_other_targets
 from subscriber.commands.notices import Notify, warning
+from subscriber.postgres.schema.conflict_resolvers import LAST_UPDATE_WINS, OF_ORIGINS, ConflictResolvers
 from subscriber.postgres.schema.relation_names import RelationNames, TableName
 from subscriber.postgres.schema.server_features import check_option_versions
 from subscriber.postgres.schema.value_rules import ValueRules
@@ -41,6 +43,29 @@ def check_target(target: Target, options: Mapping[str, Any]) -> None:
             detail="Rows that other programs delete are known only by triggers, which this program does not create in"
             f" {target.capabilities.database}.",
             hint="Leave retain_dead_tuples out.",
+        )
+
+
+def check_resolvers(target: Target, resolvers: ConflictResolvers, settings: Settings) -> None:
+    """Refuse resolvers that the target cannot obey, and functions that cannot be imported."""
+    for function in resolvers.functions:
+        catalog_function(function, "conflict resolver", settings)
+    if not resolvers.compares_times and not resolvers.of_origins:
+        return
+    named = LAST_UPDATE_WINS if resolvers.compares_times else next(filter(resolvers.decides, OF_ORIGINS))
+    if target.origins is None:
+        raise NotSupportedError(
+            f"a conflict resolver with {named} is not supported",
+            detail=f"{target.capabilities.database} does not record when and by which origin a row was written last.",
+            hint="Use apply_remote, keep_local, or a function that compares columns of the rows.",
+        )
+    with target.reporting(), target.engine.connect() as connection:
+        tracked = target.origins.are_tracked(connection)
+    if not tracked:
+        raise NotSupportedError(
+            f"{named} needs track_commit_timestamp in the target",
+            sqlstate="55000",
+            hint="Run ALTER SYSTEM SET track_commit_timestamp = on there, and start the server again.",
         )
 
 

@@ -3,7 +3,7 @@
 ::
 
     CREATE SUBSCRIPTION name { CONNECTION 'conninfo' | SERVER name } PUBLICATION name [, ...]
-        [WITH (option [= value] [, ...])]
+        [CONFLICT RESOLVER (conflict_type = resolver [, ...])] [WITH (option [= value] [, ...])]
     ALTER SUBSCRIPTION name { CONNECTION 'conninfo' | SERVER name }
     ALTER SUBSCRIPTION name { SET | ADD | DROP } PUBLICATION name [, ...]
         [WITH (option [= value] [, ...])]
@@ -13,6 +13,8 @@
     ALTER SUBSCRIPTION name RECREATE SLOT [WITH (option [= value] [, ...])]
     ALTER SUBSCRIPTION name { ENABLE | DISABLE }
     ALTER SUBSCRIPTION name SET (option [= value] [, ...])
+    ALTER SUBSCRIPTION name [SET] CONFLICT RESOLVER (conflict_type = resolver [, ...])
+    ALTER SUBSCRIPTION name RESET CONFLICT RESOLVER { ALL | FOR 'conflict_type' }
     ALTER SUBSCRIPTION name SKIP (lsn = { 'X/Y' | NONE })
     ALTER SUBSCRIPTION name OWNER TO role
     ALTER SUBSCRIPTION name RENAME TO name
@@ -37,7 +39,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from subscriber.base.errors import NotSupportedError
-from subscriber.catalog.subscription_options import SubscriptionOptions, parse_options
+from subscriber.catalog.subscription_options import NOTHING_GIVEN, SubscriptionOptions, parse_options
 from subscriber.commands import server_grammar
 from subscriber.postgres.publication import publication_grammar as publications
 from subscriber.postgres.publication.publication_statements import PublicationCommand, RelationName
@@ -128,6 +130,20 @@ class AlterOptions:
 
 
 @dataclass(frozen=True, slots=True)
+class SetResolvers:
+    name: str
+    resolvers: OptionList
+
+
+@dataclass(frozen=True, slots=True)
+class ResetResolvers:
+    """``conflict_type`` is None for all."""
+
+    name: str
+    conflict_type: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class AlterSkip:
     name: str
     options: OptionList
@@ -171,6 +187,8 @@ AlterSubscription = (
     | RecreateSlot
     | AlterEnabled
     | AlterOptions
+    | SetResolvers
+    | ResetResolvers
     | AlterSkip
     | AlterOwner
     | RenameSubscription
@@ -220,9 +238,10 @@ def _create_subscription(cursor: Cursor) -> CreateSubscription:
         conninfo = cursor.take(Kind.STRING).value
     cursor.expect("publication")
     publications = read_names(cursor)
+    resolvers = read_options(cursor) if cursor.accept("conflict", "resolver") else NOTHING_GIVEN
     given = read_with(cursor)
     cursor.end()
-    return CreateSubscription(name, conninfo, publications, parse_options(given, default_slot_name=name), server)
+    return CreateSubscription(name, conninfo, publications, parse_options(given, name, resolvers), server)
 
 
 def _drop_subscription(cursor: Cursor) -> DropSubscription:
@@ -252,8 +271,23 @@ def _connection(cursor: Cursor, name: str) -> AlterConnection:
     return AlterConnection(name, cursor.take(Kind.STRING).value)
 
 
-def _set(cursor: Cursor, name: str) -> AlterPublications | AlterOptions:
+def _set(cursor: Cursor, name: str) -> AlterPublications | AlterOptions | SetResolvers:
+    if cursor.accept("conflict"):
+        return _resolvers(cursor, name)
     return _publications(cursor, name, "set") if cursor.at("publication") else AlterOptions(name, read_options(cursor))
+
+
+def _resolvers(cursor: Cursor, name: str) -> SetResolvers:
+    cursor.expect("resolver")
+    return SetResolvers(name, read_options(cursor))
+
+
+def _reset(cursor: Cursor, name: str) -> ResetResolvers:
+    cursor.expect("conflict", "resolver")
+    if cursor.accept("all"):
+        return ResetResolvers(name, None)
+    cursor.expect("for")
+    return ResetResolvers(name, cursor.take(Kind.STRING).value)
 
 
 def _publications(cursor: Cursor, name: str, action: Literal["set", "add", "drop"]) -> AlterPublications:
@@ -302,6 +336,8 @@ _ALTER_FORMS: Final[Mapping[str, Callable[[Cursor, str], AlterSubscription]]] = 
     "recreate": _recreate,
     "enable": lambda _, name: AlterEnabled(name, enabled=True),
     "disable": lambda _, name: AlterEnabled(name, enabled=False),
+    "conflict": _resolvers,
+    "reset": _reset,
     "skip": lambda cursor, name: AlterSkip(name, read_options(cursor)),
     "owner": _owner,
     "rename": _rename,

@@ -16,18 +16,20 @@ savepoint before each change. It would slow down all changes because of a single
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 import pyarrow as pa
 import sqlalchemy as sa
 
-from subscriber.apply.conflicts.conflict import RowText, SearchKey, ViolatedKey, row_text
+from subscriber.apply.conflicts.conflict import Conflict, RowText, SearchKey, ViolatedKey, row_text
 from subscriber.apply.relations.target_relations import TargetRelation
 from subscriber.apply.statements.execute import bind_column
 from subscriber.apply.statements.identity import RowIdentity, in_leaf
 from subscriber.apply.statements.row_statements import Parameter, all_of
+from subscriber.catalog.own_tables import ConflictKind
 from subscriber.postgres.protocol.changes import ChangeGroup
+from subscriber.postgres.schema.relation_names import QualifiedName
 from subscriber.postgres.types.arrays import output_text
 from subscriber.targets import Target, TargetColumn, UniqueIndex
 from subscriber.targets.declared_columns import Declared
@@ -102,22 +104,33 @@ def find_collisions(
     in its transaction, immediately before it. Keys and rows are shown only with ``values``.
     """
     with target.reporting():
-        look = _Look(target, connection, local, change)
+        look = KeyLookup(target, connection, local, change)
         own = None
         if identity is not None:
             own = look.own_row(identity)
             if own is None:
                 return Collisions(())
-        found = [
-            (index, row)
-            for index in target.shapes.unique_indexes(connection, local.table)
-            if (row := look.row_in_the_way(index, own)) is not None
-        ]
-        return look.collisions(found, own, identity, values=values)
+        return look.collisions(look.rows_in_the_way(own), own, identity, values=values)
+
+
+def refined(conflict: Conflict, collisions: Collisions | None) -> Conflict | None:
+    """The conflict with the keys that were found. More than one key changes its kind (C22)."""
+    if collisions is None or not (collisions.violated or collisions.hint):
+        return None
+    return replace(
+        conflict,
+        kind=ConflictKind.MULTIPLE_UNIQUE_CONFLICTS if len(collisions.violated) > 1 else conflict.kind,
+        relation=conflict.relation if collisions.leaf is None else QualifiedName.of(*collisions.leaf),
+        violated=collisions.violated,
+        search=collisions.search,
+        remote_row=collisions.remote_row,
+        columns=collisions.columns,
+        hint=collisions.hint,
+    )
 
 
 @dataclass(frozen=True, slots=True)
-class _OwnRow:
+class OwnRow:
     """The row that an UPDATE changes, and the condition that selects all other rows."""
 
     stored: Mapping[str, Any]
@@ -126,13 +139,17 @@ class _OwnRow:
 
 
 @dataclass(frozen=True, slots=True)
-class _OtherRow:
+class RowInTheWay:
+    """The values of the index's key, those of all columns, and what tells the row's version."""
+
     keys: RowText
     columns: RowText
     version: RowText
 
 
-class _Look:
+class KeyLookup:
+    """Looks for the rows in the way of ``change``, one INSERT or UPDATE."""
+
     def __init__(self, target: Target, connection: sa.Connection, local: TargetRelation, change: ChangeGroup) -> None:
         self.target = target
         self.connection = connection
@@ -145,7 +162,7 @@ class _Look:
     def _bound(self, name: str) -> Any:
         return bind_column(self.target, Parameter("new", _column(self.local, name), self.types[name]), self.change)[0]
 
-    def own_row(self, identity: RowIdentity) -> _OwnRow | None:
+    def own_row(self, identity: RowIdentity) -> OwnRow | None:
         columns, locators = self.local.table.columns, self.local.table.locators
         stored = [self._raw(column.name) for column in columns]
         query = sa.select(*map(self._raw, locators), *stored).where(
@@ -163,7 +180,7 @@ class _Look:
             others = sa.not_(sa.and_(*(self._equals(name, by_name[name]) for name in identity.columns)))
         shown = sa.select(*(self.target.values.readable(column) for column in columns)).select_from(self.table)
         texts = self._texts(self._own(shown.where(sa.not_(others))))[0]
-        return _OwnRow(by_name, dict(zip(by_name, texts, strict=True)), others)
+        return OwnRow(by_name, dict(zip(by_name, texts, strict=True)), others)
 
     def _own(self, query: sa.Select[Any]) -> sa.Select[Any]:
         return self.target.matching.own_rows(self.local.table, query, self.table)
@@ -176,8 +193,16 @@ class _Look:
         column = self.table.c[name]
         return sa.cast(column, sa.Text()).label(name) if self.target.capabilities.postgresql_types else column
 
-    def row_in_the_way(self, index: UniqueIndex, own: _OwnRow | None) -> _OtherRow | None:
-        conditions = self._conditions(index, own)
+    def rows_in_the_way(self, own: OwnRow | None) -> list[tuple[UniqueIndex, RowInTheWay]]:
+        """The unique indexes that the change would violate, each with the row that has the key."""
+        return [
+            (index, row)
+            for index in self.target.shapes.unique_indexes(self.connection, self.local.table)
+            if (row := self._row_in_the_way(index, own)) is not None
+        ]
+
+    def _row_in_the_way(self, index: UniqueIndex, own: OwnRow | None) -> RowInTheWay | None:
+        conditions = self.conditions(index, own)
         if conditions is None:
             return None
         keys = [sa.literal_column(key) if key in index.expressions else self._readable(key) for key in index.keys]
@@ -194,12 +219,12 @@ class _Look:
         if not found:
             return None
         row, rest = found[0][: len(keys)], found[0][len(keys) :]
-        return _OtherRow(row, rest[: len(columns)], rest[len(columns) :])
+        return RowInTheWay(row, rest[: len(columns)], rest[len(columns) :])
 
     def _readable(self, name: str) -> sa.ColumnElement[Any]:
         return self.target.values.readable(_column(self.local, name))
 
-    def _conditions(self, index: UniqueIndex, own: _OwnRow | None) -> list[sa.ColumnElement[bool]] | None:
+    def conditions(self, index: UniqueIndex, own: OwnRow | None) -> list[sa.ColumnElement[bool]] | None:
         """The conditions for a row to conflict; None where no row can, or that is not known."""
         conditions = []
         for key in index.keys:
@@ -219,7 +244,7 @@ class _Look:
             conditions += [sa.literal_column(index.predicate), self._of_new_row(index.predicate, own)]
         return conditions if own is None else [*conditions, own.others]
 
-    def _of_new_row(self, expression: str, own: _OwnRow | None) -> sa.ColumnElement[Any]:
+    def _of_new_row(self, expression: str, own: OwnRow | None) -> sa.ColumnElement[Any]:
         """The value of an expression for the new row, for PostgreSQL's indexes."""
         known = {**({} if own is None else own.stored), **self.sent}
         row = sa.select(
@@ -235,8 +260,8 @@ class _Look:
 
     def collisions(
         self,
-        found: Sequence[tuple[UniqueIndex, _OtherRow]],
-        own: _OwnRow | None,
+        found: Sequence[tuple[UniqueIndex, RowInTheWay]],
+        own: OwnRow | None,
         identity: RowIdentity | None,
         *,
         values: bool,

@@ -11,9 +11,10 @@ set. The texts are those of PostgreSQL 18, which writes ``row`` where earlier mi
     Key already exists in unique index "t_pkey", modified in transaction 779:       a line a key
     key (a)=(10), local row (10, x).
 
-The only policy is PostgreSQL's: skip a change whose row is missing, change a row that another
-origin has written, stop at a key that exists (rules C18-C22). A resolution that the writer cannot
-carry out yet is refused.
+The policy is PostgreSQL's: skip a change whose row is missing, change a row that another origin has
+written, stop at a key that exists (rules C18-C22). With CONFLICT RESOLVER, a batch stops at every
+conflict that a resolver decides (:class:`StoppingPolicy`), and
+:mod:`subscriber.apply.writing.resolving_writer` carries out what it says.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from typing import Any, Final, Protocol, Self
 from subscriber.base.errors import ConflictError, NotSupportedError, SubscriberError
 from subscriber.base.lsn import INVALID_LSN, LSN, format_lsn
 from subscriber.catalog.own_tables import ConflictKind
+from subscriber.postgres.schema.conflict_resolvers import ConflictResolvers
 from subscriber.targets import RowVersion
 
 MISSING: Final = {"U": ConflictKind.UPDATE_MISSING, "D": ConflictKind.DELETE_MISSING}
@@ -118,6 +120,8 @@ class Conflict:
         version: which transaction has written ``local_row``.
         columns: the names of the columns of rows, where values are to be shown.
         hint: what to do if a key is refused although no row has it.
+        resolution: the resolver that has decided about it; None for PostgreSQL's default.
+        applied: whether the change was applied, or a row in its place; None without a resolver.
     """
 
     kind: ConflictKind
@@ -130,20 +134,31 @@ class Conflict:
     version: RowVersion | None = None
     columns: tuple[str, ...] = ()
     hint: str | None = None
+    resolution: str | None = None
+    applied: bool | None = None
 
 
 # Messages -----------------------------------------------------------------------------------------
 
 
-def headline(kind: ConflictKind, relation: str) -> str:
-    """The first line of the message (rule C19)."""
-    return f'conflict detected on relation "{relation}": conflict={kind}'
+def headline(kind: ConflictKind, relation: str, resolution: str | None = None) -> str:
+    """The first line of the message (rule C19), with the resolver as in the proposed patch."""
+    resolved = "" if resolution is None else f", resolution={resolution}"
+    return f'conflict detected on relation "{relation}": conflict={kind}{resolved}'
 
 
 def describe(conflict: Conflict, version: int = 18) -> str:
     """The lines of the message's DETAIL in the words of a major version of PostgreSQL (rules C20,
-    C21); empty where nothing more is known.
+    C21); empty where nothing more is known. The last line says what a resolver has done.
     """
+    found = _describe(conflict, version)
+    return found if conflict.applied is None else f"{found}\n{_OUTCOMES[conflict.applied]}".lstrip()
+
+
+_OUTCOMES: Final = {True: "The remote change is applied.", False: "The remote change is ignored."}
+
+
+def _describe(conflict: Conflict, version: int) -> str:
     in_sentence = version >= _IN_SENTENCE
     lines = _with_colon if in_sentence else _lines
     if conflict.kind in _MISSING_ROWS:
@@ -283,7 +298,7 @@ def violation(error: SubscriberError, action: str, relation: str, place: ChangeP
     """The conflict of a unique violation of an INSERT or UPDATE (rule C22). The database has named
     at most one of the violated keys: :meth:`Applier.examine` finds all of them.
     """
-    if error.sqlstate != _UNIQUE_VIOLATION or action not in EXISTS:
+    if error.sqlstate != _UNIQUE_VIOLATION or action not in EXISTS or ApplyFailure.of(error).conflict is not None:
         return None
     return Conflict(EXISTS[action], relation, place)
 
@@ -374,6 +389,17 @@ class PostgreSQLPolicy:
 
 
 POSTGRESQL_POLICY: Final = PostgreSQLPolicy()
+
+
+@dataclass(frozen=True, slots=True)
+class StoppingPolicy:
+    """Stops at the conflicts that a resolver decides, so that they are looked at one by one."""
+
+    version: int
+    resolvers: ConflictResolvers
+
+    def resolve(self, conflict: Conflict) -> Resolution:
+        return Resolution.ERROR if self.resolvers.decides(conflict.kind) else _POSTGRESQL[conflict.kind]
 
 
 def stopped_by(

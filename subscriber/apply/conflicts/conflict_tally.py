@@ -44,8 +44,6 @@ LOGGED_ROWS: Final = 10
 
 _IN_TABLE: Final = f"Conflict details are logged to the conflict log table: {CONFLICT.name}"
 
-_MESSAGE_TYPES: Final = {kind: "D" if kind.startswith("delete_") else "U" for kind in ConflictKind}
-
 
 @dataclass(slots=True)
 class ConflictTally:
@@ -82,8 +80,8 @@ class ConflictTally:
     def records(self) -> Iterator[ConflictRecord]:
         """The rows of ``subscriber_conflict``; at most as many as the table keeps."""
         for conflict, number in self.pending:
-            (record,) = records_of(conflict)
-            yield from repeat(record, min(number, KEPT_ROWS))
+            for record in records_of(conflict):
+                yield from repeat(record, min(number, KEPT_ROWS))
 
     def log(self, origin: str, version: int = 18, *, in_full: bool = True, subscription: str = "") -> None:
         """Log the conflicts as PostgreSQL of this major version does (rules C18-C21). If not
@@ -92,10 +90,10 @@ class ConflictTally:
         for (relation, kind), conflicts in sorted(self.logged.items()):
             fields = {"subscription": subscription, "relation": relation, "conflict": str(kind)}
             named = f'subscription "{subscription}": ' if subscription else ""
-            fields["headline"] = named + headline(kind, relation)
             for conflict in conflicts:
+                fields["headline"] = named + headline(kind, relation, conflict.resolution)
                 place = transaction_context(conflict.place.xid, conflict.place.final_lsn, version)
-                context = error_context(origin, _MESSAGE_TYPES[kind], relation, None, place)
+                context = error_context(origin, _message_type(conflict), relation, None, place)
                 logger.info(
                     "%(headline)s\nDETAIL:  %(detail)s\nCONTEXT:  %(context)s",
                     {
@@ -116,6 +114,12 @@ class ConflictTally:
                 )
 
 
+def _message_type(conflict: Conflict) -> str:
+    if conflict.kind.startswith("delete_"):
+        return "D"
+    return "I" if conflict.search is None else "U"
+
+
 def records_of(conflict: Conflict) -> list[ConflictRecord]:
     """The rows of ``subscriber_conflict``: one for each violated key, or a single one."""
     place, search = conflict.place, conflict.search
@@ -131,6 +135,8 @@ def records_of(conflict: Conflict) -> list[ConflictRecord]:
         replica_identity=None if search is None else _by_name(names, search.values),
         remote_tuple=_by_name(conflict.columns, conflict.remote_row),
         local_conflicts=[_local(conflict, None, conflict.version)] if conflict.kind in ORIGIN_DIFFERS.values() else [],
+        resolution=conflict.resolution,
+        remote_applied=conflict.applied,
     )
     if not conflict.violated:
         return [found]

@@ -76,15 +76,19 @@ class RowConflicts:
         the policy stops the transaction. The UPDATEs or DELETEs, of one shape, are executed after
         this call.
         """
-        return self._unless_stopped(self._of_others(changes, place))
+        return self._unless_stopped(self.find_others(changes, place))
 
     def of_missing(self, changes: ChangeGroup, place: ChangePlace, number: int) -> Iterator[tuple[Conflict, int]]:
         """The conflict of ``number`` missing rows (C18), if it does not stop the transaction. Where
         deleted rows are retained, there is one row.
         """
+        return self._unless_stopped([(self.missing(changes, place), number)])
+
+    def missing(self, changes: ChangeGroup, place: ChangePlace) -> Conflict:
+        """The conflict of a missing row, whatever the policy says."""
         local = self._relations.open(changes.relation)
         version = self._deletion(local, changes)
-        missing = Conflict(
+        return Conflict(
             MISSING[changes.action] if version is None else ConflictKind.UPDATE_DELETED,
             local.qualified_name,
             place,
@@ -93,7 +97,6 @@ class RowConflicts:
             columns=row_columns(local) if self._shows_values else (),
             version=version,
         )
-        return self._unless_stopped([(missing, number)])
 
     def _deletion(self, local: TargetRelation, changes: ChangeGroup) -> RowVersion | None:
         """How another origin has deleted the row of the one UPDATE; else None (C18a)."""
@@ -121,7 +124,8 @@ class RowConflicts:
         with self._target.reporting():
             return self._connection.execute(own_rows).first() is not None
 
-    def _of_others(self, changes: ChangeGroup, place: ChangePlace) -> Iterator[tuple[Conflict, int]]:
+    def find_others(self, changes: ChangeGroup, place: ChangePlace) -> Iterator[tuple[Conflict, int]]:
+        """The conflicts of rows that another origin has written, whatever the policy says."""
         if self.others is None:
             return
         local = self._relations.open(changes.relation)

@@ -8,6 +8,7 @@
                    ─▶ bulk_writer          they wait for a round trip
                    ─▶ change_statements    or are executed
                    ─▶ row_conflicts        rows that do not exist, or that another origin has written
+                   ─▶ resolving_writer     the resolvers of conflicts, where the subscription has any
 
 The run that stopped a batch is examined, to find the change that failed and the keys that it
 violates::
@@ -27,24 +28,32 @@ import sqlalchemy as sa
 
 from subscriber.apply.coalesce import Reorderable
 from subscriber.apply.conflicts.collisions import Collisions, find_collisions
-from subscriber.apply.conflicts.conflict import NOWHERE, POSTGRESQL_POLICY, ChangePlace, Conflict, ConflictPolicy
+from subscriber.apply.conflicts.conflict import (
+    NOWHERE,
+    POSTGRESQL_POLICY,
+    ChangePlace,
+    Conflict,
+    ConflictPolicy,
+    StoppingPolicy,
+)
 from subscriber.apply.conflicts.row_conflicts import RowConflicts
 from subscriber.apply.frame_order import ChangeRun
 from subscriber.apply.relations.target_relations import RelationMap, with_shapes
+from subscriber.apply.reorder import OrderMatters
 from subscriber.apply.statements.change_statements import ChangeStatements, StatementCache
 from subscriber.apply.statements.execute import Rows
 from subscriber.apply.statements.row_statements import CompiledStatement
 from subscriber.apply.writing.bulk_writer import BulkWriter, PipelinedChanges, may_be_quicker
+from subscriber.apply.writing.resolving_writer import ResolvingWriter
 from subscriber.apply.writing.unrepresentable import ReplacedGroups, ReplacedTally, Replacement
 from subscriber.apply.writing.versions import Versions
 from subscriber.base.errors import ConflictError, SubscriberError
 from subscriber.base.lsn import LSN
-from subscriber.catalog.own_tables import ConflictKind
 from subscriber.catalog.schema_changes import Alteration
 from subscriber.postgres.protocol.changes import ChangeGroup, Frame
 from subscriber.postgres.protocol.messages import Relation
+from subscriber.postgres.schema.conflict_resolvers import NO_RESOLVERS, ConflictResolvers
 from subscriber.postgres.schema.history_rules import NO_HISTORY, HistoryRules
-from subscriber.postgres.schema.relation_names import QualifiedName
 from subscriber.targets import Target
 
 
@@ -77,7 +86,10 @@ class ChangeWriter:
         retained_for: str | None = None,
         records: bool = False,
         history: HistoryRules = NO_HISTORY,
+        resolvers: ConflictResolvers = NO_RESOLVERS,
     ) -> None:
+        if resolvers.chosen:
+            policy = StoppingPolicy(policy.version, resolvers)
         self._target = target
         self._connection = connection
         self._relations = relations = relations or RelationMap(target, connection)
@@ -99,6 +111,20 @@ class ChangeWriter:
             show_values=show_values,
             retained_for=retained_for,
         )
+        self._resolving = None
+        if resolvers.chosen:
+            self._resolving = ResolvingWriter(
+                target,
+                connection,
+                statements,
+                relations,
+                self._conflicts,
+                resolvers,
+                self._groups.group,
+                self._write,
+                version=policy.version,
+                show_values=show_values,
+            )
         self._retains, self._records = retained_for is not None, records
         self._reorderable = Reorderable(target, connection, statements, relations)
         self._prepared: dict[int, _Prepared] = {}
@@ -172,6 +198,16 @@ class ChangeWriter:
         """Apply a run of the open frame in order, from ``place`` on. Returns the conflicts that do
         not stop it, each with the number of times that it occurred.
         """
+        if self._resolving is None:
+            return self._write(run, place)
+        if not self._pipelined.is_optimistic:
+            return self._resolving.write(run, place)
+        try:
+            return self._write(run, place)
+        except ConflictError:
+            raise OrderMatters from None
+
+    def _write(self, run: ChangeRun, place: ChangePlace) -> Sequence[tuple[Conflict, int]]:
         group = self._groups.group(run.group)
         is_insert = group.action == "I"
         if is_insert and may_be_quicker(run.stop - run.start) and self._bulk.insert(group.slice(run.start, run.stop)):
@@ -263,22 +299,6 @@ class ExaminedError(Exception):
         self.collisions = collisions
 
 
-def refined(conflict: Conflict, collisions: Collisions | None) -> Conflict | None:
-    """The conflict with the keys that were found. More than one key changes its kind (C22)."""
-    if collisions is None or not (collisions.violated or collisions.hint):
-        return None
-    return replace(
-        conflict,
-        kind=ConflictKind.MULTIPLE_UNIQUE_CONFLICTS if len(collisions.violated) > 1 else conflict.kind,
-        relation=conflict.relation if collisions.leaf is None else QualifiedName.of(*collisions.leaf),
-        violated=collisions.violated,
-        search=collisions.search,
-        remote_row=collisions.remote_row,
-        columns=collisions.columns,
-        hint=collisions.hint,
-    )
-
-
 class ConflictExaminer(ChangeWriter):
     """Writes changes up to the run that begins at ``failed``, and examines that run."""
 
@@ -304,12 +324,12 @@ class ConflictExaminer(ChangeWriter):
         hint = self._target.shapes.refused_key_hint(self._connection, table)
         for number in range(run.start, run.stop):
             found = self._look_at(run, number)
-            if found.violated:
+            if found.violated and self._resolving is None:
                 return found
             try:
                 super().write(ChangeRun(run.group, number, number + 1), place)
             except ConflictError:
-                return replace(found, hint=hint)
+                return found if found.violated else replace(found, hint=hint)
         return None
 
     def _first_failure(self, run: ChangeRun, place: ChangePlace) -> int | None:

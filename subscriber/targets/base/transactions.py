@@ -161,6 +161,10 @@ class Origins(ABC):
         """The condition that another origin changed a row last; None if it is not recorded."""
 
     @abstractmethod
+    def are_tracked(self, connection: sa.Connection) -> bool:
+        """Whether the target records the origin and the commit time of each row's last change."""
+
+    @abstractmethod
     def drop(self, connection: sa.Connection, name: str) -> None:
         """Drop the origin that :meth:`set` created, if it exists."""
 

@@ -266,6 +266,7 @@ _SET_ORIGIN: Final = sa.text(
     "SELECT pg_replication_origin_session_setup(roname), roident AS number,"
     " current_setting('track_commit_timestamp') = 'on' AS tracked FROM pg_replication_origin WHERE roname = :name"
 )
+_COMMITS_TRACKED: Final = sa.text("SELECT current_setting('track_commit_timestamp') = 'on'")
 _RESET_ORIGIN: Final = sa.text("SELECT pg_replication_origin_session_reset()")
 _SET_ORIGIN_POSITION: Final = sa.text(
     "SELECT pg_replication_origin_xact_setup(CAST(:lsn AS pg_lsn),"
@@ -313,6 +314,10 @@ class PostgreSQLOrigins(Origins):
         return sa.literal_column(
             "(SELECT v.roident FROM pg_xact_commit_timestamp_origin(xmin) v WHERE v.timestamp IS NOT NULL)", sa.Integer
         ) != sa.literal_column(str(own))
+
+    @override
+    def are_tracked(self, connection: sa.Connection) -> bool:
+        return bool(connection.execute(_COMMITS_TRACKED).scalar_one())
 
     @override
     def drop(self, connection: sa.Connection, name: str) -> None:

@@ -7,10 +7,9 @@ from dataclasses import replace
 import pytest
 
 from subscriber.apply.apply_batch import apply_batch
-from subscriber.apply.conflicts.collisions import Collisions
+from subscriber.apply.conflicts.collisions import Collisions, refined
 from subscriber.apply.conflicts.conflict import Conflict, SearchKey, ViolatedKey
 from subscriber.apply.exact import ExactApplier
-from subscriber.apply.writing.change_writer import refined
 from subscriber.base.errors import ConflictError
 from subscriber.base.lsn import LSN
 from subscriber.catalog.own_tables import CATALOG, ConflictKind

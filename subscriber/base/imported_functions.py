@@ -1,0 +1,46 @@
+"""Functions of the user that a command line or the catalog names as ``package.module:function``."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from operator import attrgetter
+from typing import Any
+
+from subscriber.base.errors import UsageError
+from subscriber.base.settings import FUNCTION_MODULES, Settings
+
+
+def import_function(place: str, what: str) -> Callable[..., Any]:
+    """The function with that name; ``what`` it is for is part of the error's message.
+
+    >>> import_function("os.path:basename", "example")("a/b")
+    'b'
+    """
+    module, _, path = place.partition(":")
+    try:
+        found: Any = attrgetter(path)(importlib.import_module(module))
+    except (ImportError, AttributeError, ValueError) as error:
+        raise UsageError(
+            f'{what} "{place}" cannot be imported: {error}',
+            hint="Write package.module:function, of a module on Python's path (PYTHONPATH).",
+        ) from None
+    if not callable(found):
+        raise UsageError(f'{what} "{place}" is not a function')
+    function: Callable[..., Any] = found
+    return function
+
+
+def catalog_function(place: str, what: str, settings: Settings) -> Callable[..., Any]:
+    """As :func:`import_function`, for a name that is in the catalog. UsageError (42501): whoever has
+    started this process has not allowed its module.
+    """
+    module = place.partition(":")[0]
+    if module not in settings.function_modules:
+        raise UsageError(
+            f'{what} "{place}" is not allowed',
+            sqlstate="42501",
+            detail="Who may write the catalog must not choose what is executed, so the environment names the modules.",
+            hint=f"Set {FUNCTION_MODULES}={module} for `subscriber run` and for `subscriber sql`.",
+        )
+    return import_function(place, what)
