@@ -1,4 +1,4 @@
-"""The typed change feed of Spark into ``noop``, beside its parts alone.
+"""The typed change feed of Spark into ``noop`` and into Delta Lake, beside its parts alone.
 
 ``python -m benchmarks.change_feed [rows]`` writes journals of inserts of five columns (those of
 :mod:`benchmarks.decoder`), and reads them in a session as a user has it (``local[2]``)::
@@ -8,6 +8,7 @@
     Spark alone                  Arrow batches ──▶ noop      batches that were made before
     batch read       journal ──▶ Arrow batches ──▶ noop      spark.read; also of transactions of two rows
     feed             journal ──▶ Arrow batches ──▶ noop      a stream with Trigger.AvailableNow
+                                               ──▶ Delta     the same; append_changes, apply_changes
 
 A query costs something before its first row. So each way reads a journal of ``rows`` and one of a
 fifth of it: the difference is the cost of rows, and the rest that of the start. Both are processor
@@ -28,6 +29,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Final
@@ -36,6 +38,7 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.streaming.readwriter import DataStreamWriter
 from pyspark.sql.types import StructType
 
 from benchmarks.decoder import TYPE_OIDS
@@ -44,9 +47,11 @@ from subscriber.base.lsn import LSN
 from subscriber.postgres.protocol import messages as m
 from subscriber.postgres.protocol.encode_message import encode
 from subscriber.postgres.protocol.envelope import XLogData, encode_envelope
+from subscriber.spark import append_changes, apply_changes
 from subscriber.spark.feed.change_feed import partition_rows, resolved
 from subscriber.spark.feed.feed_options import feed_options
 from subscriber.spark.journal_frames import JournalPartition, plan_partitions
+from subscriber.spark.lakehouse.delta import DeltaSink
 from subscriber.spark.session import find_java
 from subscriber.spark.source import PgoutputSource
 from subscriber.stream.decode.decode_frames import decode_frames
@@ -236,11 +241,28 @@ def into_noop(rows: DataFrame) -> None:
 
 
 def feed(spark: SparkSession, journal: Journals) -> int:
+    return _streamed(spark, journal, lambda rows, _folder: rows.writeStream.format("noop"))
+
+
+def delta_append(spark: SparkSession, journal: Journals) -> int:
+    return _streamed(spark, journal, partial(_into_delta, append_changes))
+
+
+def delta_merge(spark: SparkSession, journal: Journals) -> int:
+    return _streamed(spark, journal, partial(_into_delta, partial(apply_changes, keys=["id"])))
+
+
+def _into_delta(apply: Callable[[DataFrame, DeltaSink], None], rows: DataFrame, folder: str) -> DataStreamWriter:
+    sink = DeltaSink(os.path.join(folder, "table"))
+    return rows.writeStream.foreachBatch(lambda batch, _number: apply(batch, sink))
+
+
+def _streamed(spark: SparkSession, journal: Journals, writer: Callable[[DataFrame, str], DataStreamWriter]) -> int:
+    """Run a stream over the journal with Trigger.AvailableNow; returns its rows."""
     rows = spark.readStream.format("pgoutput").options(**journal.options).load()
-    with tempfile.TemporaryDirectory() as checkpoint:
-        query = (
-            rows.writeStream.format("noop").option("checkpointLocation", checkpoint).trigger(availableNow=True).start()
-        )
+    with tempfile.TemporaryDirectory() as folder:
+        checkpoint = os.path.join(folder, "checkpoint")
+        query = writer(rows, folder).option("checkpointLocation", checkpoint).trigger(availableNow=True).start()
         query.awaitTermination()
         return sum(one.numInputRows for one in query.recentProgress)
 
@@ -253,6 +275,8 @@ WAYS: Final[dict[str, tuple[Callable[[SparkSession, Journals], int | None], bool
     "batch read into noop": (batch_read, False),
     "batch read of small transactions into noop": (batch_read, True),
     "feed into noop": (feed, False),
+    "feed appended to Delta": (delta_append, False),
+    "feed merged into Delta": (delta_merge, False),
 }
 """What is measured (it returns the rows if it counts them), and whether with small transactions."""
 

@@ -19,6 +19,7 @@ import pytest
 
 from subscriber.base.errors import UsageError
 from subscriber.testing.servers.open_servers import MariaDB, PostgreSQL, open_mariadb, open_postgresql
+from tests.seekdb import SeekDB
 from tests.spark import start_fast
 
 IN_CI = os.environ.get("CI", "").lower() == "true"
@@ -117,6 +118,12 @@ def mariadb() -> Iterator[MariaDB]:
         yield server
 
 
+@pytest.fixture(scope="session")
+def seekdb() -> Iterator[SeekDB]:
+    with server_or_skip(SeekDB) as server:
+        yield server
+
+
 @pytest.fixture
 def publisher_database(postgresql18: PostgreSQL) -> Iterator[Database]:
     """A fresh database on PostgreSQL 18."""
@@ -137,7 +144,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         start_fast(cache.mkdir("spark"))
 
 
-_SERVER_FIXTURES = frozenset({"postgresql18", "postgresql16", "postgresql15", "postgresql", "mariadb"})
+_SERVER_FIXTURES = frozenset({"postgresql18", "postgresql16", "postgresql15", "postgresql", "mariadb", "seekdb"})
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -76,7 +76,7 @@ def opened(kind: str, request: pytest.FixtureRequest, folder: Path) -> Iterator[
         with open_target(f"{kind}:///{folder / f'target.{kind}'}") as target:
             yield target
         return
-    server: MariaDB | PostgreSQL = request.getfixturevalue({"mariadb": "mariadb", "postgresql": "postgresql18"}[kind])
+    server: MariaDB | PostgreSQL = request.getfixturevalue({"postgresql": "postgresql18"}.get(kind, kind))
     name = f"test_{os.getpid()}_on_{next(_numbers)}"
     server.create_database(name)
     try:

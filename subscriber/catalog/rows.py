@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import fields
 from enum import Enum
 from typing import Any, Final, Generic, TypeVar, get_type_hints
@@ -38,14 +38,22 @@ class _Name(sa.String):
 
     cache_ok = True
 
+    @override
+    def result_processor(self, dialect: sa.Dialect, coltype: object) -> Callable[[Any], Any]:
+        return _name_of
+
+
+def _name_of(value: Any) -> Any:
+    return value.decode() if isinstance(value, bytes) else value
+
 
 @compiles(_Name, "mysql", "mariadb")
 def _name_in_mysql(_type: _Name, compiler: Any, **_: Any) -> str:
-    # MySQL and MariaDB use different names for the collation that compares code points, including
-    # spaces at the end.
-    dialect = compiler.dialect
-    is_mysql = bool(dialect.server_version_info) and not dialect.is_mariadb
-    return f"VARCHAR({_type.length}) COLLATE {'utf8mb4_0900_bin' if is_mysql else 'utf8mb4_nopad_bin'}"
+    from subscriber.targets.mariadb.transactions import facts_of
+
+    collation = facts_of(compiler.dialect).exact_collation
+    # Without a collation that compares spaces at the end, a name is stored as the bytes of UTF-8.
+    return f"VARCHAR({_type.length}) COLLATE {collation}" if collation else f"VARBINARY({4 * (_type.length or 0)})"
 
 
 NAME: Final = _Name(63)

@@ -30,6 +30,7 @@ KINDS: Final = (
     "sqlite",
     "duckdb",
     pytest.param("mariadb", marks=pytest.mark.server),
+    pytest.param("seekdb", marks=pytest.mark.server),
     pytest.param("postgresql", marks=pytest.mark.server),
 )
 

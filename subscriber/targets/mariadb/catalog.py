@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
@@ -29,16 +30,15 @@ _RELATIONS: Final = sa.text(
 ).bindparams(NAMES)
 _COLUMNS: Final = sa.text(
     "SELECT table_name AS place, column_name AS name, column_type AS declared, data_type AS storage, is_nullable AS nullable, extra AS extra,"
-    " collation_name AS collation, generation_expression AS generated, column_default AS value FROM information_schema.columns"
+    " collation_name AS collation, generation_expression AS generation, column_default AS value FROM information_schema.columns"
     f" WHERE table_schema = {_HERE} AND table_name IN :names ORDER BY ordinal_position"
 ).bindparams(NAMES)
 _KEYS: Final = sa.text(
     "SELECT table_name AS place, column_name AS name FROM information_schema.statistics"
     f" WHERE table_schema = {_HERE} AND table_name IN :names AND index_name = 'PRIMARY' ORDER BY seq_in_index"
 ).bindparams(NAMES)
-_NEXT: Final = sa.text(
-    f"SELECT auto_increment FROM information_schema.tables WHERE table_schema = {_HERE} AND table_name = :name"
-)
+_NEXT: Final = re.compile(r"^\)[^']*?\bAUTO_INCREMENT ?= ?(\d+)", re.MULTILINE)
+"""The next value in a statement of SHOW CREATE TABLE, which has none below 2."""
 _REFERENCES: Final = sa.text(
     "SELECT DISTINCT table_schema AS place, table_name AS name, table_schema = DATABASE() AS here"
     " FROM information_schema.key_column_usage"
@@ -109,7 +109,7 @@ def _table(
 ) -> TargetTable:
     # In a system-versioned table every key contains the end of the row's period. It is the same for
     # all current rows.
-    period = {row.name for row in columns if row.generated == "ROW END"}
+    period = {row.name for row in columns if row.generation == "ROW END"}
     key = tuple(row.name for row in keys if row.name not in period)
     return TargetTable(database, name, tuple(_column(row, key) for row in columns), key or None, kind)
 
@@ -155,10 +155,10 @@ def _column(row: sa.Row[Any], key: tuple[str, ...]) -> TargetColumn:
         declared_type=row.declared,
         storage=row.storage + (INEXACT_KEY if inexact else ""),
         nullable=nullable,
-        generated=bool(row.generated),
+        generated=bool(row.generation),
         # If NULL is written to a TIMESTAMP column that is NOT NULL, it may become the current time.
         null_is_generated="auto_increment" in row.extra or (row.storage == "timestamp" and not nullable),
-        required=not nullable and row.value is None and not row.generated and "auto_increment" not in row.extra,
+        required=not nullable and row.value is None and not row.generation and "auto_increment" not in row.extra,
     )
 
 
@@ -200,7 +200,10 @@ def counts(column: TargetColumn) -> bool:
 
 
 def next_auto_increment(connection: sa.Connection, table: TargetTable) -> int:
-    return int(connection.execute(_NEXT, {"database": table.schema, "name": table.name}).scalar_one() or 1)
+    """Not every server has it in ``information_schema``."""
+    name = connection.dialect.identifier_preparer.format_table(table.clause())
+    found = _NEXT.search(connection.exec_driver_sql(f"SHOW CREATE TABLE {name}").one()[1])
+    return 1 if found is None else int(found[1])
 
 
 def references_to(connection: sa.Connection, table: TargetTable, truncated: Sequence[TargetTable]) -> set[str]:

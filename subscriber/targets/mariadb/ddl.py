@@ -20,12 +20,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sqlalchemy.dialects.mysql.base import MySQLDialect
 from typing_extensions import override
 
 from subscriber.postgres.schema.publisher_tables import PublisherColumn, PublisherTable
 from subscriber.postgres.schema.shape import SchemaDifference
 from subscriber.targets.base.ddl import DDL
+from subscriber.targets.mariadb.transactions import facts_of
 from subscriber.targets.mariadb.values import INTEGERS, declaration, holds_every_length
 from subscriber.targets.target_table import AutoIncrement, Declarations
 from subscriber.targets.translate_expression import TranslationRules
@@ -59,11 +59,13 @@ class MariaDBDDL(DDL):
 
     @property
     def collation(self) -> str:
-        """A collation that compares exactly, including blanks at the end."""
-        # Before the first connection it is not known whether the server is MariaDB or MySQL.
-        dialect = self._engine.dialect
-        is_mysql = isinstance(dialect, MySQLDialect) and bool(dialect.server_version_info) and not dialect.is_mariadb
-        return "utf8mb4_0900_bin" if is_mysql else "utf8mb4_nopad_bin"
+        """A collation that compares exactly; blanks at the end where the server has such a one."""
+        return facts_of(self._engine.dialect).collation
+
+    @property
+    def compares_blanks(self) -> bool:
+        """Whether :attr:`collation` compares blanks at the end."""
+        return facts_of(self._engine.dialect).exact_collation is not None
 
     @override
     def storage(self, declared: str) -> str:

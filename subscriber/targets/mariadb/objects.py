@@ -22,6 +22,7 @@ from subscriber.targets.base.objects import Objects
 from subscriber.targets.declared_columns import declared_length
 from subscriber.targets.mariadb.catalog import NAMES, counts
 from subscriber.targets.mariadb.ddl import KEY_BYTES, key_bytes
+from subscriber.targets.mariadb.transactions import facts_of
 from subscriber.targets.target_table import TargetColumn, TargetTable
 from subscriber.targets.translate_expression import Kind
 
@@ -63,6 +64,8 @@ _TRIGGERS: Final = sa.text(
     "SELECT event_object_table AS place, trigger_name AS name FROM information_schema.triggers"
     f" WHERE event_object_schema = {_HERE} AND event_object_table IN :names"
 ).bindparams(NAMES)
+_EXACT: Final = ("nopad_bin", "0900_bin")
+"""The ends of the names of collations that compare characters, and blanks at the end too."""
 _WIDTHS: Final = ("tinyint", "smallint", "mediumint", "int", "bigint")
 _LONG: Final = frozenset({"tinytext", "text", "mediumtext", "longtext", "tinyblob", "blob", "mediumblob", "longblob"})
 _TEXTS: Final = frozenset({"char", "varchar", "tinytext", "text", "mediumtext", "longtext"})
@@ -79,7 +82,8 @@ class MariaDBObjects(Objects):
     @override
     def find(self, connection: sa.Connection, tables: Sequence[TargetTable]) -> list[table_changes.FoundObjects]:
         found: dict[TargetTable, table_changes.FoundObjects] = {}
-        checks = _CHECKS if self._is_mariadb else _CHECKS_OF_MYSQL
+        has_own_expressions = facts_of(self._engine.dialect).has_own_expressions
+        checks = _CHECKS if has_own_expressions else _CHECKS_OF_MYSQL
         for database in dict.fromkeys(one.schema for one in tables):
             there = [one for one in tables if one.schema == database]
             place = {"database": database, "names": [one.name for one in there]}
@@ -89,14 +93,9 @@ class MariaDBObjects(Objects):
                     for query in (_INDEXES, _FOREIGN_KEYS, checks, _COLUMNS, _COMMENTS, _TRIGGERS)
                 ]
                 for one in there:
-                    text = None if self._is_mariadb else self._create_table(connection, self.qualified(one))
+                    text = None if has_own_expressions else self._create_table(connection, self.qualified(one))
                     found[one] = _found(one, [of_table[one.name] for of_table in rows], text)
         return [found[one] for one in tables]
-
-    @property
-    def _is_mariadb(self) -> bool:
-        dialect: Any = self._engine.dialect
-        return bool(dialect.is_mariadb)
 
     @override
     def is_text(self, column: TargetColumn) -> bool:
@@ -363,7 +362,7 @@ def _found(table: TargetTable, rows: Sequence[Sequence[sa.Row[Any]]], text: str 
         generated=generated,
         virtual=frozenset(row.name for row in columns if "VIRTUAL" in row.extra),
         counted=frozenset(column.name for column in table.columns if counts(column)),
-        inexact=frozenset(row.name for row in columns if row.collation and "nopad_bin" not in row.collation),
+        inexact=frozenset(row.name for row in columns if row.collation and not row.collation.endswith(_EXACT)),
         triggers=frozenset(row.name for row in triggers),
         comment=next((row.comment for row in comments if row.comment), None),
         column_comments={row.name: row.comment for row in columns if row.comment},

@@ -26,8 +26,9 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import sqlalchemy as sa
 from pymysql import connections, err
@@ -36,6 +37,7 @@ from pymysql.protocol import OKPacketWrapper
 
 from subscriber.base.errors import NotSupportedError, UsageError
 from subscriber.targets.base.target import base_roles, quote_all_names
+from subscriber.targets.base.transactions import Prepared
 from subscriber.targets.capabilities import Capabilities, Limit, Limits, TargetFacts
 from subscriber.targets.mariadb.errors import MariaDBErrors
 from subscriber.targets.mariadb.transactions import (
@@ -43,6 +45,10 @@ from subscriber.targets.mariadb.transactions import (
     MariaDBPrepared,
     MariaDBRunLock,
     MariaDBTransactions,
+    are_known,
+    facts_of,
+    find_facts,
+    learn,
 )
 from subscriber.targets.query_result import read_result
 from subscriber.targets.target import TableRoles, Target
@@ -54,7 +60,7 @@ _SESSION: Final = (
     # Notes report decimals that LOAD DATA has rounded; their texts have the column's name. A
     # TRUNCATE is a DELETE of all rows.
     " SESSION sql_notes = 1, SESSION max_error_count = 64, SESSION lc_messages = 'en_US', SESSION sql_safe_updates = 0,"
-    f" SESSION sql_select_limit = {2**64 - 1}, SESSION wait_timeout = 28800 /*M! , SESSION check_constraint_checks = 1 */"
+    f" SESSION sql_select_limit = {2**63 - 1}, SESSION wait_timeout = 28800 /*M! , SESSION check_constraint_checks = 1 */"
 )
 """What the server's configuration or the URL could have set so that values change unnoticed."""
 
@@ -96,7 +102,7 @@ def open_mariadb(url: sa.URL) -> Target:
         except OSError as error:  # a TLS file is missing or unusable
             raise err.OperationalError(CR.CR_SSL_CONNECTION_ERROR, f"{error.strerror or error}") from None
 
-    sa.event.listen(engine, "connect", _on_connect)
+    sa.event.listen(engine, "connect", partial(_on_connect, engine.dialect))
     database = str(url.database)
     errors = MariaDBErrors()
     counters = CounterRestarts(engine, errors)
@@ -109,6 +115,7 @@ def open_mariadb(url: sa.URL) -> Target:
         new_tables = ddl.MariaDBDDL(engine)
         values, matching = MariaDBValues(), writing.MariaDBMatching(new_tables)
         write = writing.MariaDBWriting(errors, counters)
+        bulk = writing.MariaDBBulk(engine, errors, values, matching, write)
         return base_roles(
             engine,
             errors,
@@ -116,16 +123,16 @@ def open_mariadb(url: sa.URL) -> Target:
             shapes=catalog.MariaDBShapes(errors),
             matching=matching,
             writing=write,
-            loading=writing.MariaDBLoading(engine, errors, values, write),
+            loading=writing.MariaDBLoading(engine, errors, values, bulk, write),
             reader=catalog.MariaDBTableReader(values),
             ddl=new_tables,
             sequences=catalog.MariaDBSequences(errors),
             objects=objects.MariaDBObjects(engine, errors, new_tables.rules),
-            bulk=writing.MariaDBBulk(engine, errors, values, matching, write),
+            bulk=bulk,
             deleted_rows=deleted_rows.MariaDBDeletedRows(new_tables),
         )
 
-    return Target(
+    return MariaDBTarget(
         url=url,
         engine=engine,
         capabilities=CAPABILITIES,
@@ -137,6 +144,35 @@ def open_mariadb(url: sa.URL) -> Target:
         prepared=MariaDBPrepared(engine, errors, transactions, database),
         run_lock=MariaDBRunLock(engine, errors, database),
     )
+
+
+class MariaDBTarget(Target):
+    """What depends on the server is known when a connection has found the facts."""
+
+    if not TYPE_CHECKING:
+
+        @property
+        def prepared(self) -> Prepared | None:
+            """A first use connects, if nothing has connected before."""
+            if not are_known(self.engine.dialect):
+                with self.reporting(), self.engine.connect():
+                    pass
+            return self._prepared if facts_of(self.engine.dialect).has_xa else None
+
+        @prepared.setter
+        def prepared(self, role: Prepared | None) -> None:
+            self._prepared = role
+
+        @property
+        def capabilities(self) -> Capabilities:
+            limits = replace(
+                self._capabilities.limits, lower_case_tables=facts_of(self.engine.dialect).lower_case_tables
+            )
+            return replace(self._capabilities, limits=limits)
+
+        @capabilities.setter
+        def capabilities(self, capabilities: Capabilities) -> None:
+            self._capabilities = capabilities
 
 
 def _read_facts(connection: sa.Connection) -> TargetFacts:
@@ -155,9 +191,11 @@ def _check_options(options: Mapping[str, Any]) -> None:
         )
 
 
-def _on_connect(connection: Any, _record: object) -> None:
+def _on_connect(dialect: sa.Dialect, connection: Any, _record: object) -> None:
     with connection.cursor() as cursor:
-        cursor.execute(_SESSION)
+        if not are_known(dialect):
+            learn(dialect, find_facts(cursor))
+        cursor.execute(_SESSION + facts_of(dialect).session())
         cursor.execute("SELECT @@max_allowed_packet")
         (connection.largest_statement,) = cursor.fetchone()
 

@@ -1,15 +1,20 @@
-"""Transactions of a MariaDB target, XA transactions, the run lock, and restarted counters."""
+"""Transactions of a MariaDB target, XA transactions, the run lock, and restarted counters; and the
+facts about a server of MySQL's family.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import logging
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from typing import Any, Final
 
 import sqlalchemy as sa
+from pymysql.constants import ER
+from pymysql.err import MySQLError
 from sqlalchemy import exc
 from typing_extensions import override
 
@@ -19,6 +24,111 @@ from subscriber.targets.base.errors import Errors
 from subscriber.targets.base.transactions import DurabilityWarning, Prepared, RunLock, Transactions
 from subscriber.targets.mariadb.errors import PACKET_TOO_LARGE
 from subscriber.targets.target_table import TargetTable
+
+# Facts -----------------------------------------------------------------------------------------
+
+_COLLATIONS: Final = ("utf8mb4_nopad_bin", "utf8mb4_0900_bin")
+"""Those that compare code points, and blanks at the end too: MariaDB's and MySQL's."""
+_PADDED: Final = "utf8mb4_bin"
+"""It compares code points, but no blanks at the end; every server has it."""
+_SHOWN_COLLATIONS: Final = f"SHOW COLLATION WHERE collation IN {_COLLATIONS}"
+_CHECKS: Final = (
+    "SELECT count(*) FROM information_schema.columns WHERE table_schema = 'information_schema'"
+    " AND lower(table_name) = 'check_constraints' AND lower(column_name) = 'table_name'"
+)
+_FOREVER: Final = 3_216_672_000_000_000
+"""Microseconds: OceanBase's greatest timeout."""
+_LOCK_MICROSECONDS: Final = 10_000_000
+"""In OceanBase a KILL does not end the wait for a lock, and two sessions may wait for each other."""
+_LOCK_TIMEOUT: Final = "ob_trx_lock_timeout"
+_SETTINGS: Final[Mapping[str, int]] = {
+    "ob_query_timeout": _FOREVER,  # of each statement; the default is ten seconds
+    "ob_trx_timeout": _FOREVER,
+    "ob_trx_idle_timeout": _FOREVER,
+    _LOCK_TIMEOUT: _LOCK_MICROSECONDS,
+    "information_schema_stats_expiry": 0,  # MySQL shows an AUTO_INCREMENT value of yesterday
+}
+"""What a session sets of the variables that only some servers have."""
+_LOWER_CASE: Final = "lower_case_table_names"
+_ATTRIBUTE: Final = "subscriber_facts"
+
+
+@dataclass(frozen=True, slots=True)
+class MariaDBFacts:
+    """What differs between the servers of MySQL's family. It is found out by the first connection;
+    until then, it is as in MariaDB.
+
+    Attributes:
+        exact_collation: a collation in which texts are equal that have the same characters, blanks
+            at the end included; None if there is none.
+        has_xa: there are XA transactions.
+        has_own_expressions: ``information_schema`` has expressions as SHOW CREATE TABLE has them.
+        lower_case_tables: tables have names in lower case only.
+        settings: what a session sets beside the variables that every server has.
+    """
+
+    exact_collation: str | None = _COLLATIONS[0]
+    has_xa: bool = True
+    has_own_expressions: bool = True
+    lower_case_tables: bool = False
+    settings: tuple[str, ...] = ()
+
+    @property
+    def collation(self) -> str:
+        """The collation of new columns."""
+        return self.exact_collation or _PADDED
+
+    @property
+    def limits_lock_waits(self) -> bool:
+        return _LOCK_TIMEOUT in self.settings
+
+    def session(self) -> str:
+        """The end of a SET statement."""
+        return "".join(f", SESSION {name} = {_SETTINGS[name]}" for name in self.settings)
+
+
+def facts_of(dialect: sa.Dialect) -> MariaDBFacts:
+    found: MariaDBFacts = getattr(dialect, _ATTRIBUTE, MariaDBFacts())
+    return found
+
+
+def are_known(dialect: sa.Dialect) -> bool:
+    return hasattr(dialect, _ATTRIBUTE)
+
+
+def find_facts(cursor: Any) -> MariaDBFacts:
+    """Ask the server; ``cursor`` is the driver's."""
+    names = (*_SETTINGS, _LOWER_CASE)
+    cursor.execute(f"SHOW VARIABLES WHERE variable_name IN {names}")
+    variables = {str(name).lower(): value for name, value in cursor.fetchall()}
+    cursor.execute(_SHOWN_COLLATIONS)
+    collations = {row[0] for row in cursor.fetchall()}
+    cursor.execute(_CHECKS)
+    (has_own_expressions,) = cursor.fetchone()
+    return MariaDBFacts(
+        exact_collation=next((one for one in _COLLATIONS if one in collations), None),
+        has_xa=_knows(cursor, "XA RECOVER"),
+        has_own_expressions=bool(has_own_expressions),
+        lower_case_tables=variables.get(_LOWER_CASE) == "1",
+        settings=tuple(name for name in _SETTINGS if name in variables),
+    )
+
+
+def learn(dialect: sa.Dialect, facts: MariaDBFacts) -> None:
+    setattr(dialect, _ATTRIBUTE, facts)
+
+
+def _knows(cursor: Any, statement: str) -> bool:
+    """Whether a statement is one of the server's; one that is not allowed is."""
+    try:
+        cursor.execute(statement)
+        cursor.fetchall()
+    except MySQLError as error:
+        return not error.args or error.args[0] not in (ER.PARSE_ERROR, ER.NOT_SUPPORTED_YET, ER.UNKNOWN_COM_ERROR)
+    return True
+
+
+# Transactions ----------------------------------------------------------------------------------
 
 _SET_LOCK_WAITS: Final = "SET SESSION innodb_lock_wait_timeout = {}, SESSION lock_wait_timeout = {}"
 
@@ -72,12 +182,12 @@ class MariaDBTransactions(Transactions):
     @override
     @contextmanager
     def limited_lock_waits(self, connection: sa.Connection, seconds: int) -> Iterator[None]:
-        connection.exec_driver_sql(_SET_LOCK_WAITS.format(seconds, seconds))
+        _limit_lock_waits(connection, seconds)
         try:
             yield
         finally:
             with suppress(exc.SQLAlchemyError):  # a session that is lost has no limit any more
-                connection.exec_driver_sql(_SET_LOCK_WAITS.format("DEFAULT", "DEFAULT"))
+                _limit_lock_waits(connection, None)
 
     @override
     def session_id(self, connection: sa.Connection) -> int | None:
@@ -89,8 +199,17 @@ class MariaDBTransactions(Transactions):
         """Complete only with the PROCESS privilege."""
         if session is None:
             return ()
-        with self._engine.connect() as connection:
+        with suppress(exc.SQLAlchemyError), self._engine.connect() as connection:
             return blockers(connection, session)
+        return ()  # not every server has the tables of locks
+
+
+def _limit_lock_waits(connection: sa.Connection, seconds: int | None) -> None:
+    limit = "DEFAULT" if seconds is None else seconds
+    connection.exec_driver_sql(_SET_LOCK_WAITS.format(limit, limit))
+    if facts_of(connection.dialect).limits_lock_waits:
+        microseconds = _LOCK_MICROSECONDS if seconds is None else seconds * 1_000_000
+        connection.exec_driver_sql(f"SET SESSION {_LOCK_TIMEOUT} = {microseconds}")
 
 
 # Run lock --------------------------------------------------------------------------------------

@@ -50,17 +50,19 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cached_property, partial
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import sqlalchemy as sa
+from pymysql.constants import ER
 from pymysql.err import MySQLError
-from sqlalchemy.dialects.mysql import CHAR
+from sqlalchemy.dialects.mysql import BINARY, CHAR
 from typing_extensions import override
 
-from subscriber.base.errors import ConflictError, SubscriberError, TargetError
+from subscriber.base.errors import ConflictError, SubscriberError, TargetError, UnsupportedValue
 from subscriber.postgres.types.equality import EXACT, Equality
 from subscriber.postgres.types.registry import decode_column, family_of
 from subscriber.targets.base import loading
@@ -88,12 +90,16 @@ class MariaDBMatching(Matching):
 
     @override
     def comparable(self, column: TargetColumn, clause: sa.ColumnElement[Any]) -> sa.ColumnElement[Any]:
-        """Texts are compared exactly, including blanks at the end, which a CHAR does not have."""
+        """Texts are compared exactly, including blanks at the end, which a CHAR does not have. Where
+        no collation compares blanks, the bytes of the characters are compared.
+        """
         storage = column.storage.removesuffix(INEXACT_KEY)
         if storage not in TEXTS | {"char"}:
             return clause
-        collation = "utf8mb4_bin" if storage == "char" else self._ddl.collation
-        return sa.collate(sa.cast(clause, CHAR(charset="utf8mb4")), collation)
+        text = sa.cast(clause, CHAR(charset="utf8mb4"))
+        if storage != "char" and not self._ddl.compares_blanks:
+            return sa.cast(text, BINARY())
+        return sa.collate(text, "utf8mb4_bin" if storage == "char" else self._ddl.collation)
 
     @override
     def finds(
@@ -150,21 +156,84 @@ _ESCAPES: Final = {b"b": b"\b", b"f": b"\f", b"n": b"\n", b"r": b"\r", b"t": b"\
 
 
 class MariaDBLoading(loading.Loading):
+    def __init__(
+        self, engine: sa.Engine, errors: Errors, values: MariaDBValues, bulk: MariaDBBulk, writing: Writing
+    ) -> None:
+        super().__init__(engine, errors, values, writing)
+        self._bulk = bulk
+
+    @cached_property
+    def _loads_exactly(self) -> bool:
+        with self._errors.reporting(), self._engine.connect() as connection:
+            return loads_exactly(connection)
+
     @override
     def block_format(self, columns: Sequence[loading.LoadColumn]) -> loading.BlockFormat:
-        return "text"
+        return "text" if self._loads_exactly else "arrow"
 
     @override
     @contextmanager
     def loader(
         self, connection: sa.Connection, table: TargetTable, columns: Sequence[loading.LoadColumn]
     ) -> Iterator[Callable[[bytes], None]]:
-        """LOAD DATA LOCAL, or INSERT if the server forbids it."""
+        """LOAD DATA LOCAL, or INSERT if the server forbids it, or changes values without a warning."""
+        if not self._loads_exactly:
+            yield partial(self._insert, connection, table, columns)
+            return
         # MariaDB may read the text of another type in its own way. Such rows are inserted, because
         # the conversion for INSERT reads the text as PostgreSQL does.
         reads = all(self._values.read_as(one.type_oid, one.column) is None for one in columns)
         with super().loader(connection, table, columns) as insert:
             yield _load_blocks(connection, table, columns, insert, reads=reads)
+
+    def _insert(
+        self, connection: sa.Connection, table: TargetTable, columns: Sequence[loading.LoadColumn], block: bytes
+    ) -> None:
+        batch = loading.read_block(block)
+        for number, one in enumerate(columns):
+            if one.column.null_is_generated and batch.column(number).null_count:
+                raise loading.generated_null(one.column.name)
+        rows = [
+            loading.BulkColumn(one.column, one.type_oid, batch.column(number)) for number, one in enumerate(columns)
+        ]
+        if batch.num_rows:
+            self._bulk.insert(connection, table, rows)
+
+
+_LOAD_PROBE: Final = "LOAD DATA LOCAL INFILE 'block' INTO TABLE {} ({})"
+_PROBED: Final = "`subscriber probe`"
+
+
+def loads_exactly(connection: sa.Connection) -> bool:
+    """Whether LOAD DATA LOCAL reports a value that it changes, here ``x`` in a column of integers:
+    the catalog's, or a temporary one where there is no catalog. The connection is rolled back.
+    """
+    driver: Any = connection.connection.driver_connection
+    try:
+        return bool(driver.load(_LOAD_PROBE.format("subscriber_control", "controlid"), b"x\n")[1])
+    except MySQLError as error:
+        if not error.args or error.args[0] != ER.NO_SUCH_TABLE:
+            return _is_report(error)
+    try:
+        connection.exec_driver_sql(f"CREATE TEMPORARY TABLE {_PROBED} (a INTEGER)")
+    except sa.exc.DBAPIError:
+        return False  # a load would not be known to be exact
+    try:
+        return bool(driver.load(_LOAD_PROBE.format(_PROBED, "a"), b"x\n")[1])
+    except MySQLError as error:
+        return _is_report(error)
+    finally:
+        connection.exec_driver_sql(f"DROP TEMPORARY TABLE {_PROBED}")
+
+
+def _is_report(error: MySQLError) -> bool:
+    """True for an error that reports the value, and where the server forbids local data; another
+    error is raised.
+    """
+    translated = translate_driver(error)
+    if isinstance(translated, UnsupportedValue) or (error.args and error.args[0] in _FORBIDDEN):
+        return True
+    raise translated from None
 
 
 def _load_blocks(

@@ -37,7 +37,7 @@ def column(name: str, declared: str, **properties: Any) -> dict[str, Any]:
     """A row of information_schema.columns."""
     described = {
         "place": "t", "name": name, "declared": declared, "storage": declared.partition("(")[0], "nullable": "YES", "extra": "",
-        "collation": None, "generated": None, "value": None,
+        "collation": None, "generation": None, "value": None,
     }  # fmt: skip
     return described | properties
 
@@ -131,7 +131,7 @@ def test_a_name_that_the_server_cannot_have_is_not_looked_up():
 
 
 def test_the_period_of_a_system_versioned_table_is_not_part_of_its_key():
-    table = read(server(column("a", "int(11)"), column("e", "timestamp(6)", generated="ROW END"), key=("a", "e")))
+    table = read(server(column("a", "int(11)"), column("e", "timestamp(6)", generation="ROW END"), key=("a", "e")))
     assert table is not None
     assert table.key == ("a",)
 
@@ -169,7 +169,7 @@ def test_the_number_of_queries_does_not_depend_on_the_number_of_tables():
         ({"nullable": "YES"}, False),
         ({"nullable": "NO", "value": "1"}, False),
         ({"nullable": "NO", "extra": "auto_increment"}, False),
-        ({"nullable": "NO", "generated": "`a` + 1"}, False),
+        ({"nullable": "NO", "generation": "`a` + 1"}, False),
     ],
     ids=["not null", "nullable", "default", "auto_increment", "generated"],
 )
