@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import importlib
 import logging
 import os
 import shlex
@@ -14,15 +13,15 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import partial
-from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
 from subscriber.base.errors import AlreadyRunning, SubscriberError, UsageError
 from subscriber.base.settings import Settings, default_journal
 from subscriber.base.signals import set_by_signals
+from subscriber.base.user_functions import user_function
 from subscriber.cli.options import HttpAddress, RunLog, http_options, run_log_options, target_option
 from subscriber.stream.journal.storage import open_to_others
 
@@ -298,17 +297,7 @@ def warn_of_open_journals(settings: Settings) -> None:
 
 def message_listener(place: str) -> MessageListener:
     """The function with the name ``package.module:function``."""
-    module, _, path = place.partition(":")
-    try:
-        found: Any = attrgetter(path)(importlib.import_module(module))
-    except (ImportError, AttributeError, ValueError) as error:
-        raise UsageError(
-            f'message listener "{place}" cannot be imported: {error}',
-            hint="Write package.module:function, of a module on Python's path (PYTHONPATH).",
-        ) from None
-    if not callable(found):
-        raise UsageError(f'message listener "{place}" is not a function')
-    listener: MessageListener = found
+    listener: MessageListener = user_function(place, "message listener")
     return listener
 
 
