@@ -9,6 +9,7 @@ A batch comes as frames (:mod:`subscriber.postgres.protocol.changes`) and passes
 - ``target_transactions`` has the target's transactions of a batch.
 - ``batch`` follows the publisher's messages; ``prepared`` where the target prepares transactions.
 - ``history_frames`` turns changes of tables with a history into the rows that they add.
+- ``transform_frames`` gives columns the values of the option ``transform``.
 - ``frame_order`` gives the messages in their order.
 - ``transaction_bounds`` checks where transactions begin and end.
 - ``reorder`` makes few long runs of many short ones; ``coalesce`` says where that is allowed.

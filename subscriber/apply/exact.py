@@ -52,7 +52,8 @@ from subscriber.apply.relations.target_relations import RelationMap
 from subscriber.apply.reorder import OrderMatters
 from subscriber.apply.statements.change_statements import StatementCache
 from subscriber.apply.target_transactions import MakeWriter, TargetTransactions
-from subscriber.apply.writing.change_writer import ChangeWriter, ConflictExaminer, ExaminedError
+from subscriber.apply.transform_frames import TransformFrames
+from subscriber.apply.writing.change_writer import ChangeWriter, ConflictExaminer, ExaminedError, refined
 from subscriber.apply.writing.unrepresentable import Replacement
 from subscriber.base.errors import ColumnsToAdd, JournalGap, SubscriberError
 from subscriber.base.lsn import LSN, format_lsn
@@ -201,10 +202,15 @@ class ExactApplier:
         return TwoPhaseBatch(scope, local) if self.two_phase else Batch(scope, local)
 
     def _as_written(self, frames: Iterable[Frame], rules: Rules) -> Iterable[Frame]:
-        """The frames; the changes of tables with a history are the rows that they add to it."""
-        if not rules.options.history_rules.any:
-            return frames
-        return HistoryFrames(rules.options.history_rules, as_text=self.target.capabilities.postgresql_text).of(frames)
+        """The frames with the values of the target; the changes of tables with a history are the
+        rows that they add to it.
+        """
+        options, as_text = rules.options, self.target.capabilities.postgresql_text
+        if options.history_rules.any:
+            frames = HistoryFrames(options.history_rules, as_text=as_text).of(frames)
+        if options.transform.columns:
+            frames = TransformFrames(options.transform, as_text=as_text).of(frames)
+        return frames
 
     def _local(self, writer: MakeWriter) -> TargetTransactions:
         return TargetTransactions(

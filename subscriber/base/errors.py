@@ -32,6 +32,7 @@
     ├── DataException              22000   a text is not a value of a type, or the type cannot store a result
     │   └── RowFilterError         22000   a row filter cannot be evaluated for a row
     ├── MessageListenerError       38000   the user's function for logical messages raised an exception
+    ├── TransformError             38000   the user's function of the option transform failed
     ├── OutputPluginError          XX000   an output plugin lacks a callback that is always required, or wrote where it must not
     │   ├── OutputCallbackMissing  55000   streaming or two-phase decoding requires a callback that the plugin does not have
     │   ├── OutputPluginFailed     38000   a callback of the user's output plugin raised an exception
@@ -404,6 +405,12 @@ class RowFilterError(DataException):
 
 class MessageListenerError(SubscriberError):
     """The user's function for logical messages raised; its name and the error's class are told."""
+
+    sqlstate = "38000"
+
+
+class TransformError(SubscriberError):
+    """The user's function of the option ``transform`` raised, or returned something else."""
 
     sqlstate = "38000"
 

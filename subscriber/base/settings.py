@@ -23,6 +23,7 @@ from subscriber.base.errors import UsageError
 PREFIX: Final = "SUBSCRIBER_"
 PASSWORD_COMMAND: Final = f"{PREFIX}PASSWORD_COMMAND"
 FUNCTION_MODULES: Final = f"{PREFIX}FUNCTION_MODULES"
+TRANSFORM_SECRET_FILE: Final = f"{PREFIX}TRANSFORM_SECRET_FILE"
 POSTGRESQL_VERSIONS: Final = (18, 19)
 """The versions of PostgreSQL whose subscriber this program can be, the default first."""
 
@@ -90,6 +91,9 @@ class Settings:
     password_command: str = ""
     """A shell command that prints passwords (:mod:`subscriber.base.password_command`)."""
 
+    transform_secret_file: str = ""
+    """The file with the secret of ``transform`` (:mod:`subscriber.base.transform_secret`)."""
+
     postgresql_version: int = POSTGRESQL_VERSIONS[0]
     """The major version of PostgreSQL whose subscriber this one acts as.
 
@@ -117,6 +121,7 @@ class Settings:
             journal_absent_consumers=_absent_consumers(env),
             password_command=env.get(PASSWORD_COMMAND, "").strip(),
             function_modules=tuple(name for one in env.get(FUNCTION_MODULES, "").split(",") if (name := one.strip())),
+            transform_secret_file=env.get(TRANSFORM_SECRET_FILE, ""),
             postgresql_version=_postgresql_version(env),
             **{name: value for name, value in numbers.items() if value is not None},
         )

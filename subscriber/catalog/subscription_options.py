@@ -44,8 +44,10 @@ from subscriber.postgres.schema.history_rules import (
     history_tables_text,
     parse_history_tables,
 )
+from subscriber.postgres.schema.publisher_tables import PublisherTable
 from subscriber.postgres.schema.relation_names import SAME_NAMES, RelationNames, TableName, parse_names
 from subscriber.postgres.schema.server_features import OPTION_VERSIONS
+from subscriber.postgres.schema.transform_rules import NO_TRANSFORMS, TransformRules, parse_transforms
 from subscriber.postgres.schema.value_rules import STOP, ValueRules, parse_value_rules
 from subscriber.postgres.sql import option_list
 from subscriber.postgres.sql.lexer import fold
@@ -457,10 +459,24 @@ class SubscriptionOptions:
         ),
     )
     """What happens at conflicts; commands have a clause for it, CONFLICT RESOLVER."""
+    transform: TransformRules = field(
+        default=NO_TRANSFORMS,
+        metadata=_option(
+            read=lambda name, value: parse_transforms(option_list.read_text(name, value)),
+            column=_rules("subtransform"),
+            stored=lambda rules: str(rules) or None,
+            loaded=lambda text: parse_transforms(text or ""),
+        ),
+    )
+    """The columns that have other values in the target."""
 
     @property
     def history_rules(self) -> HistoryRules:
         return HistoryRules(self.history, self.history_tables)
+
+    def shape(self, table: PublisherTable) -> PublisherTable:
+        """The table that ``create_tables`` creates. NotSupportedError: the target can have none."""
+        return self.transform.shape(self.history_rules.shape(table))
 
 
 OPTIONS: Final[Mapping[str, OptionDescriptor]] = {
@@ -552,6 +568,11 @@ def check_combinations(options: SubscriptionOptions) -> None:
             name = "history_tables" if options.history == "off" else "history"
             reason = _WHY_NO_HISTORY[other]
             raise SQLSyntaxError(f"{name} and {other} = true are mutually exclusive options", detail=reason)
+    if options.transform.columns and options.schema_changes == "add_columns":
+        raise SQLSyntaxError(
+            "transform and schema_changes = add_columns are mutually exclusive options",
+            detail="A column that is added or renamed at the publisher would arrive with the publisher's values.",
+        )
 
 
 _WHY_NO_HISTORY: Final = {

@@ -184,18 +184,20 @@ def set_retention(connection: sa.Connection, subid: int, *, active: bool) -> Non
 
 
 def check_replicated(connection: sa.Connection, subscription: Subscription) -> None:
-    """Lock the subscription's row, so that what it replicates, and into which tables, does not
-    change until the transaction ends. ProgressConflict means that it has changed, or its slot was
-    recreated.
+    """Lock the subscription's row, so that what it replicates, into which tables and with which
+    transforms, does not change until the transaction ends. ProgressConflict means that it has
+    changed, or its slot was recreated.
 
     If a table were copied while a receiver still streams with an older list of publications, the
     table would miss the changes that this receiver leaves out.
     """
     table = SUBSCRIPTION.c
     stored = subscription_options.OPTIONS["map"].stored(subscription.options.map)
+    transform = subscription_options.OPTIONS["transform"].stored(subscription.options.transform)
     unchanged = sa.update(SUBSCRIPTION).where(
         table.subid == subscription.subid,
         table.submap.is_not_distinct_from(stored),
+        table.subtransform.is_not_distinct_from(transform),
         table.subpublications == list(subscription.publications),
         table.suborigin == subscription.options.origin,
         table.subslotname == subscription.slot_name,

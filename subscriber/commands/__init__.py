@@ -9,7 +9,8 @@
 - ``server_grammar``, ``server_commands``: foreign servers and user mappings.
 - ``requirements``: can the publisher and the target do what the options need?
 - ``check_publications``, ``check_target_tables``: what is published, and does the target have the
-  tables? ``create_tables`` creates missing ones.
+  tables? ``create_tables`` creates missing ones. ``check_transforms``: which columns can have
+  other values?
 - ``sequence_rows``: the sequences that a subscription follows.
 - ``hold_apply``: holds the apply of a subscription at an LSN for a command that reads the target.
 - ``slot_position``: from which LSN a subscription may start, proved from journal, publisher and

@@ -26,6 +26,7 @@ from subscriber.catalog.table_states import (
 from subscriber.commands import create_tables, requirements, subscription_slots
 from subscriber.commands.check_publications import check_publications, read_uncopied, warn_of_origins
 from subscriber.commands.check_target_tables import check_tables, warn_of_shapes
+from subscriber.commands.check_transforms import check_transforms
 from subscriber.commands.create_subscription import check_named_once
 from subscriber.commands.notices import Notify
 from subscriber.commands.refresh_sequences import keys_of
@@ -142,13 +143,14 @@ def _refresh(
             options.map,
             create_tables=options.create_tables,
             version=version,
-            history=options.history_rules,
+            reshape=options.shape,
         )
         new = [one.published for one in missing]
         made = [table for table in tables if table not in new and table.qualified_name in differing]
-        created = create_tables.design_tables(target, publisher, tables, made, options.map, options.history_rules)
+        created = create_tables.design_tables(target, publisher, tables, made, options.map, options.shape)
         differences = create_tables.find_differences(publisher, [*missing, *created])
         warn_of_shapes(target, publisher, now, options, notify)
+        check_transforms(target, publisher, tables, options, notify)
         uncopied = []
         if not copy_data:
             unknown = [table for table in tables if table.key not in known]

@@ -47,22 +47,26 @@ from subscriber.catalog.subscriptions import (
     set_skip_lsn,
     take_up_slot,
 )
-from subscriber.catalog.table_states import relations_of
+from subscriber.catalog.table_states import RelationState, relations_of
 from subscriber.commands import requirements, subscription_grammar, subscription_slots
-from subscriber.commands.check_publications import warn_of_retention
+from subscriber.commands.check_publications import find_published_tables, warn_of_retention
 from subscriber.commands.check_target_tables import check_relations
+from subscriber.commands.check_transforms import check_transforms
 from subscriber.commands.notices import (
     Notify,
     RetentionOptions,
     tell_of_retention,
     warn_of_hosts,
     warn_unused_names,
+    warning,
 )
 from subscriber.commands.requirements import check_value_rules, warn_unused_tables
 from subscriber.commands.server_commands import find_server, warn_without_mapping
 from subscriber.commands.subscription_slots import connected, detach_journal, release_slot, while_progress_stands
 from subscriber.postgres.schema.conflict_resolvers import NO_RESOLVERS, read_conflict_type, read_resolvers
 from subscriber.postgres.schema.relation_names import RelationNames
+from subscriber.postgres.schema.transform_values import with_fingerprint
+from subscriber.postgres.sql.quoting import quote_identifier, quote_qualified_name
 from subscriber.publisher.client import Slot
 from subscriber.publisher.conninfo import check_conninfo
 from subscriber.publisher.history import UNKNOWN_TIMELINE
@@ -210,6 +214,9 @@ def alter_options(
         _check_map(target, subscription, changes["map"], notify)
     if "unrepresentable_values" in changes:
         _check_value_rules(target, subscription, changes, notify)
+    if "transform" in changes:
+        changes["transform"] = with_fingerprint(changes["transform"])
+        _check_transforms(target, subscription, changes, notify)
     slot_options = {name: changes[name] for name in ("failover",) if name in changes}
     if changes.get("two_phase") is False:
         slot_options["two_phase"] = False
@@ -311,6 +318,47 @@ def _check_value_rules(target: Target, subscription: Subscription, changes: Mapp
         found = [(one.schema, one.name) for one in relations_of(connection, subscription.subid)]
     if found:
         warn_unused_tables(notify, SubscriptionOptions(unrepresentable_values=rules), found)
+
+
+def _check_transforms(target: Target, subscription: Subscription, changes: Mapping[str, Any], notify: Notify) -> None:
+    """Rows that are there keep the values of the earlier transforms, until they are copied again."""
+    rules, before = changes["transform"], subscription.options.transform
+    with target.reporting(), target.engine.connect() as connection:
+        relations = relations_of(connection, subscription.subid)
+    found = {(one.schema, one.name): one.state for one in relations}
+    changed = [
+        key for key, state in found.items() if state is not RelationState.INIT and rules.of(*key) != before.of(*key)
+    ]
+    names = ", ".join(quote_qualified_name(*key) for key in changed)
+    refresh = f"ALTER SUBSCRIPTION {quote_identifier(subscription.name)} REFRESH TABLE {names};"
+    if changed and subscription.enabled:
+        raise errors.UsageError(
+            'cannot set option "transform" for enabled subscription',
+            sqlstate="55000",
+            detail=f"The rows of {names} have other values, and changes would not find them.",
+            hint=f"First ALTER SUBSCRIPTION ... DISABLE. After this command: {refresh} and ALTER SUBSCRIPTION ... ENABLE.",
+        )
+    named = set(rules.tables)
+    if named & found.keys():
+        options = replace(subscription.options, **changes)
+        with connected(subscription.conninfo, subscription.name) as publisher:
+            tables = [
+                table
+                for table in find_published_tables(
+                    target, publisher, subscription.publications, options, lambda _text: None
+                ).tables
+                if table.key in named
+            ]
+            check_transforms(target, publisher, tables, options, notify)
+    if found:
+        warn_unused_tables(notify, SubscriptionOptions(transform=rules), found.keys())
+    if changed:
+        warning(
+            notify,
+            "rows that are in the target keep the values that they have",
+            detail=f"Their tables are {names}. Until they are copied again, UPDATE and DELETE may not find their rows.",
+            hint=refresh,
+        )
 
 
 def _check_two_phase(subscription: Subscription, changes: Mapping[str, Any]) -> None:

@@ -11,12 +11,12 @@ from subscriber.base.errors import NotSupportedError, SubscriberError, TargetRel
 from subscriber.catalog.catalog_names import map_elsewhere, occupies
 from subscriber.catalog.subscription_options import SubscriptionOptions
 from subscriber.commands.check_publications import SubscribedTables
-from subscriber.commands.create_tables import MissingTable, design_tables
+from subscriber.commands.create_tables import MissingTable, Reshape, as_published, design_tables
 from subscriber.commands.notices import Notify, warning
 from subscriber.postgres.protocol.messages import Relation
-from subscriber.postgres.schema.history_rules import NO_HISTORY, HistoryRules
 from subscriber.postgres.schema.published_table import PublishedTable
 from subscriber.postgres.schema.relation_names import SAME_NAMES, RelationNames, TableName
+from subscriber.postgres.schema.transform_values import transformed_relation
 from subscriber.postgres.types.oids import with_type_names
 from subscriber.publisher.catalog import announced_relations, user_type_names
 from subscriber.publisher.client import PublisherClient
@@ -32,7 +32,7 @@ def check_tables(
     *,
     create_tables: bool,
     version: int = 18,
-    history: HistoryRules = NO_HISTORY,
+    reshape: Reshape = as_published,
 ) -> list[MissingTable]:
     """Check the target's table of each published table; returns the tables that are to be created.
     Columns are checked by :func:`warn_of_shapes`. Errors have the words of a major version of
@@ -43,7 +43,7 @@ def check_tables(
     """
     relations = [table.key for table in tables]
     missing = set(check_relations(target, relations, names, create_tables=create_tables, version=version))
-    return design_tables(target, publisher, tables, [table for table in tables if table.key in missing], names, history)
+    return design_tables(target, publisher, tables, [table for table in tables if table.key in missing], names, reshape)
 
 
 def warn_of_shapes(
@@ -85,7 +85,7 @@ def misfits(
         if table is None:
             continue
         changes = key in published.changing
-        for error in _misfits(there, relation, table, options.history_rules, changes=changes):
+        for error in _misfits(there, relation, table, options, changes=changes):
             named = options.map.qualified(*key)
             message = error.message if f'"{named}"' in error.message else f'table "{named}": {error.message}'
             detail, hint = (
@@ -95,10 +95,10 @@ def misfits(
 
 
 def _misfits(
-    there: RelationMap, relation: Relation, table: TargetTable, history: HistoryRules, *, changes: bool
+    there: RelationMap, relation: Relation, table: TargetTable, options: SubscriptionOptions, *, changes: bool
 ) -> Iterator[SubscriberError]:
     try:
-        relation = history.relation(relation)
+        relation = transformed_relation(options.transform, options.history_rules.relation(relation))
         local = there.compare(relation, table)
     except (NotSupportedError, TargetRelationError) as error:
         yield error

@@ -32,6 +32,7 @@ from subscriber.catalog.table_states import RelationState, set_relation_states
 from subscriber.commands import create_tables, requirements, subscription_slots
 from subscriber.commands.check_publications import SubscribedTables, check_publications, read_uncopied, warn_of_origins
 from subscriber.commands.check_target_tables import check_tables, warn_of_shapes
+from subscriber.commands.check_transforms import check_transforms
 from subscriber.commands.notices import (
     Notify,
     RetentionOptions,
@@ -50,6 +51,7 @@ from subscriber.commands.subscription_slots import connected, remove_journal_of
 from subscriber.postgres.schema.published_table import PublishedTable
 from subscriber.postgres.schema.publisher_tables import TableAttributes
 from subscriber.postgres.schema.shape import RelatedDifference
+from subscriber.postgres.schema.transform_values import with_fingerprint
 from subscriber.publisher.client import PublisherClient
 from subscriber.publisher.conninfo import check_conninfo
 from subscriber.targets import Target
@@ -66,6 +68,8 @@ def create_subscription(target: Target, command: CreateSubscription, settings: S
     requirements.check_target(target, option_values(command.options))
     requirements.check_resolvers(target, command.options.conflict_resolvers, settings)
     check_value_rules(target, command.options.unrepresentable_values, command.options.map)
+    transform = with_fingerprint(command.options.transform)
+    command = replace(command, options=replace(command.options, transform=transform))
     with target.reporting():
         ensure_catalog(target.engine)
         with target.engine.connect() as connection:
@@ -149,7 +153,7 @@ def _create_connected(
         options.map,
         create_tables=options.create_tables,
         version=version,
-        history=options.history_rules,
+        reshape=options.shape,
     )
     differences = create_tables.find_differences(publisher, missing)
     warn_of_shapes(target, publisher, published, options, notify)
@@ -157,6 +161,7 @@ def _create_connected(
     if not options.copy_data:
         publications = published.publications(publisher, command.publications)
         uncopied = read_uncopied(publisher, publications, published.tables)
+    check_transforms(target, publisher, published.tables, options, notify, all_published=True)
     warn_unused_names(notify, options.map, [table.key for table in published.tables])
     warn_unused_tables(notify, options, [table.key for table in published.tables])
     # Until all tables are ready, prepared transactions are sent as ordinary transactions: a copy

@@ -6,7 +6,7 @@ What they lack is reported with a NOTICE for each kind of difference, and listed
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -15,7 +15,6 @@ import sqlalchemy as sa
 from subscriber.base.errors import NotSupportedError, PublisherNotReady, SubscriberError
 from subscriber.catalog.own_tables import SCHEMA_DIFFERENCE
 from subscriber.commands.notices import FIRST_NAMES, Notify, first_names, notice
-from subscriber.postgres.schema.history_rules import NO_HISTORY, HistoryRules
 from subscriber.postgres.schema.published_table import PublishedTable
 from subscriber.postgres.schema.publisher_tables import PublisherTable
 from subscriber.postgres.schema.relation_names import RelationNames, TableName
@@ -25,6 +24,13 @@ from subscriber.publisher.omitted_objects import schema_objects
 from subscriber.publisher.shapes import read_published_shapes
 from subscriber.targets import Target
 from subscriber.targets.ddl import NewTable, create_table
+
+Reshape = Callable[[PublisherTable], PublisherTable]
+"""Changes the publisher's table into the one to be created (:meth:`SubscriptionOptions.shape`)."""
+
+
+def as_published(shape: PublisherTable) -> PublisherTable:
+    return shape
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,13 +48,13 @@ def design_tables(
     tables: Sequence[PublishedTable],
     chosen: Sequence[PublishedTable],
     names: RelationNames,
-    history: HistoryRules = NO_HISTORY,
+    reshape: Reshape = as_published,
 ) -> list[MissingTable]:
     """The tables that ``create_tables`` creates for the chosen ones of the published tables, to
     which foreign keys may refer. PublisherNotReady: a table was dropped meanwhile.
     NotSupportedError names all tables that the target cannot have.
     """
-    designed, refused = try_design(target, publisher, tables, chosen, names, history)
+    designed, refused = try_design(target, publisher, tables, chosen, names, reshape)
     if len(refused) == 1:
         raise refused[0]
     if refused:
@@ -68,11 +74,11 @@ def try_design(
     tables: Sequence[PublishedTable],
     chosen: Sequence[PublishedTable],
     names: RelationNames,
-    history: HistoryRules = NO_HISTORY,
+    reshape: Reshape = as_published,
 ) -> tuple[list[MissingTable], list[SubscriberError]]:
     """As :func:`design_tables`, with an error for each table that the target cannot have."""
     found = read_published_shapes(publisher.connection, chosen)
-    named = {key: _named(history.shape(shape), names) for key, shape in found.items()}
+    named = {key: _named(reshape(shape), names) for key, shape in found.items()}
     shapes = [*named.values()]
     references: dict[TableName, frozenset[frozenset[str]] | None] = {
         names.in_target(*table.key): None for table in tables

@@ -168,6 +168,7 @@ def warn_unused_tables(notify: Notify, options: SubscriptionOptions, relations: 
     named = {
         "unrepresentable_values": [table for table, *_ in options.unrepresentable_values.columns],
         "history_tables": [table for table, _ in options.history_tables],
+        "transform": [*options.transform.tables],
     }
     for option, tables in named.items():
         for table in dict.fromkeys(tables):

@@ -14,9 +14,11 @@ from rich.filesize import decimal
 
 from subscriber.apply.writing.unrepresentable import refusal, refused_column
 from subscriber.base.errors import NotSupportedError, SubscriberError, TargetRelationError
+from subscriber.base.transform_secret import transform_secret
 from subscriber.catalog.subscription_options import SubscriptionOptions
 from subscriber.commands.check_publications import SubscribedTables, refresh_command
 from subscriber.commands.check_target_tables import check_relation, misfits
+from subscriber.commands.check_transforms import lost_meanings, refuse_transforms
 from subscriber.commands.create_tables import count_differences, find_differences, try_design
 from subscriber.commands.notices import warn_unused_names, warning
 from subscriber.commands.requirements import check_value_rules, warn_unused_tables
@@ -163,6 +165,7 @@ def check_target_tables(
     subscription: str | None,
 ) -> Iterator[Finding]:
     yield from _value_rules(target, published, options)
+    yield from _transforms(target, publisher, published, options, is_new=subscription is None)
     try:
         options.map.check_distinct([table.key for table in published.tables], partial(table_identity, target))
     except SubscriberError as error:
@@ -280,6 +283,29 @@ def _value_rules(target: Target, published: SubscribedTables, options: Subscript
         yield finding_of_notice(text, "target", "options")
 
 
+def _transforms(
+    target: Target,
+    publisher: PublisherClient,
+    published: SubscribedTables,
+    options: SubscriptionOptions,
+    *,
+    is_new: bool,
+) -> Iterator[Finding]:
+    """What the commands refuse, and keys that do not mean the same in the target."""
+    try:
+        for transform in {one.text: one for *_, one in options.transform.columns if one.kind == "sha256"}.values():
+            transform_secret(transform.text)
+        errors = [*refuse_transforms(target, publisher, published.tables, options, all_published=is_new)]
+        lost = [*lost_meanings(publisher, published.tables, options.transform)]
+    except SubscriberError as error:
+        yield finding_of_error(error, "target", "transform")
+        return
+    for error in errors:
+        yield finding_of_error(error, "target", "transform")
+    for one in lost:
+        yield Finding(severity="WARN", area="target", object=one.relation, message=one.message, reason=one.detail)
+
+
 def _new_value_rules(
     target: Target, publisher: PublisherClient, table: PublishedTable, options: SubscriptionOptions
 ) -> Iterator[Finding]:
@@ -288,7 +314,7 @@ def _new_value_rules(
     shape = read_published_shapes(publisher.connection, [table]).get(table.key) if named else None
     if shape is None:
         return
-    shape = options.history_rules.shape(shape)
+    shape = options.shape(shape)
     columns = {column.name: column for column in new_columns(target, shape)}
     for name in named:
         reason = "the table has no such column"
@@ -330,7 +356,7 @@ def _new_tables(
     if not missing:
         return
     try:
-        designed, refused = try_design(target, publisher, tables, missing, options.map, options.history_rules)
+        designed, refused = try_design(target, publisher, tables, missing, options.map, options.shape)
     except SubscriberError as error:
         yield finding_of_error(error, "target", "create_tables")
         return

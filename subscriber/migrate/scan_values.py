@@ -80,13 +80,16 @@ def scan_values(
     tables = {table.key: table for table in published.tables}
     reads_all = publisher.connection.info.parameter_status("server_encoding") == UNCHECKED_ENCODING
     values = columns = 0
-    for relation in announced_relations(publisher.connection, published.tables):
-        table = tables[relation.namespace, relation.name]
+    for announced in announced_relations(publisher.connection, published.tables):
+        table = tables[announced.namespace, announced.name]
         try:
+            relation = options.transform.relation(announced)
             local = _local(target, publisher, table, relation, options)
             if local is None:
                 continue
-            scanned = [one for one in _columns(target, local, reads_all=reads_all) if one is not None]
+            transforms = options.transform.of(relation.namespace, relation.name)
+            found = _columns(target, local, reads_all=reads_all)
+            scanned = [one for one in found if one is not None and one.name not in transforms]
             counts = _count(target, publisher, table, scanned)
             replaced = replaced_columns(options.unrepresentable_values, local)
         except SubscriberError as error:

@@ -27,7 +27,7 @@ import contextlib
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -38,6 +38,7 @@ from pyspark import SparkContext
 
 from subscriber.apply.relations.follow_schema_changes import Following
 from subscriber.apply.relations.target_relations import RelationMap, TargetRelation, with_shapes
+from subscriber.apply.writing.transformed_columns import check_transformed_columns
 from subscriber.apply.writing.unrepresentable import BlockReplacement, ReplacedTally, replaced_columns
 from subscriber.base import failpoints
 from subscriber.base.errors import PipelineError, SubscriberError
@@ -51,6 +52,8 @@ from subscriber.postgres.schema.history_rules import NO_HISTORY, HistoryRules
 from subscriber.postgres.schema.relation_names import SAME_NAMES, RelationNames
 from subscriber.postgres.schema.server_features import ServerFeatures
 from subscriber.postgres.schema.stored_shape import Baseline, first_baseline
+from subscriber.postgres.schema.transform_rules import NO_TRANSFORMS, TransformRules
+from subscriber.postgres.schema.transform_values import transformed_relation
 from subscriber.postgres.schema.value_rules import STOP, ValueRules
 from subscriber.publisher.catalog import changed_files, read_attributes
 from subscriber.publisher.copy_out import CopyReader
@@ -58,7 +61,7 @@ from subscriber.publisher.copy_plan import CopyFormat, CopyPlan, CopyRange, Tabl
 from subscriber.publisher.snapshot import CopySession, SnapshotSession
 from subscriber.spark.jobs import Job, JobGroup, RunningJobs, jobs_of_cores, run_jobs
 from subscriber.spark.pending_session import PendingSession
-from subscriber.stream.decode.blocks import LoadBlock, check_absent, load_block, read_part
+from subscriber.stream.decode.blocks import UNTRANSFORMED, LoadBlock, Transforms, check_absent, load_block, read_part
 from subscriber.targets import Connection, Target, TargetTable
 from subscriber.targets.base.loading import BlockFormat, LoadColumn
 
@@ -121,6 +124,7 @@ class CopySource:
     show_values: bool = False
     lsn: LSN = INVALID_LSN
     history: HistoryRules = NO_HISTORY
+    transform: TransformRules = NO_TRANSFORMS
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,13 +168,16 @@ def copy_table(
                 qualified,
                 plan.hidden_from,
             )
-        local = _target_relation(source, target, plan.relation)
+        transforms = source.transform.of(source.schema, source.table)
+        relation = transformed_relation(source.transform, plan.relation)
+        local = _target_relation(source, target, relation)
+        check_transformed_columns(target, source.transform, local)
         replaced = (
             replaced_columns(source.values, local) if source.values.concern((source.schema, source.table)) else {}
         )
         columns = [
-            LoadColumn(column, announced.type_oid, replaced=column.name in replaced)
-            for column, announced in zip(local.columns, plan.relation.columns, strict=True)
+            LoadColumn(column, announced.type_oid, replaced=column.name in replaced or column.name in transforms)
+            for column, announced in zip(local.columns, relation.columns, strict=True)
         ]
         block_format = target.loading.block_format(columns)
         tally = ReplacedTally(show_values=source.show_values)
@@ -182,18 +189,26 @@ def copy_table(
             plan.query,
             _FORMATS[block_format],
         )
-        refused = _refused(target, columns) if source.binary and ServerFeatures(version).binary_copy else {}
+        sent = [one for one in columns if one.column.name not in transforms]
+        refused = _refused(target, columns, sent) if source.binary and ServerFeatures(version).binary_copy else {}
         progress = CopyProgress(0, 0, plan.estimated_rows, plan.estimated_bytes)
         is_small = plan.estimated_bytes <= _READ_BY_DRIVER_BYTES
         if is_small:
-            blocks = driver_blocks(reader, plan.relation, plan.ranges, stop, source.session)
+            blocks = driver_blocks(reader, plan.relation, plan.ranges, stop, source.session, transforms=transforms)
         else:
             group = JobGroup(
                 f"copy of {qualified}", f"copy of {qualified}, subscription {source.subscription}", _FAILURE, _POOL
             )
             context = spark.session_unless(stop).sparkContext
             blocks = executor_blocks(
-                context, reader, plan.relation, plan.ranges, settings.partition_bytes, stop, group=group
+                context,
+                reader,
+                plan.relation,
+                plan.ranges,
+                settings.partition_bytes,
+                stop,
+                group=group,
+                transforms=transforms,
             )
         with contextlib.closing(blocks):
             on_progress(progress)
@@ -209,7 +224,7 @@ def copy_table(
                         progress = replace(progress, rows=progress.rows + block.rows, bytes=progress.bytes + block.size)
                         on_progress(progress)
                 if source.changes is not None:
-                    source.changes.copied(connection, plan.relation, baseline, lsn=source.lsn, skipped=skipped)
+                    source.changes.copied(connection, relation, baseline, lsn=source.lsn, skipped=skipped)
                     count_replaced_values(connection, source.changes.subid, tally.columns)
     except SubscriberError as error:
         relation = error.relation or source.names.qualified(source.schema, source.table)
@@ -226,6 +241,7 @@ def executor_blocks(
     stop: threading.Event,
     *,
     group: JobGroup,
+    transforms: Transforms = UNTRANSFORMED,
 ) -> Generator[LoadBlock, None, None]:
     """Return the blocks of a table that executors read, in no particular order. A job returns the
     rest of its range after ``job_bytes`` of COPY data, or after its share of :data:`MOST_BYTES`.
@@ -244,9 +260,9 @@ def executor_blocks(
             # A row may have a gigabyte. The JVM needs several times the size of what passes it, and
             # would run out of memory.
             if not part.piece.row_slots or part.giant:
-                yield from driver_blocks(reader, relation, [part], running.closed)
+                yield from driver_blocks(reader, relation, [part], running.closed, transforms=transforms)
                 continue
-            for item in running.run(partial(read_part, reader, relation, part, bytes_now)):
+            for item in running.run(partial(read_part, reader, relation, transforms, part, bytes_now)):
                 if isinstance(item, CopyRange):
                     parts.append(item)
                 else:
@@ -270,11 +286,13 @@ def driver_blocks(
     ranges: Sequence[CopyRange],
     stop: threading.Event,
     session: SnapshotSession | None = None,
+    *,
+    transforms: Transforms = UNTRANSFORMED,
 ) -> Generator[LoadBlock, None, None]:
     for part in ranges:
         with contextlib.closing(reader.read_whole(part, stop, session)) as reading:
             for block in reading:
-                yield load_block(relation, reader.copy_format, block)
+                yield load_block(relation, reader.copy_format, block, transforms)
 
 
 def _with_context(error: SubscriberError, local: TargetRelation | None) -> SubscriberError:
@@ -299,9 +317,15 @@ def _target_relation(source: CopySource, target: Target, relation: Relation) -> 
     return local
 
 
-def _refused(target: Target, columns: Sequence[LoadColumn]) -> dict[int, SubscriberError]:
-    """The errors of columns whose binary format differs from the publisher's type, by place."""
-    refusals = ((place, target.values.refused_binary(load.type_oid, load.column)) for place, load in enumerate(columns))
+def _refused(target: Target, columns: Sequence[LoadColumn], sent: Collection[LoadColumn]) -> dict[int, SubscriberError]:
+    """The errors of columns with the publisher's values whose binary format differs from the
+    publisher's type, by place.
+    """
+    refusals = (
+        (place, target.values.refused_binary(load.type_oid, load.column))
+        for place, load in enumerate(columns)
+        if load in sent
+    )
     return {place: error for place, error in refusals if error is not None}
 
 

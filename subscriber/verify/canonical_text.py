@@ -32,6 +32,8 @@ from typing import Any, Final, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from subscriber.postgres.schema.transform_rules import ColumnTransform
+from subscriber.postgres.schema.transform_values import transformed
 from subscriber.postgres.types.arrays import output_texts
 from subscriber.postgres.types.float_text import double_text, real_text, rounded_to_real
 from subscriber.postgres.types.registry import decode_column, family_of
@@ -53,7 +55,8 @@ _WITHOUT_ZONE: Final = r"^([0-9]+-[0-9]+-[0-9]+ )?[0-9:]+(\.[0-9]*)?$"
 @dataclass(frozen=True, slots=True)
 class CanonicalColumn:
     """The target reads the publisher's text as the type ``into``, unless the publisher's server
-    does (``cast``). ``replace`` stands for values that the target cannot hold.
+    does (``cast``). ``replace`` stands for values that the target cannot hold. With a ``transform``,
+    the publisher sends values of ``sent_as``, which become values of ``type_oid``.
     """
 
     type_oid: int
@@ -61,6 +64,8 @@ class CanonicalColumn:
     into: int | None = None
     replace: Replace | None = None
     cast: bool = False
+    transform: ColumnTransform | None = None
+    sent_as: int = 0
 
     @property
     def name(self) -> str:
@@ -77,8 +82,13 @@ class CanonicalColumn:
         other = self.compared_as
         return other != self.type_oid and not self.cast and not {other, self.type_oid} <= _NUMBERS
 
+    def stored(self, values: pa.Array) -> pa.Array:
+        """COPY's texts, as the texts of the values that the target is to have."""
+        texts = values.cast(pa.string())
+        return texts if self.transform is None else transformed(self.transform, self.sent_as, texts, as_text=True)
+
     def publisher_text(self, values: pa.Array) -> pa.Array:
-        """The canonical text of COPY's texts."""
+        """The canonical text of texts of :meth:`stored`."""
         if self.replace is not None or self._is_converted:
             decoded = decode_column(self.type_oid, values.cast(pa.binary()), binary=False, column=0)
             if self.replace is not None:

@@ -19,6 +19,7 @@ from subscriber.commands.check_publications import refresh_command
 from subscriber.postgres.protocol.messages import IDENTITY_FLAG, Relation
 from subscriber.postgres.schema.history_rules import END, OPEN_LSN
 from subscriber.postgres.schema.published_table import Publications
+from subscriber.postgres.schema.transform_values import transformed_relation
 from subscriber.postgres.types.oids import type_name
 from subscriber.publisher.connection import Connection
 from subscriber.publisher.copy_out import CopyReader
@@ -109,7 +110,7 @@ def plan_table(
     notes = list(_hidden(copy))
     options = source.options
     relations = RelationMap(target, connection, options.map, add_columns=options.schema_changes == "add_columns")
-    local = relations.compare(copy.relation, source.local)
+    local = relations.compare(transformed_relation(options.transform, copy.relation), source.local)
     history = options.history_rules.of(source.schema, source.name)
     removed = None
     if history == "append":
@@ -123,7 +124,7 @@ def plan_table(
     absent = [one.name for one in copy.relation.columns if one.name not in {each.name for each in local.remote.columns}]
     if absent:
         notes.append(f"columns that the target does not have yet are not compared: {', '.join(absent)}")
-    columns = _compared_columns(target, options, local)
+    columns = _compared_columns(target, options, local, copy.relation)
     notes += _notes(target, columns)
     casts = tuple((column.name, type_name(column.compared_as)) for column in columns if column.cast)
     names = tuple(column.name for column in columns)
@@ -206,12 +207,21 @@ class _NullInPlace:
         return pc.if_else(unheld, pa.scalar(None, array.type), array)
 
 
-def _compared_columns(target: Target, options: SubscriptionOptions, local: TargetRelation) -> list[CanonicalColumn]:
+def _compared_columns(
+    target: Target, options: SubscriptionOptions, local: TargetRelation, sent: Relation
+) -> list[CanonicalColumn]:
     replaced = replaced_columns(options.unrepresentable_values, local)
-    return [
-        _compared(target, announced.type_oid, column, replaced=announced.name in replaced)
-        for announced, column in zip(local.remote.columns, local.columns, strict=True)
-    ]
+    transforms = options.transform.of(sent.namespace, sent.name)
+    types = {column.name: column.type_oid for column in sent.columns}
+    found = []
+    for announced, column in zip(local.remote.columns, local.columns, strict=True):
+        one = _compared(target, announced.type_oid, column, replaced=announced.name in replaced)
+        transform = transforms.get(announced.name)
+        if transform is not None:
+            # The publisher's server has only the values before the transform.
+            one = replace(one, cast=False, transform=transform, sent_as=types[announced.name])
+        found.append(one)
+    return found
 
 
 def _compared(target: Target, oid: int, column: TargetColumn, *, replaced: bool) -> CanonicalColumn:
@@ -228,6 +238,9 @@ def _notes(target: Target, columns: list[CanonicalColumn]) -> list[str]:
     floats = [column.name for column in columns if column.type_oid in _FLOATS]
     if floats and not target.capabilities.signed_zero:
         notes.append(f"{target.capabilities.database} has one zero: the sign of -0 is lost in {', '.join(floats)}")
+    changed = [f"{column.name} ({column.transform.words})" for column in columns if column.transform is not None]
+    if changed:
+        notes.append(f"compared as the target is to have them, after the transform: {', '.join(changed)}")
     nulls = [
         column.name
         for column in columns

@@ -65,9 +65,12 @@ class PublisherSide:
         return RowBatch(block.rows, values, self, self.key)
 
     def stored(self, column: int, values: ColumnValues) -> pa.Array:
-        del column
         assert isinstance(values, pa.Array)
-        return values.cast(pa.string())
+        compared = self.columns[column]
+        try:
+            return compared.stored(values)
+        except SubscriberError as error:
+            raise error.replace(relation=self.relation.qualified_name, column=compared.name) from None
 
     def canonical(self, column: int, texts: pa.Array) -> pa.Array:
         compared = self.columns[column]

@@ -161,6 +161,7 @@ class TableCopy:
             show_values=options.log_conflict_values,
             lsn=snapshot.lsn,
             history=options.history_rules,
+            transform=options.transform,
         )
 
     @contextlib.contextmanager

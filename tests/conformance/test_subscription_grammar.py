@@ -260,6 +260,7 @@ def test_a_right_command_means_the_same_row_of_pg_subscription(server, sql):
     assert stored.pop("sublogconflictvalues") is False
     assert stored.pop("subunrepresentable") is None
     assert (stored.pop("subhistory"), stored.pop("subhistorytables")) == ("off", None)
+    assert stored.pop("subtransform") is None
     # PostgreSQL 19 and 20 have these.
     assert (stored.pop("subretaindeadtuples"), stored.pop("submaxretention")) == (False, 0)
     assert (stored.pop("subwalrcvtimeout"), stored.pop("subconflictlogdest")) == ("-1", "all")

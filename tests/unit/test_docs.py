@@ -221,6 +221,7 @@ def test_every_option_of_a_subscription_is_documented_with_its_default():
         "carrier": "none",
         "map": "none",
         "history_tables": "none",
+        "transform": "none",
     }
     assert documented == {name: written.get(default, default) for name, default in defaults.items()}
 

@@ -82,7 +82,7 @@ def _read_publisher(target: Target, subscription: Subscription) -> schema_object
         tables = [table for table in published.tables if history.of(*table.key) == "off"]
         parents = read_parents(connection, tables)
         roots = [PublishedTable(one.schema, one.name) for one in parents if one.partitioned]
-        read = read_table_objects(connection, [*tables, *roots])
+        read = [*map(subscription.options.transform.shape, read_table_objects(connection, [*tables, *roots]))]
         above = {root.key for root in roots}
         objects = [one for one in read if one.key not in above]
         functions = read_functions(connection)

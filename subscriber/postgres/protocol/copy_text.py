@@ -7,7 +7,7 @@ between two fields, ``\N`` for NULL, and the escapes of COPY TO.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import pyarrow as pa
@@ -19,6 +19,8 @@ NULL: Final = rb"\N"
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 _ESCAPE: Final = re.compile(rb"\\(.)", re.DOTALL)
 _ESCAPES: Final = {b"b": b"\b", b"f": b"\f", b"n": b"\n", b"r": b"\r", b"t": b"\t", b"v": b"\v"}
+_TO_ESCAPE: Final = re.compile(rb"[\\\b\f\n\r\t\v]")
+_WRITTEN: Final = {value: b"\\" + letter for letter, value in _ESCAPES.items()} | {b"\\": rb"\\"}
 
 
 def copy_text_columns(lines: bytes, places: Sequence[int]) -> list[pa.Array]:
@@ -51,3 +53,14 @@ def _without_escapes(fields: pa.Array) -> pa.Array:
 
 def _unescaped(field: bytes) -> bytes:
     return _ESCAPE.sub(lambda match: _ESCAPES.get(match[1], match[1]), field)
+
+
+def with_columns(lines: bytes, columns: Mapping[int, pa.Array]) -> bytes:
+    """The lines with other values, texts or bytes, in the columns at these places."""
+    if not lines or not columns:
+        return lines
+    rows = [line.split(b"\t") for line in lines.removesuffix(b"\n").split(b"\n")]
+    for place, values in columns.items():
+        for row, value in zip(rows, values.cast(pa.binary()).to_pylist(), strict=True):
+            row[place] = NULL if value is None else _TO_ESCAPE.sub(lambda match: _WRITTEN[match[0]], value)
+    return b"".join(b"\t".join(row) + b"\n" for row in rows)

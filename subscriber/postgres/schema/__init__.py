@@ -6,5 +6,6 @@
 - ``stored_shape``: what the catalog keeps of a relation between two relation messages
 - ``relation_names``: the option ``map``; ``value_rules``: the option ``unrepresentable_values``
 - ``history_rules``: the options ``history`` and ``history_tables``
+- ``transform_rules``: the option ``transform``; ``transform_values`` computes its values
 - ``server_features``: the features of a server by its version
 """

@@ -23,7 +23,10 @@ import pyarrow as pa
 from pyarrow import csv
 
 from subscriber.base.errors import ProtocolError, SubscriberError
+from subscriber.postgres.protocol.copy_text import copy_text_columns, with_columns
 from subscriber.postgres.protocol.messages import Relation
+from subscriber.postgres.schema.transform_rules import ColumnTransform
+from subscriber.postgres.schema.transform_values import transformed, transformed_batch
 from subscriber.postgres.types.registry import decode_column
 from subscriber.publisher.copy_out import CopyBlock, CopyReader
 from subscriber.publisher.copy_plan import CSV_DELIMITER, CSV_QUOTE, CopyFormat, CopyRange
@@ -52,15 +55,44 @@ class LoadBlock:
         return bytes(pa.decompress(self.data, self.compressed_from, codec=_CODEC, asbytes=True))
 
 
+Transforms = Mapping[str, ColumnTransform]
+"""The transforms of a table's columns."""
+UNTRANSFORMED: Final[Transforms] = {}
+
+
 def copied_block(block: CopyBlock) -> LoadBlock:
     """COPY data unchanged, but compressed, for a target that reads COPY data itself."""
     compressed = pa.compress(block.data, codec=_CODEC, asbytes=True)
     return LoadBlock(compressed, block.rows, len(block.data), len(block.data))
 
 
-def arrow_block(relation: Relation, block: CopyBlock) -> LoadBlock:
+def _transformed_text(relation: Relation, lines: bytes, transforms: Transforms) -> bytes:
+    places = [place for place, column in enumerate(relation.columns) if column.name in transforms]
+    changed = {}
+    for place, values in zip(places, copy_text_columns(lines, places), strict=True):
+        column = relation.columns[place]
+        try:
+            texts = values.cast(pa.string())
+            changed[place] = transformed(transforms[column.name], column.type_oid, texts, as_text=True)
+        except pa.ArrowInvalid:
+            raise _not_in_utf8(relation, column.name) from None
+        except SubscriberError as error:
+            raise error.replace(relation=relation.qualified_name, column=column.name) from None
+    return with_columns(lines, changed)
+
+
+def _not_in_utf8(relation: Relation, column: str) -> ProtocolError:
+    return ProtocolError(
+        'invalid byte sequence for encoding "UTF8"', sqlstate="22021", relation=relation.qualified_name, column=column
+    )
+
+
+def arrow_block(relation: Relation, block: CopyBlock, transforms: Transforms = UNTRANSFORMED) -> LoadBlock:
     """COPY's CSV as an Arrow block; a ProtocolError names the column of a wrong value."""
-    return LoadBlock(write_block(decode_csv(relation, block)), block.rows, len(block.data))
+    rows = decode_csv(relation, block)
+    if transforms:
+        rows = transformed_batch(transforms, relation, rows, as_text=False)
+    return LoadBlock(write_block(rows), block.rows, len(block.data))
 
 
 def decode_csv(relation: Relation, block: CopyBlock) -> pa.RecordBatch:
@@ -120,12 +152,27 @@ def check_absent(rows: bytes, refused: Mapping[int, SubscriberError]) -> None:
                     raise error
 
 
-def load_block(relation: Relation, copy_format: CopyFormat, block: CopyBlock) -> LoadBlock:
-    return arrow_block(relation, block) if copy_format == "csv" else copied_block(block)
+def load_block(
+    relation: Relation, copy_format: CopyFormat, block: CopyBlock, transforms: Transforms = UNTRANSFORMED
+) -> LoadBlock:
+    """The block with the values of the target; ``relation`` has the publisher's types. Binary rows
+    cannot be transformed.
+    """
+    if copy_format == "csv":
+        return arrow_block(relation, block, transforms)
+    if transforms:
+        assert copy_format == "text"
+        block = CopyBlock(_transformed_text(relation, block.data, transforms), block.rows)
+    return copied_block(block)
 
 
 def read_part(
-    reader: CopyReader, relation: Relation, part: CopyRange, most_bytes: int, nothing: Iterable[object]
+    reader: CopyReader,
+    relation: Relation,
+    transforms: Transforms,
+    part: CopyRange,
+    most_bytes: int,
+    nothing: Iterable[object],
 ) -> Iterator[LoadBlock | CopyRange | SubscriberError]:
     """The blocks of a range, and then the rest of it, or the error that ended it: as an object,
     because Spark would convert an exception into text.
@@ -135,6 +182,9 @@ def read_part(
     deque(nothing, maxlen=0)
     try:
         for item in reader.read_range(part, most_bytes):
-            yield item if isinstance(item, CopyRange) else load_block(relation, reader.copy_format, item)
+            if isinstance(item, CopyRange):
+                yield item
+            else:
+                yield load_block(relation, reader.copy_format, item, transforms)
     except SubscriberError as error:
         yield error

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from subscriber.postgres.protocol.copy_text import copy_text_columns
+from subscriber.postgres.protocol.copy_text import copy_text_columns, with_columns
 
 
 def read(lines: bytes, *places: int) -> list[list[bytes | None]]:
@@ -32,3 +32,15 @@ def test_no_lines_give_empty_columns():
 
 def test_a_long_line_is_one_row():
     assert read(b"x" * 3_000_000 + b"\ty\n", 1) == [[b"y"]]
+
+
+@pytest.mark.parametrize("value", ["", "a\tb\nc\rd\be\ff\vg\\h", "\\N", "\\.", "é", None])
+def test_other_values_are_written_as_they_are_read(value):
+    lines = with_columns(b"1\ta\tx\n2\t\\N\ty\n", {1: pa.array([value, "z"])})
+    expected = [None if value is None else value.encode(), b"z"]
+    assert read(lines, 0, 1, 2) == [[b"1", b"2"], expected, [b"x", b"y"]]
+
+
+def test_lines_of_one_column_may_be_empty_texts():
+    assert with_columns(b"\n\n", {0: pa.array(["a", ""])}) == b"a\n\n"
+    assert with_columns(b"", {0: pa.array([], pa.string())}) == b""

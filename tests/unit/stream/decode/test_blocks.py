@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from subscriber.base.errors import ProtocolError, UnsupportedValue
 from subscriber.postgres.protocol.messages import Relation, RelationColumn
+from subscriber.postgres.schema.transform_rules import ColumnTransform
 from subscriber.publisher.copy_out import CopyBlock
 from subscriber.publisher.copy_plan import CSV_DELIMITER, CSV_QUOTE
 from subscriber.stream.decode.blocks import arrow_block, check_absent, copied_block, decode_csv, load_block
@@ -97,3 +98,20 @@ def test_text_is_passed_on_unchanged():
     assert block.content() == copied.data
     assert len(block.data) < len(copied.data)
     assert load_block(relation(INT, TEXT), "text", copied) == load_block(relation(INT), "binary", copied) == block
+
+
+def test_values_are_transformed_in_both_forms_and_only_in_columns_with_a_transform():
+    transforms = {"c1": ColumnTransform("partial", first=1, last=0)}
+    both = relation(INT, TEXT)
+    text = load_block(both, "text", CopyBlock(b"1\ta\\nb\n2\t\\N\n", 2), transforms)
+    assert (text.content(), text.rows) == (b"1\ta**\n2\t\\N\n", 2)
+    columns = f"1{CSV_DELIMITER}abc\n2{CSV_DELIMITER}\n".encode()
+    arrow = load_block(both, "csv", CopyBlock(columns, 2), transforms)
+    assert read_block(arrow.content()).to_pydict() == {"c0": [1, 2], "c1": ["a**", None]}
+
+
+def test_a_text_that_is_not_utf8_is_refused_with_its_column():
+    transforms = {"c1": ColumnTransform("null")}
+    with pytest.raises(ProtocolError, match="invalid byte sequence") as raised:
+        load_block(relation(INT, TEXT), "text", CopyBlock(b"1\t\xff\n", 1), transforms)
+    assert raised.value.column == "c1"
