@@ -35,7 +35,7 @@ from typing import Final
 from benchmarks.process_watch import command_of, descendants, mebibytes, part_of, processor_seconds
 from benchmarks.subscribers import wait
 from subscriber.base.settings import Settings
-from subscriber.catalog.own_tables import ensure_catalog
+from subscriber.catalog.catalog_upgrade import ensure_catalog
 from subscriber.commands.dispatch import run_command
 from subscriber.commands.subscription_grammar import Query, parse
 from subscriber.targets import Target, open_target

@@ -37,7 +37,7 @@ from benchmarks.process_watch import descendants
 from benchmarks.workloads import CARRIER, Workload
 from subscriber.base.background import in_background
 from subscriber.base.settings import Settings
-from subscriber.catalog.own_tables import ensure_catalog
+from subscriber.catalog.catalog_upgrade import ensure_catalog
 from subscriber.catalog.subscription_options import SubscriptionOptions
 from subscriber.commands.dispatch import run_command
 from subscriber.commands.subscription_grammar import Query, parse

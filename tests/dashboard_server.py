@@ -18,8 +18,9 @@ from subscriber.base.errors import ConflictError, PublisherUnavailable, Subscrib
 from subscriber.base.lsn import LSN
 from subscriber.base.retry import FailedAttempts
 from subscriber.base.settings import Settings
+from subscriber.catalog.catalog_upgrade import ensure_catalog
 from subscriber.catalog.leases import Lease, LeaseKind
-from subscriber.catalog.own_tables import ConflictKind, ensure_catalog
+from subscriber.catalog.own_tables import ConflictKind
 from subscriber.catalog.publications import insert_publication
 from subscriber.catalog.statistics import ConflictLog, ConflictRecord
 from subscriber.catalog.stored_publishing import store_publishing

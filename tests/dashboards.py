@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from subscriber.base.settings import Settings
-from subscriber.catalog.own_tables import ensure_catalog
+from subscriber.catalog.catalog_upgrade import ensure_catalog
 from subscriber.operate.dashboard import Pages, dashboard_routes
 from subscriber.operate.http_server import serving
 from subscriber.operate.lag_history import History

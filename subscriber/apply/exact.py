@@ -53,7 +53,7 @@ from subscriber.apply.reorder import OrderMatters
 from subscriber.apply.statements.change_statements import StatementCache
 from subscriber.apply.target_transactions import MakeWriter, TargetTransactions
 from subscriber.apply.transform_frames import TransformFrames
-from subscriber.apply.writing.change_writer import ChangeWriter, ConflictExaminer, ExaminedError, refined
+from subscriber.apply.writing.change_writer import ChangeWriter, ConflictExaminer, ExaminedError
 from subscriber.apply.writing.unrepresentable import Replacement
 from subscriber.base.errors import ColumnsToAdd, JournalGap, SubscriberError
 from subscriber.base.lsn import LSN, format_lsn

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
-from subscriber.catalog.own_tables import CATALOG, OWN_TABLES, RETIRED
+from subscriber.catalog.catalog_upgrade import RETIRED
+from subscriber.catalog.own_tables import CATALOG, OWN_TABLES
 from subscriber.postgres.schema.relation_names import RelationNames
 from subscriber.postgres.sql.quoting import quote_literal
 

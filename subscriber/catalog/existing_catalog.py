@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import sqlalchemy as sa
 
 from subscriber.base.errors import UsageError
-from subscriber.catalog.own_tables import ensure_catalog, has_catalog
+from subscriber.catalog.catalog_upgrade import ensure_catalog, has_catalog
 from subscriber.catalog.subscriptions import Subscription, find_subscription
 
 if TYPE_CHECKING:

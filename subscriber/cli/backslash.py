@@ -11,7 +11,7 @@ from typing import Final
 from subscriber.base.errors import UsageError
 from subscriber.base.lsn import format_lsn
 from subscriber.base.settings import redact_conninfo
-from subscriber.catalog.own_tables import ensure_catalog
+from subscriber.catalog.catalog_upgrade import ensure_catalog
 from subscriber.catalog.subscription_options import OPTIONS, option_values
 from subscriber.catalog.subscriptions import Subscription, list_subscriptions
 from subscriber.targets import Target

@@ -168,7 +168,7 @@ def _run(
 ) -> bool:
     """Work until all is done or ``stop`` is set, and set ``working`` when the workers start."""
     # Imported here, because `run --help` needs none of it.
-    from subscriber.catalog.own_tables import ensure_catalog
+    from subscriber.catalog.catalog_upgrade import ensure_catalog
     from subscriber.spark.session import starting_spark
     from subscriber.targets import open_target
     from subscriber.worker import RECEIVER_MODULE

@@ -12,7 +12,7 @@ import click
 from subscriber.base.errors import SQLSyntaxError, SubscriberError, UsageError
 from subscriber.base.settings import Settings
 from subscriber.base.utf8 import decode_utf8
-from subscriber.catalog.own_tables import ensure_catalog
+from subscriber.catalog.catalog_upgrade import ensure_catalog
 from subscriber.cli.backslash import run_backslash
 from subscriber.cli.options import target_option
 from subscriber.cli.secrets import point_at

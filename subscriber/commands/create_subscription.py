@@ -14,9 +14,9 @@ from typing import Final
 from subscriber.base.errors import UsageError
 from subscriber.base.lsn import INVALID_LSN, LSN
 from subscriber.base.settings import Settings
+from subscriber.catalog.catalog_upgrade import ensure_catalog
 from subscriber.catalog.deleted_rows import record_relations
 from subscriber.catalog.foreign_servers import server_conninfo
-from subscriber.catalog.own_tables import ensure_catalog
 from subscriber.catalog.released import forget_released_slot
 from subscriber.catalog.schema_changes import set_schema_differences, store_published_shapes
 from subscriber.catalog.stored_publishing import store_publishing

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from subscriber.base.settings import Settings
-from subscriber.catalog.own_tables import ensure_catalog
+from subscriber.catalog.catalog_upgrade import ensure_catalog
 from subscriber.catalog.subscriptions import get_subscription
 from subscriber.commands import alter_publications, alter_subscription, server_grammar, subscription_grammar
 from subscriber.commands.create_subscription import create_subscription

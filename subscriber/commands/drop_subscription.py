@@ -15,9 +15,9 @@ from subscriber.apply.prepared import forget_finished
 from subscriber.base.errors import JournalError, PublisherError, UsageError
 from subscriber.base.lsn import LSN
 from subscriber.base.settings import Settings
+from subscriber.catalog.catalog_upgrade import ensure_catalog
 from subscriber.catalog.cutovers import Cutover, held_cutover, read_cutover
 from subscriber.catalog.deleted_rows import delete_passed, record_relations
-from subscriber.catalog.own_tables import ensure_catalog
 from subscriber.catalog.released import (
     DroppedTable,
     forget_released_slot,

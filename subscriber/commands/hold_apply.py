@@ -58,6 +58,7 @@ from subscriber.base.retry import repeat_if_busy
 from subscriber.base.settings import Settings
 from subscriber.base.waiting import watched
 from subscriber.catalog.apply_pauses import PauseState, bind_pause
+from subscriber.catalog.catalog_upgrade import ensure_catalog
 from subscriber.catalog.leases import (
     Lease,
     LeaseKind,
@@ -70,7 +71,6 @@ from subscriber.catalog.leases import (
     release,
     renewing,
 )
-from subscriber.catalog.own_tables import ensure_catalog
 from subscriber.catalog.statistics import statistics_of
 from subscriber.catalog.subscriptions import Subscription, get_subscription
 from subscriber.catalog.table_states import RelationState, read_states

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from subscriber.base.errors import NotSupportedError, PublisherNotReady, SubscriberError, UsageError
 from subscriber.base.settings import redact_conninfo
 from subscriber.catalog import publications
-from subscriber.catalog.own_tables import ensure_catalog
+from subscriber.catalog.catalog_upgrade import ensure_catalog
 from subscriber.catalog.subscriptions import list_subscriptions
 from subscriber.commands.notices import Notify, notice, quoted, warning
 from subscriber.postgres.expressions.check_filter import check_filter, kept_text

@@ -44,7 +44,7 @@ from subscriber.base import failpoints
 from subscriber.base.errors import JournalCorrupt, SlotInUse, UsageError
 from subscriber.base.lsn import LSN, format_lsn
 from subscriber.base.settings import Settings
-from subscriber.catalog.own_tables import target_identifier
+from subscriber.catalog.catalog_upgrade import target_identifier
 from subscriber.catalog.prepared_transactions import forget_prepared, list_prepared
 from subscriber.catalog.released import ReleasedSlot, release_slot
 from subscriber.catalog.subscription_options import read_options

@@ -11,7 +11,7 @@ from subscriber.apply.writing.unrepresentable import refusal, refused_column
 from subscriber.base.errors import NotSupportedError, UsageError
 from subscriber.base.imported_functions import catalog_function
 from subscriber.base.settings import Settings
-from subscriber.catalog.own_tables import target_identifier
+from subscriber.catalog.catalog_upgrade import target_identifier
 from subscriber.catalog.subscription_options import OPTIONS, SubscriptionOptions
 from subscriber.catalog.subscriptions import Subscription
 from subscriber.commands import subscription_slots

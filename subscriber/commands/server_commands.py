@@ -17,8 +17,9 @@ import sqlalchemy as sa
 from subscriber.base.errors import NotSupportedError, UsageError
 from subscriber.base.suggestions import perhaps
 from subscriber.catalog import foreign_servers
+from subscriber.catalog.catalog_upgrade import ensure_catalog
 from subscriber.catalog.foreign_servers import MAPPINGS, POSTGRES_FDW, SERVERS, ForeignServer, UserMapping
-from subscriber.catalog.own_tables import FOREIGN_DATA_WRAPPER, FOREIGN_SERVER, ensure_catalog
+from subscriber.catalog.own_tables import FOREIGN_DATA_WRAPPER, FOREIGN_SERVER
 from subscriber.catalog.rows import change_rows, delete_rows, matching
 from subscriber.commands import server_grammar as grammar
 from subscriber.commands.notices import Notify, notice, warning

@@ -34,7 +34,7 @@ from subscriber.base.errors import JournalGap, PublisherNotReady, SlotLost
 from subscriber.base.lsn import INVALID_LSN, LSN, format_lsn
 from subscriber.base.settings import Settings
 from subscriber.catalog import subscriptions
-from subscriber.catalog.own_tables import target_identifier
+from subscriber.catalog.catalog_upgrade import target_identifier
 from subscriber.catalog.released import forget_released_slot, released_position
 from subscriber.catalog.subscriptions import Subscription
 from subscriber.commands.consumers import check_other_targets

@@ -24,7 +24,7 @@ from subscriber.base.lsn import LSN, format_lsn
 from subscriber.base.settings import Settings
 from subscriber.base.waiting import watched
 from subscriber.catalog import released as catalog_released
-from subscriber.catalog.own_tables import target_identifier
+from subscriber.catalog.catalog_upgrade import target_identifier
 from subscriber.catalog.released import ReleasedSlot
 from subscriber.catalog.subscriptions import Subscription
 from subscriber.commands.consumers import apply_consumer, display_url, sync_consumer

@@ -20,7 +20,7 @@ from typing import Final
 import sqlalchemy as sa
 
 from subscriber.base.errors import COPY_FROM_SCRATCH, SubscriberError, TargetRelationError, UsageError
-from subscriber.catalog.own_tables import ensure_catalog
+from subscriber.catalog.catalog_upgrade import ensure_catalog
 from subscriber.catalog.released import dropped_tables, forget_dropped_table
 from subscriber.catalog.subscriptions import Subscription, list_subscriptions
 from subscriber.catalog.table_states import relations_of, replace_relations

@@ -27,7 +27,7 @@ from subscriber.apply.message_listener import MessageListener
 from subscriber.base.errors import WalRecordError
 from subscriber.base.lsn import INVALID_LSN, LSN
 from subscriber.base.settings import Settings
-from subscriber.catalog.own_tables import ensure_catalog
+from subscriber.catalog.catalog_upgrade import ensure_catalog
 from subscriber.catalog.progress import OriginProgress
 from subscriber.postgres.logical_decoding.context import ReplicationSlot
 from subscriber.postgres.logical_decoding.memory_database import MemoryDatabase

@@ -13,7 +13,7 @@ from subscriber.base.errors import PublisherError, SubscriberError
 from subscriber.base.lsn import INVALID_LSN, LSN, format_lsn
 from subscriber.base.reach import Reach
 from subscriber.base.settings import Settings, redact_conninfo
-from subscriber.catalog import leases, own_tables
+from subscriber.catalog import catalog_upgrade, leases
 from subscriber.catalog.cutovers import ASKED, Cutover, read_cutover
 from subscriber.catalog.existing_catalog import existing_catalog
 from subscriber.catalog.replaced_values import ReplacedCount, replaced_counts
@@ -51,7 +51,7 @@ def subscription_statuses(
     with existing_catalog(target) as connection:
         if connection is None:
             return []
-        identifier = own_tables.target_identifier(connection)
+        identifier = catalog_upgrade.target_identifier(connection)
         runner = runner_status(target, connection)
         pauses = leases.read_leases(connection, leases.LeaseKind.PAUSE)
         workers = read_worker_statuses(connection)

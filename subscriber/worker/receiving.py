@@ -35,7 +35,7 @@ from subscriber.base.interpreter import search_path
 from subscriber.base.lsn import INVALID_LSN, parse_lsn
 from subscriber.base.retry import RetryState
 from subscriber.base.settings import Settings
-from subscriber.catalog.own_tables import target_identifier
+from subscriber.catalog.catalog_upgrade import target_identifier
 from subscriber.catalog.subscription_options import receiver_timeout
 from subscriber.catalog.subscriptions import find_subscription
 from subscriber.commands.consumers import JournalConsumers, display_url

@@ -27,7 +27,7 @@ from subscriber.apply.message_listener import MessageListener
 from subscriber.base.errors import SubscriberError
 from subscriber.base.retry import PATIENT_FAILURES
 from subscriber.base.settings import Settings
-from subscriber.catalog.own_tables import target_identifier
+from subscriber.catalog.catalog_upgrade import target_identifier
 from subscriber.catalog.released import released_slots
 from subscriber.catalog.subscriptions import Subscription
 from subscriber.commands.consumers import collect_consumers

@@ -20,7 +20,8 @@ from subscriber.base.errors import (
     UnsupportedValue,
 )
 from subscriber.base.lsn import LSN
-from subscriber.catalog.own_tables import CATALOG, SUBSCRIPTION_STATS, ensure_catalog
+from subscriber.catalog.catalog_upgrade import ensure_catalog
+from subscriber.catalog.own_tables import CATALOG, SUBSCRIPTION_STATS
 from subscriber.catalog.progress import OriginProgress
 from subscriber.postgres.protocol import messages as m
 from subscriber.postgres.schema.shape import SequencePosition

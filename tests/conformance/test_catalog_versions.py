@@ -13,9 +13,10 @@ import sqlalchemy as sa
 from subscriber.base.errors import UsageError
 from subscriber.base.lsn import LSN
 from subscriber.base.settings import Settings
+from subscriber.catalog.catalog_upgrade import ensure_catalog
 from subscriber.catalog.cutovers import claim_cutover, read_cutover
 from subscriber.catalog.leases import find_run
-from subscriber.catalog.own_tables import CONFLICT, LEASE, OWN_TABLES, ensure_catalog
+from subscriber.catalog.own_tables import CONFLICT, LEASE, OWN_TABLES
 from subscriber.catalog.publications import find_publication, insert_publication
 from subscriber.catalog.statistics import resolve_error, statistics_of
 from subscriber.catalog.subscription_options import SubscriptionOptions

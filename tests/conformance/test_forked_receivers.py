@@ -13,7 +13,7 @@ import pytest
 
 from subscriber.base.forked_process import fork_server
 from subscriber.base.settings import Settings
-from subscriber.catalog.own_tables import ensure_catalog
+from subscriber.catalog.catalog_upgrade import ensure_catalog
 from subscriber.commands.dispatch import run_command
 from subscriber.commands.subscription_grammar import Query, parse
 from subscriber.spark.apply_loop import ApplyLoop

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from subscriber.catalog.own_tables import ensure_catalog
+from subscriber.catalog.catalog_upgrade import ensure_catalog
 from subscriber.targets import open_target
 from tests.imports import imported_by_command
 

@@ -11,7 +11,7 @@ import pytest
 
 from subscriber.base.errors import UsageError
 from subscriber.base.lsn import LSN
-from subscriber.catalog.own_tables import ensure_catalog, target_identifier
+from subscriber.catalog.catalog_upgrade import ensure_catalog, target_identifier
 from subscriber.catalog.subscription_options import SubscriptionOptions
 from subscriber.catalog.subscriptions import (
     delete_subscription,

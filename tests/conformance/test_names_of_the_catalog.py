@@ -9,8 +9,8 @@ from dataclasses import replace
 import pytest
 
 from subscriber.base.errors import UsageError
+from subscriber.catalog.catalog_upgrade import ensure_catalog
 from subscriber.catalog.existing_catalog import existing_subscription
-from subscriber.catalog.own_tables import ensure_catalog
 from subscriber.catalog.subscription_options import SubscriptionOptions
 from subscriber.catalog.table_states import relations_of
 from subscriber.commands.check_publications import read_unknown

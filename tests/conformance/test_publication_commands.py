@@ -16,7 +16,7 @@ import pytest
 
 from subscriber.base.errors import SQLSyntaxError, SubscriberError
 from subscriber.base.settings import Settings
-from subscriber.catalog.own_tables import ensure_catalog
+from subscriber.catalog.catalog_upgrade import ensure_catalog
 from subscriber.catalog.publications import get_publication, list_publications
 from subscriber.catalog.subscription_options import SubscriptionOptions
 from subscriber.catalog.subscriptions import insert_subscription

@@ -13,7 +13,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from subscriber.base.errors import PublisherNotReady, SubscriberError
 from subscriber.base.settings import Settings
-from subscriber.catalog.own_tables import ensure_catalog
+from subscriber.catalog.catalog_upgrade import ensure_catalog
 from subscriber.catalog.subscriptions import get_subscription, list_subscriptions
 from subscriber.commands.dispatch import run_command
 from subscriber.commands.subscription_grammar import Query, parse

@@ -17,7 +17,7 @@ from subscriber.base.errors import StatementTimeout, TargetError, UsageError
 from subscriber.base.lsn import LSN
 from subscriber.base.settings import Settings
 from subscriber.catalog import own_tables
-from subscriber.catalog.own_tables import ensure_catalog
+from subscriber.catalog.catalog_upgrade import ensure_catalog
 from subscriber.catalog.subscription_options import SubscriptionOptions
 from subscriber.catalog.subscriptions import insert_subscription
 from subscriber.catalog.table_states import RelationState

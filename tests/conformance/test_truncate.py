@@ -6,7 +6,7 @@ import pytest
 
 from subscriber.base.errors import SubscriberError, UsageError
 from subscriber.base.settings import Settings
-from subscriber.catalog.own_tables import ensure_catalog
+from subscriber.catalog.catalog_upgrade import ensure_catalog
 from subscriber.catalog.table_states import RelationState
 from subscriber.commands.dispatch import run_command
 from subscriber.commands.subscription_grammar import Query, parse

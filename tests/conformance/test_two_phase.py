@@ -21,7 +21,7 @@ from subscriber.apply.prepared import prepared_names
 from subscriber.base.errors import ApplyError, ConflictError, JournalCorrupt
 from subscriber.base.lsn import INVALID_LSN, LSN
 from subscriber.base.settings import Settings
-from subscriber.catalog.own_tables import ensure_catalog
+from subscriber.catalog.catalog_upgrade import ensure_catalog
 from subscriber.catalog.prepared_transactions import PreparedTransaction, list_prepared, write_prepared
 from subscriber.catalog.progress import OriginProgress
 from subscriber.catalog.subscription_options import SubscriptionOptions

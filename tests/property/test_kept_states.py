@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from subscriber.base.errors import ProgressConflict, UsageError
 from subscriber.base.lsn import LSN
-from subscriber.catalog.own_tables import ensure_catalog
+from subscriber.catalog.catalog_upgrade import ensure_catalog
 from subscriber.catalog.subscription_options import SubscriptionOptions
 from subscriber.catalog.subscriptions import (
     delete_subscription,

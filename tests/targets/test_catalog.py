@@ -12,7 +12,8 @@ import sqlalchemy as sa
 
 from subscriber.base.errors import ConflictError, SubscriberError
 from subscriber.base.lsn import LSN
-from subscriber.catalog.own_tables import SUBSCRIPTION_REL, ConflictKind, ensure_catalog
+from subscriber.catalog.catalog_upgrade import ensure_catalog
+from subscriber.catalog.own_tables import SUBSCRIPTION_REL, ConflictKind
 from subscriber.catalog.replaced_values import (
     ReplacedColumn,
     ReplacedValues,

@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 
 from subscriber.base.errors import AlreadyRunning
-from subscriber.catalog.own_tables import ensure_catalog
+from subscriber.catalog.catalog_upgrade import ensure_catalog
 from subscriber.targets import Target, open_target
 from subscriber.worker import read_status
 from subscriber.worker.heartbeat import beating

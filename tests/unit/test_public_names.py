@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 import subscriber
-from subscriber.catalog.own_tables import ensure_catalog
+from subscriber.catalog.catalog_upgrade import ensure_catalog
 from subscriber.targets import open_target
 from tests.frames import transaction
 from tests.imports import imported_by, imported_by_command

@@ -28,10 +28,10 @@ from subscriber.base.lsn import INVALID_LSN, LSN
 from subscriber.base.reach import Reach
 from subscriber.base.retry import repeat_if_busy
 from subscriber.base.settings import Settings, redact_conninfo
+from subscriber.catalog.catalog_upgrade import target_identifier
 from subscriber.catalog.cutovers import Cutover, write_cutover
 from subscriber.catalog.existing_catalog import existing_subscription
 from subscriber.catalog.leases import find_run, is_running
-from subscriber.catalog.own_tables import target_identifier
 from subscriber.catalog.statistics import statistics_of
 from subscriber.catalog.subscriptions import Subscription, get_subscription, set_enabled
 from subscriber.catalog.table_states import SubscriptionRelation, relations_of

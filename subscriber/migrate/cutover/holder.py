@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 from subscriber.base.errors import SubscriberError
 from subscriber.base.retry import repeat_if_busy
+from subscriber.catalog.catalog_upgrade import ensure_catalog
 from subscriber.catalog.cutovers import Cutover, claim_cutover, find_cutover, leave_cutover
 from subscriber.catalog.leases import Renewal, renewing
-from subscriber.catalog.own_tables import ensure_catalog
 from subscriber.targets import Target
 
 

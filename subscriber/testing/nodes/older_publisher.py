@@ -27,7 +27,7 @@ from psycopg import sql
 
 from subscriber.base.errors import SubscriberError
 from subscriber.base.settings import Settings
-from subscriber.catalog.own_tables import ensure_catalog
+from subscriber.catalog.catalog_upgrade import ensure_catalog
 from subscriber.catalog.publications import list_publications as stored_publications
 from subscriber.catalog.publications import replace_publication
 from subscriber.commands import subscription_grammar

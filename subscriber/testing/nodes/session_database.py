@@ -41,7 +41,8 @@ from psycopg.conninfo import make_conninfo
 
 from subscriber.base.errors import NotSupportedError, SubscriberError, UsageError
 from subscriber.base.settings import Settings
-from subscriber.catalog.own_tables import CATALOG, ensure_catalog
+from subscriber.catalog.catalog_upgrade import ensure_catalog
+from subscriber.catalog.own_tables import CATALOG
 from subscriber.catalog.subscription_options import Form, read_options
 from subscriber.catalog.subscriptions import Subscription, find_subscription
 from subscriber.commands import subscription_grammar

@@ -21,7 +21,8 @@ import sqlalchemy as sa
 
 from subscriber.base.errors import PublisherError, SubscriberError, UsageError
 from subscriber.base.settings import POSTGRESQL_VERSIONS, Settings
-from subscriber.catalog.own_tables import CATALOG, SUBSCRIPTION, ensure_catalog
+from subscriber.catalog.catalog_upgrade import ensure_catalog
+from subscriber.catalog.own_tables import CATALOG, SUBSCRIPTION
 from subscriber.catalog.publications import (
     delete_publication,
     find_publication,

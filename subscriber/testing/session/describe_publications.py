@@ -9,7 +9,7 @@ from typing import Final
 
 from subscriber.base.errors import NotSupportedError, UsageError
 from subscriber.catalog import publications as catalog_publications
-from subscriber.catalog.own_tables import ensure_catalog
+from subscriber.catalog.catalog_upgrade import ensure_catalog
 from subscriber.catalog.publications import owners_of_publications
 from subscriber.postgres.publication.definition import OPERATIONS, Operation, Publication
 from subscriber.targets import Target

@@ -8,8 +8,8 @@ import pytest
 import sqlalchemy as sa
 
 from subscriber.base.errors import TargetUnavailable, UsageError
+from subscriber.catalog.catalog_upgrade import ensure_catalog
 from subscriber.catalog.existing_catalog import existing_catalog, existing_subscription, missing_catalog
-from subscriber.catalog.own_tables import ensure_catalog
 from subscriber.catalog.subscriptions import list_subscriptions
 from subscriber.targets import Target, open_target
 

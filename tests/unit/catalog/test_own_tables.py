@@ -9,7 +9,8 @@ import sqlalchemy as sa
 
 from subscriber.catalog import own_tables
 from subscriber.catalog.catalog_names import is_catalog_table, map_elsewhere, occupies
-from subscriber.catalog.own_tables import CATALOG, SUBSCRIPTION_STATS, ensure_catalog, target_identifier
+from subscriber.catalog.catalog_upgrade import ensure_catalog, target_identifier
+from subscriber.catalog.own_tables import CATALOG, SUBSCRIPTION_STATS
 from subscriber.catalog.subscription_options import SubscriptionOptions
 from subscriber.catalog.subscriptions import get_subscription, insert_subscription
 from subscriber.postgres.schema.relation_names import SAME_NAMES, parse_names

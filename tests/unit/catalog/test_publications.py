@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from subscriber.base.errors import UsageError
-from subscriber.catalog.own_tables import ensure_catalog
+from subscriber.catalog.catalog_upgrade import ensure_catalog
 from subscriber.catalog.publications import (
     delete_publication,
     find_publication,

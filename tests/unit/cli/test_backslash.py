@@ -8,7 +8,7 @@ import pytest
 
 from subscriber.base.errors import UsageError
 from subscriber.base.lsn import LSN
-from subscriber.catalog.own_tables import ensure_catalog
+from subscriber.catalog.catalog_upgrade import ensure_catalog
 from subscriber.catalog.subscription_options import SubscriptionOptions
 from subscriber.catalog.subscriptions import insert_subscription, set_skip_lsn
 from subscriber.cli.backslash import COMMANDS_HELP, SQL_HELP, run_backslash

@@ -9,8 +9,9 @@ from dataclasses import replace
 import pytest
 import sqlalchemy as sa
 
+from subscriber.catalog.catalog_upgrade import ensure_catalog
 from subscriber.catalog.cutovers import claim_cutover, read_cutover, write_cutover
-from subscriber.catalog.own_tables import LEASE, ensure_catalog
+from subscriber.catalog.own_tables import LEASE
 from subscriber.catalog.subscriptions import set_options
 from subscriber.targets import open_target
 from tests.subscriptions import NOWHERE, create_subscription

@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 
 from subscriber.base.errors import NotSupportedError, UsageError
-from subscriber.catalog.own_tables import ensure_catalog
+from subscriber.catalog.catalog_upgrade import ensure_catalog
 from subscriber.catalog.publications import insert_publication
 from subscriber.cli.backslash import run_backslash
 from subscriber.postgres.publication.definition import Publication, TableEntry

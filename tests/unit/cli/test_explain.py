@@ -7,7 +7,8 @@ import re
 
 import pytest
 
-from subscriber.catalog.own_tables import SUBSCRIPTION, ensure_catalog
+from subscriber.catalog.catalog_upgrade import ensure_catalog
+from subscriber.catalog.own_tables import SUBSCRIPTION
 from subscriber.catalog.publications import insert_publication
 from subscriber.catalog.stored_publishing import store_publishing
 from subscriber.postgres.protocol import messages as m

@@ -15,7 +15,7 @@ import pytest
 from subscriber.apply.applier import ApplyResult
 from subscriber.base.lsn import LSN
 from subscriber.base.settings import Settings
-from subscriber.catalog.own_tables import ensure_catalog
+from subscriber.catalog.catalog_upgrade import ensure_catalog
 from subscriber.catalog.table_states import RelationState
 from subscriber.cli.options import log_to_stderr
 from subscriber.spark.spark_functions import SparkFunctions

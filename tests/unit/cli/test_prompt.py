@@ -161,7 +161,7 @@ def test_the_prompt_names_the_target_and_no_password():
 
 
 def test_tab_completes_keywords_options_and_subscriptions(target):
-    from subscriber.catalog.own_tables import ensure_catalog
+    from subscriber.catalog.catalog_upgrade import ensure_catalog
     from subscriber.catalog.subscription_options import SubscriptionOptions
     from subscriber.catalog.subscriptions import insert_subscription
 

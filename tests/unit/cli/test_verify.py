@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from subscriber.base.lsn import LSN
-from subscriber.catalog.own_tables import ensure_catalog
+from subscriber.catalog.catalog_upgrade import ensure_catalog
 from subscriber.catalog.subscription_options import SubscriptionOptions
 from subscriber.catalog.subscriptions import insert_subscription
 from subscriber.cli import verify as module

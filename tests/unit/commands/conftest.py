@@ -13,7 +13,7 @@ import pytest
 from subscriber.base.errors import SubscriberError
 from subscriber.base.lsn import LSN
 from subscriber.base.settings import Settings
-from subscriber.catalog.own_tables import ensure_catalog
+from subscriber.catalog.catalog_upgrade import ensure_catalog
 from subscriber.catalog.subscription_options import SubscriptionOptions
 from subscriber.catalog.subscriptions import Subscription, get_subscription, insert_subscription
 from subscriber.catalog.table_states import RelationState, relations_of, set_relation_states

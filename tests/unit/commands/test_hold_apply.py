@@ -13,8 +13,8 @@ from subscriber.base.errors import ApplyNotHeld, PublisherUnavailable, UsageErro
 from subscriber.base.lsn import LSN
 from subscriber.base.settings import Settings
 from subscriber.catalog.apply_pauses import PauseState, acknowledge_pause
+from subscriber.catalog.catalog_upgrade import ensure_catalog
 from subscriber.catalog.leases import Lease, LeaseKind, claim, find_lease, new_lease, write_run
-from subscriber.catalog.own_tables import ensure_catalog
 from subscriber.catalog.subscriptions import Subscription, get_subscription, set_enabled
 from subscriber.catalog.table_states import RelationState
 from subscriber.commands.hold_apply import RequestedPause, _Failing, hold_apply

@@ -6,7 +6,7 @@ import pytest
 
 from subscriber.base.errors import ProgressConflict
 from subscriber.base.lsn import LSN
-from subscriber.catalog.own_tables import target_identifier
+from subscriber.catalog.catalog_upgrade import target_identifier
 from subscriber.catalog.released import released_slots
 from subscriber.commands.consumers import apply_consumer, sync_consumer
 from subscriber.commands.subscription_slots import (

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from subscriber.base.errors import ConflictError, PipelineError, PublisherUnavailable, TargetRelationError
-from subscriber.catalog.own_tables import ensure_catalog
+from subscriber.catalog.catalog_upgrade import ensure_catalog
 from subscriber.catalog.schema_changes import SchemaChanges
 from subscriber.postgres.protocol.messages import Relation
 from subscriber.postgres.schema.relation_names import parse_names

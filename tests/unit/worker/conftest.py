@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from subscriber.catalog.own_tables import ensure_catalog
+from subscriber.catalog.catalog_upgrade import ensure_catalog
 from subscriber.catalog.publications import insert_publication
 from subscriber.catalog.stored_publishing import store_publishing
 from subscriber.catalog.subscriptions import Subscription

@@ -9,7 +9,7 @@ import pytest
 
 from subscriber.base.lsn import LSN
 from subscriber.base.settings import Settings
-from subscriber.catalog.own_tables import target_identifier
+from subscriber.catalog.catalog_upgrade import target_identifier
 from subscriber.catalog.released import ReleasedSlot, release_slot
 from subscriber.stream.journal.control import CONTROL_FILE
 from subscriber.stream.journal.retention import Consumer, list_consumers, write_consumer

@@ -19,7 +19,7 @@ from tests.waits import wait_until
 
 @pytest.fixture
 def target(tmp_path):
-    from subscriber.catalog.own_tables import ensure_catalog
+    from subscriber.catalog.catalog_upgrade import ensure_catalog
 
     with open_target(f"sqlite:///{tmp_path / 'target.db'}") as opened:
         ensure_catalog(opened.engine)

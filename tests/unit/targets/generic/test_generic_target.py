@@ -21,7 +21,7 @@ from subscriber.base.errors import (
     TargetUnavailable,
     UnsupportedValue,
 )
-from subscriber.catalog.own_tables import ensure_catalog
+from subscriber.catalog.catalog_upgrade import ensure_catalog
 from subscriber.targets import TargetColumn
 from subscriber.targets.capabilities import Fact
 from subscriber.targets.generic import probes

@@ -11,7 +11,8 @@ from typing import cast
 import pytest
 import sqlalchemy as sa
 
-from subscriber.catalog.own_tables import SUBSCRIPTION_STATS, ensure_catalog
+from subscriber.catalog.catalog_upgrade import ensure_catalog
+from subscriber.catalog.own_tables import SUBSCRIPTION_STATS
 from subscriber.targets import open_target
 from subscriber.testing.nodes.session_catalogs import (
     Facts,

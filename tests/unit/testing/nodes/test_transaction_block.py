@@ -6,7 +6,7 @@ import pytest
 
 from subscriber.base.errors import NotSupportedError, UsageError
 from subscriber.base.settings import Settings
-from subscriber.catalog.own_tables import ensure_catalog
+from subscriber.catalog.catalog_upgrade import ensure_catalog
 from subscriber.catalog.subscriptions import delete_subscription, find_subscription, set_enabled
 from subscriber.commands.subscription_grammar import Query, parse
 from subscriber.targets import Target, open_target
