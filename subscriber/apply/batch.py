@@ -139,6 +139,7 @@ class Batch:
         self._local.writer.flush()
 
     def _steps(self, frame: Frame) -> Iterator[Step]:
+        self._local.writer.read_tables({group.relation for group in frame.groups})
         # The first transaction that is applied decides: the others finish after it.
         first = self._first_lsn(frame) if self.scope.reorders else None
         # The place of each replaced value must be known.
@@ -149,9 +150,6 @@ class Batch:
         def is_applied(relation: Relation) -> bool:
             return self._local.rules.should_apply(relation, first)
 
-        # Only of applied relations: the others may have no table in the target.
-        relations = {group.relation for group in frame.groups}
-        self._local.writer.read_tables(filter(is_applied, relations))
         if self._local.writer.may_replace(frame, is_applied):
             self.exact = "replaced_values"
             return steps(frame)

@@ -93,7 +93,8 @@ class RelationMap:
         """Read the tables of relations that are about to be opened for the first time, all with one
         query or a few: in a catalog of many tables, to look for one takes as long as for many.
         """
-        places = {self._place(remote) for remote in remotes if remote not in self._open}
+        new = (remote for remote in remotes if remote not in self._open and remote not in self._looked_up)
+        places = set(map(self._place, new))
         self._read = dict(self._target.shapes.reflect_all(self._connection, places)) if len(places) > 1 else {}
 
     def opened(self, remote: Relation) -> TargetRelation | None:
@@ -148,7 +149,7 @@ class RelationMap:
             or is_catalog_table(self._names, remote.namespace, remote.name, [column.name for column in remote.columns])
         ):
             return
-        table = find_table(self._target, self._connection, self._names, remote)
+        table = self._find_table(remote)
         if not self._adds_columns:
             self._match_columns(remote, table)
         self._looked_up.add(remote)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import pyarrow as pa
@@ -27,9 +28,15 @@ _COLUMNS: Final = sa.text(
     "SELECT (schema_name, table_name) AS place, column_name, data_type, is_nullable, is_generated, column_default IS NOT NULL AS has_default"
     f" FROM duckdb_columns() WHERE {_WANTED.format('table_name')} ORDER BY column_index"
 )
-_KEYS: Final = sa.text(
-    "SELECT schema_name, table_name, constraint_column_names FROM duckdb_constraints()"
-    f" WHERE {_WANTED.format('table_name')} AND constraint_type = 'PRIMARY KEY'"
+_CONSTRAINTS: Final = sa.text(
+    # Also foreign keys to the tables, of which the schema is not known.
+    "SELECT (schema_name, table_name) AS place, constraint_type AS type, constraint_column_names AS columns, referenced_table"
+    f" FROM duckdb_constraints() WHERE constraint_type <> 'NOT NULL' AND (({_WANTED.format('table_name')})"
+    f" OR ({_WANTED.format('referenced_table')}))"
+)
+_INDEXES: Final = sa.text(
+    "SELECT (schema_name, table_name) AS place, bool_or(is_unique) FROM duckdb_indexes()"
+    f" WHERE {_WANTED.format('table_name')} GROUP BY ALL"
 )
 _UNIQUE_CONSTRAINTS: Final = sa.text(
     "SELECT constraint_name AS name, constraint_column_names AS keys FROM duckdb_constraints()"
@@ -44,19 +51,17 @@ _INDEX_SQL: Final = sa.text(
     "SELECT index_name, sql FROM duckdb_indexes() WHERE database_name = current_database()"
     " AND schema_name = :schema AND table_name = :table AND is_unique ORDER BY index_oid"
 )
-_CONNECTED: Final = sa.text(
-    # Foreign keys of the table and to it, and unique keys beside the primary key.
-    "SELECT EXISTS (SELECT 1 FROM duckdb_constraints() WHERE database_name = current_database() AND schema_name = :schema"
-    "  AND (table_name = :table AND constraint_type IN ('FOREIGN KEY', 'UNIQUE') OR referenced_table = :table))"
-    " OR EXISTS (SELECT 1 FROM duckdb_indexes() WHERE database_name = current_database()"
-    "  AND schema_name = :schema AND table_name = :table AND is_unique)"
-)
-_CHECKED: Final = sa.text(
-    "SELECT EXISTS (SELECT 1 FROM duckdb_constraints() WHERE database_name = current_database() AND schema_name = :schema"
-    "  AND table_name = :table AND constraint_type NOT IN ('PRIMARY KEY', 'NOT NULL'))"
-    " OR EXISTS (SELECT 1 FROM duckdb_indexes() WHERE database_name = current_database()"
-    "  AND schema_name = :schema AND table_name = :table)"
-)
+_CONNECTING: Final = {"FOREIGN KEY", "UNIQUE"}
+
+
+@dataclass(frozen=True, slots=True)
+class DuckDBTable(TargetTable):
+    """It ``is_connected`` by a foreign key, or by a unique key beside the primary key; it
+    ``is_checked`` by another constraint than those of columns and the primary key, or by an index.
+    """
+
+    is_connected: bool = False
+    is_checked: bool = False
 
 
 class DuckDBShapes(catalog.Shapes):
@@ -71,28 +76,35 @@ class DuckDBShapes(catalog.Shapes):
                 (schema, table): kind for schema, table, kind in connection.execute(_RELATIONS, names)
             }
             columns = catalog.by_table(connection.execute(_COLUMNS, names))
-            keys = {(schema, table): tuple(key) for schema, table, key in connection.execute(_KEYS, names)}
-        return {
-            asked: _table(place, columns[place], keys.get(place), kinds[place])
-            for asked, place in places.items()
-            if place in kinds
-        }
+            constraints = connection.execute(_CONSTRAINTS, names).all()
+            unique: dict[tuple[str, str], bool] = dict(connection.execute(_INDEXES, names).tuples())
+        referenced = {one.referenced_table for one in constraints}
+        of_table = catalog.by_table(constraints)
+
+        def table(place: tuple[str, str]) -> DuckDBTable:
+            types = {one.type: tuple(one.columns) for one in of_table[place]}
+            found = _table(place, columns[place], types.pop("PRIMARY KEY", None), kinds[place])
+            return replace(
+                found,
+                is_connected=place[1] in referenced
+                or not types.keys().isdisjoint(_CONNECTING)
+                or unique.get(place, False),
+                is_checked=bool(types) or place in unique,
+            )
+
+        return {asked: table(place) for asked, place in places.items() if place in kinds}
 
     @override
     def order_matters(self, connection: sa.Connection, table: TargetTable) -> bool:
         """DuckDB has no triggers."""
-        place = {"schema": table.schema, "table": table.name}
-        with self._errors.reporting():
-            return bool(connection.execute(_CONNECTED, place).scalar_one())
+        assert isinstance(table, DuckDBTable)
+        return table.is_connected
 
     @override
     def refuses_rows(self, connection: sa.Connection, table: TargetTable) -> bool:
         """An index limits the length of keys."""
-        if any(column.generated for column in table.columns):
-            return True
-        place = {"schema": table.schema, "table": table.name}
-        with self._errors.reporting():
-            return bool(connection.execute(_CHECKED, place).scalar_one())
+        assert isinstance(table, DuckDBTable)
+        return table.is_checked or any(column.generated for column in table.columns)
 
     @override
     def unique_indexes(self, connection: sa.Connection, table: TargetTable) -> Sequence[UniqueIndex]:
@@ -125,8 +137,8 @@ class DuckDBShapes(catalog.Shapes):
 
 def _table(
     place: tuple[str, str], columns: Sequence[sa.Row[Any]], key: tuple[str, ...] | None, kind: TableKind
-) -> TargetTable:
-    return TargetTable(
+) -> DuckDBTable:
+    return DuckDBTable(
         *place,
         tuple(
             TargetColumn(
