@@ -35,7 +35,7 @@ _CONSTRAINTS: Final = sa.text(
     f" OR ({_WANTED.format('referenced_table')}))"
 )
 _INDEXES: Final = sa.text(
-    "SELECT (schema_name, table_name) AS place, bool_or(is_unique) FROM duckdb_indexes()"
+    "SELECT (schema_name, table_name) AS place, bool_or(is_unique) AS is_unique FROM duckdb_indexes()"
     f" WHERE {_WANTED.format('table_name')} GROUP BY ALL"
 )
 _UNIQUE_CONSTRAINTS: Final = sa.text(
@@ -77,7 +77,7 @@ class DuckDBShapes(catalog.Shapes):
             }
             columns = catalog.by_table(connection.execute(_COLUMNS, names))
             constraints = connection.execute(_CONSTRAINTS, names).all()
-            unique: dict[tuple[str, str], bool] = dict(connection.execute(_INDEXES, names).tuples())
+            unique = {row.place: bool(row.is_unique) for row in connection.execute(_INDEXES, names)}
         referenced = {one.referenced_table for one in constraints}
         of_table = catalog.by_table(constraints)
 
