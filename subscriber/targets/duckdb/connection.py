@@ -36,8 +36,12 @@ from subscriber.base.waiting import watched
 from subscriber.targets.database_files import holders
 from subscriber.targets.duckdb.errors import is_busy
 
-BUSY_TIMEOUT: Final = 10.0
-"""Seconds to wait for another process to close the file before the target counts as unavailable."""
+RUN_PATIENCE: Final = 10.0
+COMMAND_PATIENCE: Final = 30.0
+"""Seconds to wait for another process to close the file before the target counts as unavailable. A
+command waits longer than a run, which tries again: a run that is busy hands the file over after its
+batch.
+"""
 
 _BUSY_PAUSE: Final = 0.05
 _HEADERS: Final = 3 * 4096
@@ -48,7 +52,9 @@ _DESCRIPTORS: Final = "/dev/fd"
 _opening: Final = threading.Lock()
 
 
-def open_file(path: str, connect: Callable[[], Any], patience: float = BUSY_TIMEOUT, *, says_so: bool = True) -> Any:
+def open_file(
+    path: str, connect: Callable[[], Any], patience: float = COMMAND_PATIENCE, *, says_so: bool = True
+) -> Any:
     """Open the file; wait up to ``patience`` seconds while another process has it open or changes
     it, and raise DuckDB's error then.
 

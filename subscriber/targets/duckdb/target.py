@@ -52,7 +52,13 @@ CAPABILITIES: Final = Capabilities(
 
 
 def open_duckdb(url: sa.URL) -> Target:
-    from subscriber.targets.duckdb.connection import Checkpoints, open_file, somebody_waits
+    from subscriber.targets.duckdb.connection import (
+        COMMAND_PATIENCE,
+        RUN_PATIENCE,
+        Checkpoints,
+        open_file,
+        somebody_waits,
+    )
     from subscriber.targets.duckdb.transactions import FileConnections
 
     if url.database in (None, "", ":memory:") or str(url.database).startswith(":memory:"):
@@ -69,7 +75,11 @@ def open_duckdb(url: sa.URL) -> Target:
 
     @sa.event.listens_for(engine, "do_connect")
     def connect(dialect: Any, _record: object, arguments: list[Any], options: dict[str, Any]) -> Any:
-        open_again = partial(open_file, file, partial(dialect.connect, *arguments, **options), says_so=not kept.keeps)
+        attempt, patience = (
+            partial(dialect.connect, *arguments, **options),
+            RUN_PATIENCE if kept.keeps else COMMAND_PATIENCE,
+        )
+        open_again = partial(open_file, file, attempt, patience, says_so=not kept.keeps)
         kept.opening()
         began = time.monotonic()
         try:

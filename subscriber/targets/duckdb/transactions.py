@@ -84,7 +84,7 @@ LOOK_SECONDS: Final = 0.05
 """How often it is checked whether somebody waits, while the file is open."""
 DRAIN_SECONDS: Final = 5.0
 """How long transactions may be held up until those in progress have ended."""
-HOLD_SECONDS: Final = 15.0
+HOLD_SECONDS: Final = 35.0
 """A thread with a long transaction waits so long for the hand-over: longer than a command does."""
 CLOSED_SECONDS: Final = 2.0
 """How long the file stays closed for those who wait."""
