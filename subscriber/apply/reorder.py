@@ -106,8 +106,9 @@ class Rows:
     rows: NDArray[np.int64]
 
     def of(self, frame: Frame) -> ChangeGroup:
-        """The changes; their data is copied."""
-        return frame.groups[self.group].take(self.rows)
+        """The changes; their data is copied unless they are neighbours."""
+        changes, first, stop = frame.groups[self.group], int(self.rows[0]), int(self.rows[-1]) + 1
+        return changes.slice(first, stop) if stop - first == len(self.rows) else changes.take(self.rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,6 +235,8 @@ class _Coalescing:
         return tuple(writes), changes[left]
 
     def _fold_table(self, changes: NDArray[np.int64], codes: NDArray[np.int64]) -> tuple[ChangeGroup, ...] | None:
+        if np.all(np.diff(codes) > 0):
+            return None
         repeated = len(codes) - len(np.unique(codes))
         if repeated < _LEAST_FOLDED or repeated * _FOLDED_SHARE < len(codes):
             return None
@@ -308,6 +311,8 @@ def _keeps_key(group: ChangeGroup, key: Sequence[str]) -> NDArray[np.bool_]:
 
 def _codes(columns: Sequence[pa.Array]) -> NDArray[np.int64]:
     """Numbers from 0 on: rows with the same values in all columns have the same number."""
+    if len(columns) == 1 and pa.types.is_integer(columns[0].type) and np.all(np.diff(columns[0].to_numpy()) > 0):
+        return np.arange(len(columns[0]))  # as new rows mostly come
     codes: NDArray[np.int64] | None = None
     for column in columns:
         encoded = column.dictionary_encode()

@@ -103,12 +103,12 @@ def test_both_decoders_accept_or_refuse_the_same_damaged_tuples(rows: list[Row],
         assert found == expected
 
 
-@given(batches, st.randoms(use_true_random=False))
-def test_any_selection_of_rows_is_read_in_its_order(rows: list[Row], random: Random) -> None:
+@given(batches, st.randoms(use_true_random=False), st.booleans())
+def test_any_selection_of_rows_is_read_in_its_order(rows: list[Row], random: Random, copies: bool) -> None:
     """Rows may be selected more than once and backwards."""
     messages = [encode(Insert(16_384, row)) for row in rows]
     buffer, starts, limits = laid_out(messages)
-    split = split_tuples(buffer, starts, limits, len(rows[0]))
+    split = split_tuples(buffer, starts, limits, len(rows[0]), copies=copies)
     for index in range(len(rows[0])):
         changed = [row for row, values in enumerate(rows) if values[index] is not UNCHANGED]
         chosen = random.choices(changed, k=2 * len(changed)) if changed else []

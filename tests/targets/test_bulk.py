@@ -14,7 +14,7 @@ from subscriber.testing.type_edges import EDGES
 from tests.targets.tables import created, decoded, insert, qualified, run, shape_of, stored
 from tests.targets.test_values import refusal
 
-MANY_ROWS = 150
+MANY_ROWS = 800
 """So many that a target inserts them in the way that is meant for many."""
 
 KEYS = {

@@ -19,8 +19,8 @@ of every tuple (:func:`split_tuples`, rule A11)::
     cursor            row 0           row 0        row 1           row 1
                       column 0        column 1     column 0        column 1
 
-No value is copied: :func:`column_bytes` makes Arrow arrays of those that are needed, which are few
-after row filters and merging.
+:func:`column_bytes` makes Arrow arrays of values. Who needs all of them has those of a column
+copied right after the column was found, while the processor's cache still has them.
 
 Invariants
     - Every byte of every change is checked: a tuple must end where its message ends. Each gather
@@ -81,36 +81,42 @@ class TupleColumns:
     """The places of the values of some tuples of one relation, column by column (rule A11).
 
     For each column ``kinds`` has the kind byte of each row, ``starts`` and ``ends`` the offsets of
-    its value, which are equal where there is none. ``end`` is the offset behind each tuple; only
-    the caller knows whether the message must end there.
+    its value, which are equal where there is none. Columns without NULL share one array of kinds.
+    ``values`` has their bytes if they were asked for, otherwise None, as for other columns. ``end``
+    is the offset behind each tuple; only the caller knows whether the message must end there.
     """
 
     kinds: tuple[Bytes, ...]
     starts: tuple[Positions, ...]
     ends: tuple[Positions, ...]
+    values: tuple[pa.BinaryArray | pa.LargeBinaryArray | None, ...]
     end: Positions
 
 
-def split_tuples(buffer: Bytes, starts: Positions, limits: Positions, ncolumns: int) -> TupleColumns:
+def split_tuples(
+    buffer: Bytes, starts: Positions, limits: Positions, ncolumns: int, *, copies: bool = False
+) -> TupleColumns:
     """Find every value of the tuples whose column counts are at ``starts`` (rules A11, A12);
-    ``limits`` are the offsets behind each tuple's message.
+    ``limits`` are the offsets behind each tuple's message. ``copies``: all values are needed.
     """
     if np.any(starts < 0):
         raise ValueError("a tuple cannot start before the buffer")
     view = np.ascontiguousarray(buffer)
     walk = _Walk(view, np.minimum(limits, view.size))
     cursor = walk.skip_count(starts.astype(np.int64, copy=False), ncolumns)
-    kinds, firsts, ends = [], [], []
+    kinds, firsts, ends, values = [], [], [], []
     for _ in range(ncolumns):
-        kind, first, cursor = walk.read_column(cursor)
+        uniform = walk.read_uniform(cursor)
+        kind, first, cursor = uniform or walk.read_mixed(cursor)
         kinds.append(kind)
         firsts.append(first)
         ends.append(cursor)
-    return TupleColumns(tuple(kinds), tuple(firsts), tuple(ends), cursor)
+        values.append(_slices(view, first, cursor, None) if copies and uniform else None)
+    return TupleColumns(tuple(kinds), tuple(firsts), tuple(ends), tuple(values), cursor)
 
 
 class _Walk:
-    __slots__ = ("_buffer", "_lengths", "_limits")
+    __slots__ = ("_buffer", "_lengths", "_limits", "_uniform")
 
     def __init__(self, buffer: Bytes, limits: Positions) -> None:
         self._buffer = buffer
@@ -119,6 +125,7 @@ class _Walk:
         # one gather instead of four.
         readable = max(buffer.size - _LENGTH_SIZE + 1, 0)
         self._lengths = np.ndarray((readable,), dtype=">u4", buffer=buffer if readable else b"", strides=(1,))
+        self._uniform: dict[int, Bytes] = {}
 
     def skip_count(self, cursor: Positions, ncolumns: int) -> Positions:
         self._demand(cursor, _COUNT_SIZE)
@@ -129,7 +136,23 @@ class _Walk:
             raise _error(f"tuple has {count[row]} columns, its relation {ncolumns}", row, cursor)
         return cursor + _COUNT_SIZE
 
-    def read_column(self, cursor: Positions) -> tuple[Bytes, Positions, Positions]:
+    def read_uniform(self, cursor: Positions) -> tuple[Bytes, Positions, Positions] | None:
+        """The usual column: every row has a value, all in one form. None for another one, and if a
+        tuple is truncated.
+        """
+        if not cursor.size or int(cursor.max()) > self._buffer.size - _KIND_SIZE - _LENGTH_SIZE:
+            return None
+        kind = self._buffer[cursor]
+        first = int(kind[0])
+        if _FORM_OF_KIND[first] != _VALUED or not (kind == first).all():
+            return None
+        start = cursor + (_KIND_SIZE + _LENGTH_SIZE)
+        end = start + self._lengths[cursor + _KIND_SIZE]
+        if (end > self._limits).any():
+            return None
+        return self._uniform.setdefault(first, kind), start, end
+
+    def read_mixed(self, cursor: Positions) -> tuple[Bytes, Positions, Positions]:
         self._demand(cursor, _KIND_SIZE)
         kind = self._buffer[cursor]
         form = _FORM_OF_KIND[kind]
@@ -175,6 +198,9 @@ def column_bytes(
     callers group rows by their sent columns first.
     """
     kinds, starts, ends = columns.kinds[index], columns.starts[index], columns.ends[index]
+    values = columns.values[index]
+    if values is not None:
+        return values if rows is None else values.take(pa.array(rows))
     if rows is not None:
         kinds, starts, ends = kinds[rows], starts[rows], ends[rows]
     if np.any(kinds == KIND_UNCHANGED):
@@ -192,28 +218,25 @@ def _slices(
     """
     if not starts.size:
         return pa.array([], type=pa.binary())
-    offsets = np.empty(2 * starts.size, dtype=np.int64)
+    if np.any(starts[1:] < ends[:-1]):
+        buffer, starts, ends = _in_order(buffer, starts, ends)
+    large = int(ends[-1]) > _LARGEST_OFFSET
+    array_class, width = (pa.LargeBinaryArray, np.int64) if large else (pa.BinaryArray, np.int32)
+    offsets = np.empty(2 * starts.size, dtype=width)
     offsets[0::2] = starts
     offsets[1::2] = ends
-    if np.any(offsets[1:] < offsets[:-1]):
-        buffer, offsets = _in_order(buffer, starts, ends)
-    large = int(offsets[-1]) > _LARGEST_OFFSET
-    array_class, width = (pa.LargeBinaryArray, np.int64) if large else (pa.BinaryArray, np.int32)
-    offset_buffer = pa.py_buffer(offsets.astype(width, copy=False))
     kind = pa.large_binary() if large else pa.binary()
-    interleaved = array_class.from_buffers(kind, offsets.size - 1, [None, offset_buffer, pa.py_buffer(buffer)])
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(buffer)]
+    interleaved = array_class.from_buffers(kind, offsets.size - 1, buffers)
     return interleaved.take(pa.array(np.arange(0, offsets.size, 2), mask=null))
 
 
-def _in_order(buffer: Bytes, starts: Positions, ends: Positions) -> tuple[Bytes, Positions]:
-    """Copy values at unordered positions; returns their bytes and interleaved offsets."""
+def _in_order(buffer: Bytes, starts: Positions, ends: Positions) -> tuple[Bytes, Positions, Positions]:
+    """Copy values at unordered positions; returns their bytes and their places there."""
     lengths = ends - starts
     behind = np.cumsum(lengths)
-    source = np.repeat(starts - (behind - lengths), lengths) + np.arange(behind[-1])
-    offsets = np.empty(2 * starts.size, dtype=np.int64)
-    offsets[0::2] = behind - lengths
-    offsets[1::2] = behind
-    return buffer[source], offsets
+    before = behind - lengths
+    return buffer[np.repeat(starts - before, lengths) + np.arange(behind[-1])], before, behind
 
 
 def _printable(byte: int) -> str:
@@ -290,6 +313,7 @@ class _Messages:
     ends: Positions
     types: Bytes
     lsns: Positions | None
+    copies: bool
 
     def fail(self, row: int, error: str, *, offset: int, relation: Relation | None = None) -> NoReturn:
         raise ProtocolError(
@@ -305,14 +329,17 @@ def group_changes(
     messages: pa.BinaryArray,
     relations: Mapping[int, Relation],
     lsns: Positions | None = None,
+    *,
+    copies: bool = False,
 ) -> MessageBatch:
-    """Group the changes of a batch of messages; every byte of the changes is checked.
+    """Group the changes of a batch of messages; every byte of the changes is checked. ``copies``:
+    all values are needed.
 
     Each row of ``messages`` is one pgoutput message, in the form outside of stream blocks (no xid
     prefix), in stream order. ProtocolError, with relation, offset, message type and the LSN from
     ``lsns``, if a message is malformed, or a change names a relation that was never described.
     """
-    view = _view(messages, lsns)
+    view = _view(messages, lsns, copies=copies)
     is_change = (view.types == _INSERT) | (view.types == _UPDATE) | (view.types == _DELETE)
     is_description = (view.types == _RELATION) | (view.types == _TYPE)
     changes = np.flatnonzero(is_change)
@@ -340,7 +367,7 @@ def group_changes(
     )
 
 
-def _view(messages: pa.BinaryArray, lsns: Positions | None) -> _Messages:
+def _view(messages: pa.BinaryArray, lsns: Positions | None, *, copies: bool) -> _Messages:
     width = np.int64 if pa.types.is_large_binary(messages.type) else np.int32
     _, offsets_buffer, data = messages.buffers()
     offsets = np.frombuffer(offsets_buffer, width, len(messages) + 1, messages.offset * np.dtype(width).itemsize)
@@ -351,7 +378,7 @@ def _view(messages: pa.BinaryArray, lsns: Positions | None) -> _Messages:
         raise ProtocolError(
             "empty logical replication message", offset=0, lsn=None if lsns is None else int(lsns[empty[0]])
         )
-    return _Messages(buffer, starts, ends, buffer[starts], lsns)
+    return _Messages(buffer, starts, ends, buffer[starts], lsns, copies)
 
 
 def _relation_changes(
@@ -451,7 +478,7 @@ def _deletes(view: _Messages, relation: Relation, rows: Positions) -> list[Chang
 
 def _tuples(view: _Messages, relation: Relation, rows: Positions, at: Positions) -> TupleColumns:
     try:
-        return split_tuples(view.buffer, at, view.ends[rows], len(relation.columns))
+        return split_tuples(view.buffer, at, view.ends[rows], len(relation.columns), copies=view.copies)
     except ProtocolError as error:
         # split_tuples reports an offset in the buffer: find the message and its relation.
         place = error.offset or 0

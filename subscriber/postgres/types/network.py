@@ -341,7 +341,6 @@ _MACADDR: Final = tuple(
 )
 
 
-_TEXT: Final = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 # A hyphen is allowed after every second byte, and braces are allowed around the whole text.
 _DIGITS: Final = r"(?:[0-9A-Fa-f]{4}-?){7}[0-9A-Fa-f]{4}"
 _READ: Final = re.compile(rf"\{{{_DIGITS}\}}|{_DIGITS}", re.ASCII)
@@ -349,10 +348,16 @@ _TEXT_SIZE: Final = 36
 _HYPHENS: Final = (8, 13, 18, 23)
 _DIGIT_PLACES: Final = np.array([place for place in range(_TEXT_SIZE) if place not in _HYPHENS])
 _UUID_HEX: Final = np.frombuffer(b"0123456789abcdef", np.uint8)
+_IS_IN_UUID: Final = np.isin(np.arange(256), list(b"0123456789abcdef-"))
 
 
 def _from_text(array: pa.BinaryArray) -> pa.StringArray:
-    if not family.all_match(array, _TEXT):
+    texts = family.fixed_width(array, _TEXT_SIZE)
+    if texts is None or not (
+        _IS_IN_UUID[texts].all()
+        and (texts[:, _HYPHENS] == ord("-")).all()
+        and np.count_nonzero(texts == ord("-")) == len(_HYPHENS) * len(texts)
+    ):
         raise family.invalid_text("uuid")
     return family.as_text(array)
 

@@ -12,6 +12,7 @@ import struct
 from decimal import ROUND_HALF_UP, Context, Decimal
 from typing import Final
 
+import numpy as np
 import pyarrow as pa
 
 from subscriber.base.digits import parse_int
@@ -20,6 +21,7 @@ from subscriber.postgres.types import family
 from subscriber.postgres.types.equality import Equality
 
 _TEXT: Final = r"-?[0-9]+(?:\.[0-9]+)?|NaN|-?Infinity"
+_NINE: Final = np.uint8(9)
 _HEADER: Final = struct.Struct(">HhHH")
 _NEGATIVE: Final = 0x4000
 _SPECIAL: Final = {0xC000: "NaN", 0xD000: "Infinity", 0xF000: "-Infinity"}
@@ -31,9 +33,22 @@ _LARGEST_GROUP: Final = 9999
 
 
 def _from_text(array: pa.BinaryArray) -> pa.StringArray:
-    if not family.all_match(array, _TEXT):
+    if not _are_plain(array) and not family.all_match(array, _TEXT):
         raise family.invalid_text("numeric")
     return family.as_text(array)
+
+
+def _are_plain(array: pa.BinaryArray) -> bool:
+    """Whether all values are digits with a point in between, without a sign: most columns with a
+    scale. It takes a fifth of the time of the regular expression.
+    """
+    data, offsets = family.values_of(array)
+    points = np.flatnonzero(data - np.uint8(ord("0")) > _NINE)
+    return bool(
+        len(points) == len(array)
+        and np.all(data[points] == ord("."))
+        and np.all((offsets[:-1] < points) & (points < offsets[1:] - 1))
+    )
 
 
 def _from_binary(array: pa.BinaryArray) -> pa.StringArray:

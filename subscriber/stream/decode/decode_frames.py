@@ -65,7 +65,7 @@ class FrameDecoder:
         A ProtocolError names relation, column, LSN and byte offset.
         """
         positions = lsns.to_numpy(zero_copy_only=False)
-        batch = message_batch.group_changes(messages, self._relations, positions)
+        batch = message_batch.group_changes(messages, self._relations, positions, copies=True)
         groups = [group for rows in batch.groups for group in self._groups(batch, rows, positions)]
         self._relations = batch.relations
         return Frame(tuple(groups), self._controls(messages, batch, positions, finish_lsns))
@@ -264,11 +264,13 @@ def _truncated(message: bytes, row: int, batch: message_batch.MessageBatch) -> t
 
 
 def _forms(columns: message_batch.TupleColumns) -> npt.NDArray[np.uint8]:
-    """How each column was sent: as text, binary, or not at all. NULL has the form of its column."""
+    """How columns were sent: as text, binary, or not at all. NULL has the form of its column.
+    Columns that share their kinds have one row.
+    """
     table = np.zeros(256, np.uint8)
     table[message_batch.KIND_BINARY], table[message_batch.KIND_UNCHANGED] = _BINARY, _UNSENT
     rows = []
-    for kinds in columns.kinds:
+    for kinds in {id(kinds): kinds for kinds in columns.kinds}.values():
         form = table[kinds]
         if np.any(form == _BINARY) and not np.any(kinds == message_batch.KIND_TEXT):
             form[kinds == message_batch.KIND_NULL] = _BINARY

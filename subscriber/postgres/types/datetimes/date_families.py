@@ -120,6 +120,7 @@ def _since_2000(moments: pa.Array) -> pa.Array:
 
 _DATE: Final = "[0-9]{4,7}-[0-9]{2}-[0-9]{2}"
 _TIME: Final = r"[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,6})?"
+_USUAL_DATE, _USUAL_TIME = "0000-00-00", "00:00:00"
 _ZONE: Final = "[-+][0-9]{2}(?::[0-9]{2}){0,2}"
 _INFINITE: Final = "-?infinity"
 _CLOCK: Final = r"[-+]?[0-9]{2,}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,6})?"
@@ -133,8 +134,9 @@ _ZONE_LIMIT: Final = 16 * 3600
 """The limit in seconds that an offset must not reach (TZDISP_LIMIT)."""
 
 
-def _from_text(name: str, pattern: str, array: pa.BinaryArray) -> pa.StringArray:
-    if not family.all_match(array, pattern):
+def _from_text(name: str, usual: str, pattern: str, array: pa.BinaryArray) -> pa.StringArray:
+    """``usual`` is the form of most values (:func:`family.all_have_form`)."""
+    if not family.all_have_form(array, usual) and not family.all_match(array, pattern):
         raise family.invalid_text(name, "22007", hint=_SESSION)
     return family.as_text(array)
 
@@ -224,7 +226,9 @@ def _timestamp_family(
     pattern = rf"{_DATE} {_TIME}{zone.replace('+', '[+]')}(?: BC)?|{_INFINITE}"
     # PostgreSQL's errors contain the full name of the types with a time zone, and the short name of
     # those without.
-    from_text = partial(_from_text, name.removesuffix(" without time zone"), pattern)
+    from_text = partial(
+        _from_text, name.removesuffix(" without time zone"), f"{_USUAL_DATE} {_USUAL_TIME}{zone}", pattern
+    )
     send = partial(family.packed, "q", timestamptz_in if zone else timestamp_in)
     from_binary = partial(_timestamp_from_binary, name, zone, write)
     return family.of_decoders(name, oid, pa.string(), from_text, from_binary, form, send=send)
@@ -235,7 +239,7 @@ FAMILIES: Final = (
         "date",
         1082,
         pa.string(),
-        partial(_from_text, "date", rf"{_DATE}(?: BC)?|{_INFINITE}"),
+        partial(_from_text, "date", _USUAL_DATE, rf"{_DATE}(?: BC)?|{_INFINITE}"),
         _date_from_binary,
         family.Form(family.without_modifier(date_in), dates.date_out, pa.int32(), dates_in, family.sign),
         send=partial(family.packed, "i", date_in),
@@ -244,7 +248,7 @@ FAMILIES: Final = (
         "time without time zone",
         1083,
         pa.string(),
-        partial(_from_text, "time", _TIME),
+        partial(_from_text, "time", _USUAL_TIME, _TIME),
         _time_from_binary,
         family.Form(time_in, dates.time_text, pa.int64(), compare=family.sign),
         send=partial(family.packed, "q", time_in),
@@ -253,7 +257,7 @@ FAMILIES: Final = (
         "time with time zone",
         1266,
         pa.string(),
-        partial(_from_text, "time with time zone", _TIME + _ZONE),
+        partial(_from_text, "time with time zone", _USUAL_TIME + "+00", _TIME + _ZONE),
         _timetz_from_binary,
         family.Form(timetz_in, dates.timetz_out, compare=dates.compare_timetz),
         send=partial(family.packed, "qi", timetz_in),
@@ -276,7 +280,7 @@ FAMILIES: Final = (
         "interval",
         1186,
         pa.string(),
-        partial(_from_text, "interval", f"{_INTERVAL}|{_INFINITE}"),
+        partial(_from_text, "interval", _USUAL_TIME, f"{_INTERVAL}|{_INFINITE}"),
         _interval_from_binary,
         family.Form(interval_in, dates.interval_out, compare=dates.compare_intervals),
         equality=Equality(canonical=dates.canonical_interval),

@@ -48,9 +48,13 @@ def laid_out(*tuples: bytes, gap: bytes = b"I\xff\xff\xff\xffN") -> tuple[Any, A
 
 def values(*tuples: bytes, ncolumns: int) -> list[list[bytes | None]]:
     buffer, starts, limits = laid_out(*tuples)
-    columns = split_tuples(buffer, starts, limits, ncolumns)
-    assert columns.end.tolist() == limits.tolist()
-    return [column_bytes(buffer, columns, index).to_pylist() for index in range(ncolumns)]
+    later, at_once = (split_tuples(buffer, starts, limits, ncolumns, copies=copies) for copies in (False, True))
+    assert later.end.tolist() == at_once.end.tolist() == limits.tolist()
+    found, copied = (
+        [column_bytes(buffer, columns, index).to_pylist() for index in range(ncolumns)] for columns in (later, at_once)
+    )
+    assert copied == found
+    return found
 
 
 def test_text_and_null_columns_become_one_array_each():
@@ -76,6 +80,18 @@ def test_a_binary_stream_may_hold_text_columns():
     columns = split_tuples(buffer, starts, limits, 2)
     assert [bytes(kinds) for kinds in columns.kinds] == [b"bb", b"tt"]
     assert column_bytes(buffer, columns, 0).to_pylist() == [b"\0\0\0\1", b"\0\0\0\2"]
+
+
+def test_a_column_in_one_form_shares_its_kinds_and_may_be_copied_at_once():
+    buffer, starts, limits = laid_out(*[tuple_of(text(b"1"), binary(b"2"), text(b""), NULL)] * 2)
+    columns = split_tuples(buffer, starts, limits, 4, copies=True)
+    assert columns.kinds[0] is columns.kinds[2]
+    assert [None if one is None else one.to_pylist() for one in columns.values] == [
+        [b"1"] * 2,
+        [b"2"] * 2,
+        [b""] * 2,
+        None,
+    ]
 
 
 def test_an_unchanged_value_is_refused_and_never_becomes_null():

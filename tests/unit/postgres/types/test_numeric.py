@@ -204,6 +204,16 @@ def test_numbers_inside_of_a_text_are_canonical_and_strings_stay():
 
 
 @pytest.mark.parametrize(
+    "bad",
+    [(b"1.5.5", b"1"), (b"1", b"1.5.5"), (b".5", b"1.5"), (b"1.5", b"5."), (b"1,5", b"1.5"), (b"1.5", b"15", b"1..5")],
+)
+def test_each_number_has_a_point_of_its_own(bad):
+    """As many points as numbers are not enough."""
+    assert refused_text("numeric", *bad).sqlstate == "22P02"
+    assert from_text("numeric", b"0.5", b"10.25") == ["0.5", "10.25"]
+
+
+@pytest.mark.parametrize(
     "bad", [b"", b".", b"1.", b".5", b"1e5", b"1,5", b"nan", b"--1", b"1\n", b"1.5.5", b"+Infinity"]
 )
 def test_a_publishers_text_is_only_what_the_output_function_writes(bad):

@@ -182,7 +182,7 @@ def test_inserted_rows_are_in_one_statement(target):
 
 @pytest.fixture
 def loads(monkeypatch) -> None:
-    """LOAD DATA is quicker from two rows on, and no table has a trigger."""
+    """LOAD DATA is quicker from two values on, and no table has a trigger."""
     monkeypatch.setattr(mariadb_bulk, "_LEAST_LOADED", 2)
     monkeypatch.setattr(mariadb_bulk, "may_have_trigger", lambda *_: False)
 
@@ -221,7 +221,7 @@ def test_a_few_rows_and_rows_that_a_trigger_sees_and_rows_that_are_too_large_are
     if patched == "largest_statement":
         server.largest_statement = 5
     else:
-        monkeypatch.setattr(mariadb_bulk, patched, 3 if patched == "_LEAST_LOADED" else lambda *_: True)
+        monkeypatch.setattr(mariadb_bulk, patched, 5 if patched == "_LEAST_LOADED" else lambda *_: True)
     assert target.bulk.insert(server.connection, TABLE, NEW) == 2
     assert server.sent == [INSERTED]
 
