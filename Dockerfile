@@ -11,6 +11,7 @@ RUN apt-get update \
 WORKDIR /opt/subscriber
 COPY pyproject.toml README.md LICENSE ./
 COPY subscriber ./subscriber
+COPY scenarios ./scenarios
 RUN pip install --no-cache-dir ".[mysql,duckdb,http]"
 
 # spark-class is a script of the pyspark wheel. Without SPARK_HOME it looks for Spark beside itself.

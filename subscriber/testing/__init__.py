@@ -13,8 +13,10 @@
     in_process         a subscription in one process, from a publisher without a server
     emulate            applies a journal in one process without Spark
     conformance_kit    the checks of ``subscriber conformance``, with the values of type_edges and the
-                       tables of written_tables
+                       tables of written_tables; its scenarios are in conformance_scenarios
+    pytest_plugin      the checks as tests of pytest
     demo_data          the tables and changes of ``subscriber demo``
 
-The scenarios themselves are in the folder ``scenarios/`` of the repository.
+The scenarios themselves are in the folder ``scenarios/`` of the repository, and in this package
+where it is installed.
 """

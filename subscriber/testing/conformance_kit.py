@@ -1,12 +1,14 @@
-"""The conformance kit: what of PostgreSQL's semantics holds in a target, without a server.
+"""The conformance kit: what of PostgreSQL's semantics holds in a target.
 
 ::
 
     MemoryDatabase ──▶ InProcessSubscription ──▶ the target's tables, compared after every transaction
                                   └─ in a process that is killed at a failpoint ──▶ all of a batch, or nothing
+    PostgreSQL ──▶ scenarios with the target as subscriber ──▶ what psql prints   (conformance_scenarios)
 
-Every check has one of three outcomes: it *holds*; the target *refuses* something with an error of
+Every check has one of three verdicts: it *holds*; the target *refuses* something with an error of
 this program, which is no loss; or it *fails*: the target would have other rows than the publisher.
+Scenarios are *skipped* where there is no PostgreSQL server.
 """
 
 from __future__ import annotations
@@ -14,15 +16,17 @@ from __future__ import annotations
 import multiprocessing
 import os
 import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import suppress
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, Self, TypeAlias
 
 import sqlalchemy as sa
 
+from subscriber.apply.applier import ANY_FORMAT, Rules
 from subscriber.apply.exact import ExactApplier
 from subscriber.base import failpoints
 from subscriber.base.errors import (
@@ -39,18 +43,21 @@ from subscriber.catalog.own_tables import CATALOG
 from subscriber.catalog.progress import OriginProgress
 from subscriber.postgres.logical_decoding.memory_database import MemoryDatabase, Session
 from subscriber.postgres.publication.definition import Publication
+from subscriber.postgres.schema.history_rules import OPEN_LSN, History, HistoryRules
 from subscriber.postgres.schema.publisher_tables import PublisherTable
 from subscriber.stream.journal.reader import JournalReader
 from subscriber.stream.journal.storage import LocalStorage
 from subscriber.targets import Target, open_target
 from subscriber.targets.ddl import drop_table
+from subscriber.testing.conformance_scenarios import ScenarioChecks
 from subscriber.testing.emulate import emulate
 from subscriber.testing.in_process import InProcessSubscription, stream_options
 from subscriber.testing.nodes.mirrored_rows import Row, read_target_rows
+from subscriber.testing.session.psql_table import format_rows
 from subscriber.testing.type_edges import EDGES
 from subscriber.testing.written_tables import created, decoded, insert, reflected, shape_of, stored
 
-Holding: TypeAlias = Literal["holds", "refused", "fails"]
+Holding: TypeAlias = Literal["holds", "refused", "fails", "skipped"]
 
 _TABLE: Final = "conformance_t"
 _PUBLICATION: Final = "conformance"
@@ -70,6 +77,7 @@ class CheckOutcome:
 
 _Found: TypeAlias = tuple[Holding, str]
 _HOLDS: Final[_Found] = ("holds", "")
+_HEADINGS: Final = ("area", "check", "verdict", "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,32 +86,69 @@ class _Check:
     name: str
     run: Callable[[Target], _Found]
 
+    def __str__(self) -> str:
+        return f"{self.area}: {self.name}"
 
-def check_conformance(url: str | sa.URL, *, crashes: bool = True) -> Iterator[CheckOutcome]:
-    """Check a target, whose database must have no tables of the catalog and of the kit; those that
-    the kit makes are dropped. Each outcome is given when it is known. Without ``crashes`` no other
-    process is started. UsageError if the database is in use; NotSupportedError if it cannot be a
-    target.
+
+class ConformanceKit:
+    """Checks of a target, whose database must have no tables of the catalog and of the kit; those
+    that the kit makes are dropped. ``quick`` leaves out what starts processes or servers.
+    UsageError if the database is in use; NotSupportedError if it cannot be a target.
     """
-    with open_target(url) as target:
-        with target.reporting():
-            there = set(sa.inspect(target.engine).get_table_names())
-        if there & {_TABLE, *CATALOG.tables}:
-            raise UsageError(
-                "the target is in use",
-                detail="It has tables of subscriptions, or of an earlier check that was cut off.",
-                hint="Name an empty database.",
-            )
-        for check in _CHECKS if crashes else _QUICK:
-            try:
-                verdict, detail = check.run(target)
-            except (NotSupportedError, TargetRelationError, UnsupportedValue) as error:
-                verdict, detail = "refused", error.message  # which has no values
-            except SubscriberError as error:
-                verdict, detail = "fails", f"{type(error).__name__}: {error.message}"
-            finally:
-                _clean(target)
-            yield CheckOutcome(check.area, check.name, verdict, detail)
+
+    def __init__(self, url: str | sa.URL, *, quick: bool = False) -> None:
+        with ExitStack() as resources:
+            self._target = resources.enter_context(open_target(url))
+            with self._target.reporting():
+                there = set(sa.inspect(self._target.engine).get_table_names())
+            if there & {_TABLE, *CATALOG.tables}:
+                raise UsageError(
+                    "the target is in use",
+                    detail="It has tables of subscriptions, or of an earlier check that was cut off.",
+                    hint="Name an empty database.",
+                )
+            self.checks: tuple[_Check, ...] = _QUICK if quick else _CHECKS
+            if not quick:
+                scenarios = resources.enter_context(ScenarioChecks(self._target.url))
+                self.checks += tuple(
+                    _Check("scenarios", name, partial(scenarios.run, name)) for name in scenarios.names
+                )
+            self._resources = resources.pop_all()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._resources.close()
+
+    def run(self, check: _Check) -> CheckOutcome:
+        """Run one of the ``checks``, and drop what it has made."""
+        try:
+            verdict, detail = check.run(self._target)
+        except (NotSupportedError, TargetRelationError, UnsupportedValue) as error:
+            verdict, detail = "refused", error.message  # which has no values
+        except SubscriberError as error:
+            verdict, detail = "fails", f"{type(error).__name__}: {error.message}"
+        finally:
+            _clean(self._target)
+        return CheckOutcome(check.area, check.name, verdict, detail)
+
+
+def check_conformance(url: str | sa.URL, *, quick: bool = False) -> Iterator[CheckOutcome]:
+    """Run the checks of :class:`ConformanceKit`. Each outcome is given when it is known."""
+    with ConformanceKit(url, quick=quick) as kit:
+        yield from map(kit.run, kit.checks)
+
+
+def outcome_lines(outcomes: Sequence[CheckOutcome]) -> Iterator[str]:
+    """The table of outcomes, and how many there are of each verdict."""
+    yield from format_rows(_HEADINGS, [[one.area, one.check, one.verdict, one.detail] for one in outcomes]).splitlines()
+    count = Counter(one.verdict for one in outcomes)
+    skipped = f", {count['skipped']} skipped" if count["skipped"] else ""
+    yield f"{count['holds']} hold, {count['refused']} refused, {count['fails']} failed{skipped}"
 
 
 def _clean(target: Target) -> None:
@@ -221,14 +266,23 @@ def _publisher(*, key: bool = True) -> MemoryDatabase:
     return publisher
 
 
-def _create(target: Target, *, key: bool = True) -> PublisherTable:
-    shape = shape_of(_COLUMNS, ["a"] if key else [], name=_TABLE)
+def _create(target: Target, *, key: bool = True, history: History = "off") -> PublisherTable:
+    shape = HistoryRules(history).shape(shape_of(_COLUMNS, ["a"] if key else [], name=_TABLE))
     created(target, shape)
     return shape
 
 
-def _subscribed(target: Target, publisher: MemoryDatabase, folder: Path | None = None) -> InProcessSubscription:
-    return InProcessSubscription(publisher, target, stream_options([_PUBLICATION]), folder=folder)
+def _subscribed(
+    target: Target, publisher: MemoryDatabase, folder: Path | None = None, history: History = "off"
+) -> InProcessSubscription:
+    subscription = InProcessSubscription(publisher, target, stream_options([_PUBLICATION]), folder=folder)
+    subscription.applier = _applier(target, history)
+    return subscription
+
+
+def _applier(target: Target, history: History = "off") -> ExactApplier:
+    rules = Rules(options=replace(ANY_FORMAT, history=history))
+    return ExactApplier(target, subscription="conformance", subid=1, read_rules=lambda _: rules)
 
 
 def _rows(target: Target, publisher: MemoryDatabase) -> tuple[list[str], list[str]]:
@@ -310,9 +364,8 @@ def _progress(target: Target) -> _Found:
     with _subscribed(target, publisher) as subscription:
         _write(publisher)
         reached = subscription.catch_up().progress
-        again = ExactApplier(target, subscription="conformance", subid=1)
         with suppress(ProgressConflict):
-            emulate(subscription.journal, again, INVALID_LSN, reached)
+            emulate(subscription.journal, _applier(target), INVALID_LSN, reached)
         with target.begin() as connection:
             if OriginProgress(1).read(connection) != reached:
                 return "fails", "the progress has moved without its data"
@@ -320,18 +373,93 @@ def _progress(target: Target) -> _Found:
     return _HOLDS if here == there else ("fails", "a batch is applied twice")
 
 
+# Histories ----------------------------------------------------------------------------------------
+
+_IMAGES: Final = (
+    (("1", "Ä ", "insert"),),
+    (("2", None, "insert"),),
+    (("3", "", "insert"),),
+    (("1", "Ä", "update_postimage"),),
+    (("2", None, "update_preimage"), ("20", None, "update_postimage")),
+    (("3", None, "delete"),),
+    (("3", "again", "insert"),),
+    ((None, None, "truncate"),),
+    (("9", "new", "insert"),),
+)
+"""The rows that an append table gets for each change of the history."""
+
+_VERSIONS: Final = (
+    ("1", "Ä ", 1, 4),
+    ("2", None, 2, 5),
+    ("3", "", 3, 6),
+    ("1", "Ä", 4, 8),
+    ("20", None, 5, 8),
+    ("3", "again", 7, 8),
+    ("9", "new", 9, None),
+)
+"""The versions of the rows, each with the number of the change that begins and that ends it."""
+
+
+def _appended(together: bool, target: Target) -> _Found:
+    found = _with_history("append", together, target)
+    rows = sorted((int(row["_lsn"] or 0), int(row["_sequence"] or 0), row["a"], row["b"], row["_op"]) for row in found)
+    wanted = [
+        (2 * (number if together else 1) + (op in ("insert", "update_postimage")), a, b, op)
+        for number, images in enumerate(_IMAGES, 1)
+        for a, b, op in images
+    ]
+    return _HOLDS if [row[1:] for row in rows] == wanted else ("fails", "the rows are not those of the changes")
+
+
+def _versions(together: bool, target: Target) -> _Found:
+    found = _with_history("scd2", together, target)
+    bounds = [_place(row, end) for row in found for end in ("from", "to")]
+    # Every change begins or ends a version, so their places are numbered as the changes are.
+    numbers = {place: number for number, place in enumerate(sorted({*bounds} - {_OPEN}), 1)}
+    rows = [(row["a"], row["b"], numbers.get(_place(row, "from")), numbers.get(_place(row, "to"))) for row in found]
+    return _HOLDS if Counter(rows) == Counter(_VERSIONS) else ("fails", "the versions are not those of the changes")
+
+
+_OPEN: Final = (OPEN_LSN, 0)
+
+
+def _place(row: Mapping[str, str | None], end: str) -> tuple[int, int]:
+    return int(row[f"_{end}_lsn"] or 0), int(row[f"_{end}_sequence"] or 0)
+
+
+def _with_history(history: History, together: bool, target: Target) -> list[dict[str, str | None]]:
+    """The rows of a table with a history after all changes."""
+    publisher = _publisher()
+    shape = _create(target, history=history)
+    with _subscribed(target, publisher, history=history) as subscription:
+        session = publisher.session()
+        if together:
+            session.begin()
+        for change in _INSERTS + _CHANGES + _LAST:
+            change(session)
+            if not together:
+                subscription.catch_up()
+        if together:
+            session.commit()
+        subscription.catch_up()
+    names = [column.name for column in shape.columns]
+    return [dict(zip(names, row, strict=True)) for row in stored(target, shape)]
+
+
 # Crashes ------------------------------------------------------------------------------------------
 
 
-def _killed(moment: str, target: Target) -> _Found:
+def _killed(moment: str, history: History, target: Target) -> _Found:
     """any_crash: the process is killed at the commit of the second batch."""
     publisher = _publisher()
-    _create(target)
+    _create(target, history=history)
     with tempfile.TemporaryDirectory(prefix="subscriber-conformance-") as folder:
         target.engine.dispose()  # some databases let one process in
         url = target.url.render_as_string(hide_password=False)
         armed = {failpoints.ENVIRONMENT: f"target.commit.{moment}=kill@2"}
-        process = multiprocessing.get_context("spawn").Process(target=_apply_until_killed, args=(url, folder, armed))
+        process = multiprocessing.get_context("spawn").Process(
+            target=_apply_until_killed, args=(url, folder, armed, history)
+        )
         process.start()
         process.join(_PATIENCE)
         if process.is_alive():
@@ -347,7 +475,7 @@ def _killed(moment: str, target: Target) -> _Found:
         if shown != {"before": 1, "after": 2}[moment]:
             return "fails", f"{shown} rows are there after the crash"
         journal = JournalReader(LocalStorage(Path(folder)))
-        emulate(journal, ExactApplier(target, subscription="conformance", subid=1), start)
+        emulate(journal, _applier(target, history), start)
     here, there = _rows(target, publisher)
     return _HOLDS if here == there else ("fails", "the rows differ after a restart")
 
@@ -359,16 +487,18 @@ def _write(publisher: MemoryDatabase, after: Callable[[], object] = lambda: None
         after()
 
 
-def _apply_until_killed(url: str, folder: str, armed: dict[str, str]) -> None:
+def _apply_until_killed(url: str, folder: str, armed: dict[str, str], history: History) -> None:
     """In a process of its own: receive everything, and apply it transaction by transaction."""
     publisher = _publisher()
-    with open_target(url) as target, _subscribed(target, publisher, Path(folder)) as subscription:
+    with open_target(url) as target, _subscribed(target, publisher, Path(folder), history) as subscription:
         _write(publisher, subscription.receive)  # an entry of its own for each
         failpoints.arm(armed)
         for _ in _INSERTS:
             subscription.apply(max_bytes=1)
     os._exit(0)
 
+
+_OF_HISTORY: Final[dict[str, History]] = {"": "off", " of a history": "append"}
 
 _CHECKS: Final = (
     *(_Check("values", kind, partial(_values, kind)) for kind in EDGES),
@@ -389,7 +519,19 @@ _CHECKS: Final = (
     _Check("conflicts", "insert_exists", _key_that_exists),
     _Check("conflicts", "update_missing, delete_missing", _missing_row),
     _Check("progress", "nothing is applied twice", _progress),
-    _Check("crashes", "killed before the commit", partial(_killed, "before")),
-    _Check("crashes", "killed after the commit", partial(_killed, "after")),
+    *(
+        _Check(
+            "histories",
+            f"{history}, {'one transaction' if together else 'transaction by transaction'}",
+            partial(run, together),
+        )
+        for history, run in (("append", _appended), ("scd2", _versions))
+        for together in (False, True)
+    ),
+    *(
+        _Check("crashes", f"killed {moment} the commit{of}", partial(_killed, moment, history))
+        for of, history in _OF_HISTORY.items()
+        for moment in ("before", "after")
+    ),
 )
 _QUICK: Final = tuple(check for check in _CHECKS if check.area != "crashes")

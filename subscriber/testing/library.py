@@ -38,6 +38,12 @@ from subscriber.testing.stage import Publications
 
 SUFFIX: Final = ".psql"
 
+_HERE: Final = Path(__file__).resolve()
+LIBRARY: Final = next(
+    (one for one in (_HERE.with_name("scenarios"), _HERE.parents[2] / "scenarios") if one.is_dir()), Path("scenarios")
+)
+"""The library: in the package where it is installed, beside it in the repository."""
+
 
 def find_scenarios(paths: Iterable[Path]) -> list[Path]:
     """The scenario files of these paths, each once and sorted in a folder; UsageError if none."""

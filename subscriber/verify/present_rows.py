@@ -41,8 +41,8 @@ def _number(value: int) -> sa.ColumnElement[Any]:
 
 _ZERO: Final = _number(0)
 _ONE: Final = _number(1)
-"""Numbers are literals, because Firebird does not know of which type a parameter of an expression is,
-and its dialect takes it for 32 bits.
+"""Numbers are literals, because Firebird does not know of which type a parameter of an expression
+is, and its dialect takes it for 32 bits.
 """
 
 

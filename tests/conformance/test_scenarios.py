@@ -33,10 +33,12 @@ ABOUT_PUBLICATIONS = ("11", "12", "14", "33")
 own.
 """
 ABOUT_TARGETS = (
-    "001", "015", "021", "051", "085", "101", "114", "401", "501", "673", "746", "806", "856",
+    "001", "015", "021", "051", "085", "101", "114", "401", "501", "673", "746", "806", "856", "960", "970",
 )  # fmt: skip
-"""Names, keys, equal rows, values, truncates, streams, prepared transactions, conflicts: where
-databases differ; `make scenarios` runs the whole library."""
+"""Names, keys, equal rows, values, truncates, streams, prepared transactions, conflicts, histories:
+where databases differ; `make scenarios` runs the whole library."""
+HISTORIES = ("96", "97")
+"""Tables with a history, on every target; `make long` runs most of them on those but SQLite."""
 LONG = ("0", "5")
 """Of SQLite's, those that `make long` runs and `make test` does not, but for what is about targets.
 """
@@ -53,11 +55,11 @@ OF_POSTGRESQL = ("061", "233", "303", "736", "838")
 """Triggers, identity columns, partitions, temporal keys and enums are the target's own."""
 MATRIX = {
     Setup(NATIVE, 18): EVERYTHING,
-    Setup("sqlite", 18): ABOUT_APPLY,
+    Setup("sqlite", 18): (*ABOUT_APPLY, *HISTORIES),
     Setup("sqlite", 18, "emulated"): ABOUT_PUBLICATIONS,
-    Setup("duckdb", 18): ABOUT_TARGETS,
-    Setup("mariadb", 18): ABOUT_TARGETS,
-    Setup("postgresql", 18): (*ABOUT_TARGETS, *OF_POSTGRESQL),
+    Setup("duckdb", 18): (*ABOUT_TARGETS, *HISTORIES),
+    Setup("mariadb", 18): (*ABOUT_TARGETS, *HISTORIES),
+    Setup("postgresql", 18): (*ABOUT_TARGETS, *HISTORIES, *OF_POSTGRESQL),
     **{Setup(one, 18, "emulated", 19): PUBLICATIONS_OF_19 for one in ("sqlite", "postgresql")},
     **{Setup(one, 18, "server", 19): SUBSCRIPTIONS_OF_19 for one in ("sqlite", "postgresql")},
 }
@@ -67,6 +69,7 @@ EMULATED = {"server": (), "emulated": ("emulated",)}
 
 def _marks(setup: Setup, place: int, scenario: Scenario) -> list[str]:
     is_long = place % STEPS.get(setup, 1) > 0 or (setup == Setup("sqlite", 18) and scenario.name.startswith(LONG))
+    is_long |= setup.subscriber != "sqlite" and scenario.name.startswith(HISTORIES)
     is_long = is_long and not scenario.name.startswith(ABOUT_TARGETS)
     return [*sorted(scenario.requires.features), *(["long"] if is_long else [])]
 

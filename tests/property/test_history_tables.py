@@ -1,10 +1,11 @@
 """Tables with a history hold what a model says, however the stream is cut into frames and batches,
-by the exact and by the bulk path.
+by the exact and by the bulk path. ``HISTORY_TABLES=1000`` tries 1,000 histories a test.
 """
 
 from __future__ import annotations
 
 import itertools
+import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -13,7 +14,7 @@ from typing import Any
 
 import pytest
 import sqlalchemy as sa
-from hypothesis import Phase, given, settings
+from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 
 from subscriber.apply import reorder
@@ -47,6 +48,7 @@ KINDS = (
     pytest.param("mariadb", marks=pytest.mark.server),
     pytest.param("postgresql", marks=pytest.mark.server),
 )
+EXAMPLES = int(os.environ.get("HISTORY_TABLES") or 20)
 FIRST = LSN(500)
 _TIME, _MOMENT = 1_234_567, "2000-01-01 00:00:01.234567+00"
 
@@ -193,7 +195,7 @@ def _python(column: m.RelationColumn, value: m.ColumnValue) -> object:
     return int(value.data) if column.type_oid == OIDS["int4"] else value.data.decode()
 
 
-@settings(max_examples=20, phases=(Phase.explicit, Phase.reuse, Phase.generate))
+@settings(max_examples=EXAMPLES, phases=(Phase.explicit, Phase.reuse, Phase.generate))
 @given(histories, cuts, st.integers(1, 9), st.sampled_from([ExactApplier, BulkApplier]))
 def test_an_append_table_has_a_row_for_each_image_of_each_change(target, history, at, together, make):
     transactions = played(Publisher(), history)
@@ -254,7 +256,9 @@ def implied(target: Target, shape: m.Relation) -> Counter[Row]:
     return rows[0] - sum(rows[1:], Counter())
 
 
-@settings(max_examples=30, phases=(Phase.explicit, Phase.reuse, Phase.generate))
+@settings(max_examples=EXAMPLES, phases=(Phase.explicit, Phase.reuse, Phase.generate))
+@example([[("put", 2, 0, "x"), ("remove", 2, 0, None), ("put", 1, 0, "y"), ("move", 1, 2, None)]], ExactApplier)
+@example([[("put", 1, 0, "x"), ("touch", 1, 0, "y"), ("touch", 1, 0, None)], [("put", 2, 0, "z")]], BulkApplier)
 @given(histories, st.sampled_from([ExactApplier, BulkApplier]))
 def test_the_appended_rows_imply_the_rows_of_the_publisher(target, history, make):
     publisher = RememberingPublisher()
@@ -319,7 +323,7 @@ def versions(transactions: Sequence[Sequence[m.Message]]) -> Counter[Row]:
     return Counter(rows)
 
 
-@settings(max_examples=20, phases=(Phase.explicit, Phase.reuse, Phase.generate))
+@settings(max_examples=EXAMPLES, phases=(Phase.explicit, Phase.reuse, Phase.generate))
 @given(histories, cuts, st.integers(1, 9), st.sampled_from([ExactApplier, BulkApplier]))
 def test_a_table_has_the_versions_of_each_row(target, history, at, together, make):
     transactions = played(TruncatingPublisher(), history)
