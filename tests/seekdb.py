@@ -76,10 +76,6 @@ class SeekDB(MariaDB):
             self._processes.close()
             self._processes = None
 
-    @override
-    def drop_database(self, name: str) -> None:
-        self.execute(f"DROP DATABASE IF EXISTS `{name}`")
-
     def _prepared(self) -> GuardedProcesses:
         if self._processes is None:
             self._processes = GuardedProcesses("seekdb")

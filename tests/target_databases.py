@@ -72,8 +72,9 @@ def set_sequence(
 @contextmanager
 def opened(kind: str, request: pytest.FixtureRequest, folder: Path) -> Iterator[Target]:
     """An empty database of this kind. Without a server for it, the test is skipped."""
-    if kind in ("sqlite", "duckdb"):
-        with open_target(f"{kind}:///{folder / f'target.{kind}'}") as target:
+    if kind in ("sqlite", "duckdb", "turso"):
+        scheme = "sqlite+turso" if kind == "turso" else kind
+        with open_target(f"{scheme}:///{folder / f'target.{kind}'}") as target:
             yield target
         return
     server: MariaDB | PostgreSQL = request.getfixturevalue({"postgresql": "postgresql18"}.get(kind, kind))

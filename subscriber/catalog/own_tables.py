@@ -13,7 +13,7 @@ from typing import Final
 import sqlalchemy as sa
 
 from subscriber.catalog.counters import WorkerCounters
-from subscriber.catalog.rows import NAME, TEXT, JsonText, Lsn
+from subscriber.catalog.rows import BYTES, NAME, TEXT, JsonText, Lsn
 from subscriber.catalog.subscription_options import OPTIONS
 
 CATALOG: Final = sa.MetaData()
@@ -430,7 +430,7 @@ LOGICAL_MESSAGE: Final = sa.Table(
     sa.Column("xid", sa.BigInteger),
     sa.Column("commit_timestamp", sa.BigInteger),
     sa.Column("prefix", sa.Text, nullable=False),
-    sa.Column("content", sa.LargeBinary(2**32 - 1), nullable=False),
+    sa.Column("content", BYTES, nullable=False),
 )
 """Messages that were not delivered to a listener yet. ``final_lsn`` defines their order: it is the
 commit LSN, or the message's LSN outside a transaction.

@@ -32,6 +32,9 @@ TEXT: Final = sa.Text().with_variant(mysql.LONGTEXT(), "mysql", "mariadb")
 values of a row.
 """
 
+BYTES: Final = sa.LargeBinary().with_variant(mysql.LONGBLOB(), "mysql", "mariadb")
+"""Bytes of any number."""
+
 
 class _Name(sa.String):
     """An identifier: "S" differs from "s", and "s " from "s" (not so by MySQL's default)."""

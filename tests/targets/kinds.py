@@ -28,6 +28,7 @@ KINDS: Final = (
     pytest.param("firebird", marks=pytest.mark.server),
     "example",
     "sqlite",
+    "turso",
     "duckdb",
     pytest.param("mariadb", marks=pytest.mark.server),
     pytest.param("seekdb", marks=pytest.mark.server),

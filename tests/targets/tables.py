@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import sqlalchemy as sa
 
 from subscriber.postgres.schema.publisher_tables import PublisherTable
 from subscriber.targets import Target
 from subscriber.targets.generic.target import GenericTarget
+from subscriber.targets.mariadb.transactions import facts_of
 from subscriber.testing.nodes.mirrored_rows import Row
 from subscriber.testing.written_tables import (
     OIDS,
@@ -26,6 +29,7 @@ __all__ = [
     "batch",
     "created",
     "decoded",
+    "distinct_keys",
     "insert",
     "is_unknown",
     "load_columns",
@@ -40,6 +44,12 @@ __all__ = [
 def is_unknown(target: Target) -> bool:
     """Whether only what the probes have found is known of it."""
     return isinstance(target, GenericTarget)
+
+
+def distinct_keys(target: Target, texts: Sequence[str]) -> list[str]:
+    """The texts that can be keys of one table: some servers of MySQL's family ignore final blanks."""
+    ignores_blanks = facts_of(target.engine.dialect).exact_collation is None
+    return list({text.rstrip(" ") if ignores_blanks else text: text for text in texts}.values())
 
 
 def qualified(target: Target, shape: PublisherTable) -> str:

@@ -13,8 +13,9 @@ from typing_extensions import override
 from subscriber.base.errors import TargetUnavailable
 from subscriber.postgres.schema.shape import SequencePosition
 from subscriber.targets.base.catalog import Sequences, Shapes, TableRange, TableReader, by_table, ranges_of
+from subscriber.targets.mariadb.transactions import facts_of
 from subscriber.targets.mariadb.values import INEXACT_KEY, INTEGERS, TIMES, greatest_integer
-from subscriber.targets.target_table import TableKind, TargetColumn, TargetSequence, TargetTable
+from subscriber.targets.target_table import TableKind, TargetColumn, TargetSequence, TargetTable, UniqueIndex
 
 _SYSTEM: Final = frozenset({"information_schema", "mysql", "performance_schema", "sys"})
 _BINARY: Final = ("_bin", "binary")
@@ -65,7 +66,8 @@ _MOST_COLUMNS: Final = 64
 """A row of so many columns fits into a page, where a long value takes up to 40 bytes (InnoDB)."""
 _PLAIN: Final = sa.text(
     "SELECT t.engine = 'InnoDB' AND t.row_format = 'Dynamic' AND t.table_type = 'BASE TABLE'"
-    " AND coalesce(t.create_options, '') NOT LIKE '%partitioned%'"
+    " AND NOT EXISTS (SELECT 1 FROM information_schema.partitions p"
+    f" WHERE p.table_schema = {_HERE} AND p.table_name = :name AND p.partition_name IS NOT NULL)"
     f" AND (SELECT count(*) FROM information_schema.columns c WHERE c.table_schema = {_HERE} AND c.table_name = :name) <= {_MOST_COLUMNS}"
     " AND NOT EXISTS (SELECT 1 FROM information_schema.table_constraints c"
     f" WHERE c.table_schema = {_HERE} AND c.table_name = :name AND c.constraint_type = 'CHECK')"
@@ -80,7 +82,7 @@ def read_tables(connection: sa.Connection, tables: Iterable[tuple[str, str]]) ->
     found: dict[tuple[str, str], TargetTable] = {}
     # The server cannot even compare a name with other characters.
     left = [
-        (asked, [place for place in _places(*asked) if max(place[1]) <= _LAST_OF_A_NAME])
+        (asked, [place for place in _places(connection, *asked) if max(place[1]) <= _LAST_OF_A_NAME])
         for asked in dict.fromkeys(tables)
     ]
     while left := [(asked, places) for asked, places in left if places and asked not in found]:
@@ -132,7 +134,9 @@ def _answer(
     return rows
 
 
-def _places(schema: str, table: str) -> Iterator[tuple[str | None, str]]:
+def _places(connection: sa.Connection, schema: str, table: str) -> Iterator[tuple[str | None, str]]:
+    if facts_of(connection.dialect).lower_case_tables:
+        schema, table = schema.lower(), table.lower()
     if schema == "public":
         yield None, table
         return
@@ -223,6 +227,24 @@ class MariaDBShapes(Shapes):
     ) -> Mapping[tuple[str, str], TargetTable]:
         with self._errors.reporting():
             return read_tables(connection, tables)
+
+    @override
+    def unique_indexes(self, connection: sa.Connection, table: TargetTable) -> Sequence[UniqueIndex]:
+        """Servers write them in different ways into SHOW CREATE TABLE, which SQLAlchemy reads."""
+        name = connection.dialect.identifier_preparer.format_table(table.clause())
+        found: dict[str, list[str]] = {}
+        with self._errors.reporting():
+            rows = connection.exec_driver_sql(f"SHOW INDEX FROM {name} WHERE non_unique = 0").mappings().all()
+        of_expressions = {row["Key_name"] for row in rows if row.get("Expression") or row["Column_name"] is None}
+        for row in rows:
+            columns = found.setdefault(row["Key_name"], [])
+            if table.column(row["Column_name"] or "") is not None:  # not the period of a system-versioned table
+                columns.append(row["Column_name"])
+        return [
+            UniqueIndex(f"{table.name}_pkey" if name == "PRIMARY" else name, tuple(columns))
+            for name, columns in found.items()
+            if columns and name not in of_expressions
+        ]
 
     @override
     def order_matters(self, connection: sa.Connection, table: TargetTable) -> bool:

@@ -47,7 +47,8 @@ class MariaDBDDL(DDL):
 
     @override
     def qualified(self, schema: str, table: str) -> tuple[str | None, str]:
-        return None, table if schema == "public" else f"{schema}.{table}"
+        name = table if schema == "public" else f"{schema}.{table}"
+        return None, name.lower() if facts_of(self._engine.dialect).lower_case_tables else name
 
     @override
     def column_type(self, type_oid: int, type_name: str, *, key: bool = False) -> str:

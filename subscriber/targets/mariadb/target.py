@@ -26,7 +26,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -162,17 +161,6 @@ class MariaDBTarget(Target):
         @prepared.setter
         def prepared(self, role: Prepared | None) -> None:
             self._prepared = role
-
-        @property
-        def capabilities(self) -> Capabilities:
-            limits = replace(
-                self._capabilities.limits, lower_case_tables=facts_of(self.engine.dialect).lower_case_tables
-            )
-            return replace(self._capabilities, limits=limits)
-
-        @capabilities.setter
-        def capabilities(self, capabilities: Capabilities) -> None:
-            self._capabilities = capabilities
 
 
 def _read_facts(connection: sa.Connection) -> TargetFacts:

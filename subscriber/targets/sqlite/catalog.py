@@ -16,6 +16,7 @@ from typing_extensions import override
 
 from subscriber.postgres.schema.shape import SequencePosition
 from subscriber.targets.base.catalog import Sequences, Shapes, TableRange, TableReader, by_table, ranges_of
+from subscriber.targets.sqlite.transactions import asked
 from subscriber.targets.sqlite.values import affinity
 from subscriber.targets.target_table import TableKind, TargetColumn, TargetSequence, TargetTable
 
@@ -77,8 +78,8 @@ def read_tables(connection: sa.Connection, database: str, names: Sequence[str]) 
     if not found:
         return {}
     place = {"database": database, "names": json.dumps([*found])}
-    columns = by_table(connection.execute(_COLUMNS, place))
-    collations = by_table(connection.execute(_KEY_COLLATIONS, place))
+    columns = by_table(connection.execute(asked(connection, _COLUMNS), place))
+    collations = by_table(connection.execute(asked(connection, _KEY_COLLATIONS), place))
     statements = texts_of(connection, database, [*found])
     with_trigger = _with_trigger(connection, database)
     return {
@@ -210,7 +211,7 @@ class SQLiteShapes(Shapes):
             return True
         with self._errors.reporting():
             place = {"name": table.name, "database": table.schema}
-            return bool(connection.execute(_OTHER_UNIQUE_INDEXES, place).scalar_one())
+            return bool(connection.execute(asked(connection, _OTHER_UNIQUE_INDEXES), place).scalar_one())
 
     @override
     def refuses_rows(self, connection: sa.Connection, table: TargetTable) -> bool:
@@ -221,7 +222,7 @@ class SQLiteShapes(Shapes):
             statement = sql_of(connection, table.schema, table.name)
             place = {"name": table.name, "database": table.schema}
             return _REFUSING.search(statement) is not None or bool(
-                connection.execute(_INDEXES_OF_VALUES, place).scalar_one()
+                connection.execute(asked(connection, _INDEXES_OF_VALUES), place).scalar_one()
             )
 
 

@@ -35,37 +35,61 @@ _QUOTES: Final = str.maketrans("'", '"')
 _UNAVAILABLE: Final = ("BUSY", "READONLY", "LOCKED", "CANTOPEN", "IOERR", "FULL", "PROTOCOL", "NOMEM", "INTERRUPT")
 
 
+_CODES_OF_TEXTS: Final = (
+    (re.compile(r"UNIQUE constraint failed: .*", re.DOTALL), "SQLITE_CONSTRAINT_UNIQUE"),
+    (re.compile(r"NOT NULL constraint failed: .*", re.DOTALL), "SQLITE_CONSTRAINT_NOTNULL"),
+    (re.compile(r"CHECK constraint failed: .*", re.DOTALL), "SQLITE_CONSTRAINT_CHECK"),
+    (re.compile(r"FOREIGN KEY constraint failed.*", re.DOTALL), "SQLITE_CONSTRAINT_FOREIGNKEY"),
+    (re.compile(r"cannot store .* \(19\)", re.DOTALL), "SQLITE_CONSTRAINT_DATATYPE"),
+    (re.compile(r"database is locked.*|Locking error: .*", re.DOTALL), "SQLITE_BUSY"),
+    (re.compile(r"(?i:.*file is not a database.*)", re.DOTALL), "SQLITE_NOTADB"),
+    (re.compile(r"(?i:i/o error.*)", re.DOTALL), "SQLITE_IOERR"),
+    (re.compile(r"interrupted?", re.IGNORECASE), "SQLITE_INTERRUPT"),
+)
+"""The result codes of a driver that has only texts."""
+
+
 class SQLiteErrors(Errors):
-    def __init__(self, file: str) -> None:
+    """``driver_error`` is the class of the driver's errors."""
+
+    def __init__(self, file: str, driver_error: type[Exception] = sqlite3.Error) -> None:
         super().__init__("SQLite")
         self._file = file
+        self._driver_error = driver_error
 
     @override
     def translate(self, error: exc.SQLAlchemyError, columns: Sequence[str] = ()) -> SubscriberError:
         original = getattr(error, "orig", None)
-        if isinstance(original, sqlite3.Error) and _result_code(original) is not None:
+        if isinstance(original, self._driver_error) and _result_code(original) is not None:
             return self.translate_driver(original)
         return super().translate(error, columns)
 
-    def translate_driver(self, error: sqlite3.Error) -> SubscriberError:
+    def translate_driver(self, error: Exception) -> SubscriberError:
         """The translation of an error that the driver's connection raised, without SQLAlchemy."""
         name = _result_code(error)
         if name is None:
             return UnsupportedValue(f"SQLite cannot hold a value exactly ({type(error).__name__})")
-        return _translate(name, str(error), self._file)
+        return _translate(name, str(error).removeprefix("Parse error: "), self._file)
 
     @contextmanager
     def reporting_driver(self) -> Iterator[None]:
         """As :meth:`reporting`, for errors of the driver's connection."""
         try:
             yield
-        except sqlite3.Error as error:
+        except self._driver_error as error:
             raise self.translate_driver(error) from None
 
 
-def _result_code(error: sqlite3.Error) -> str | None:
-    name = _NAMELESS.get(getattr(error, "sqlite_errorcode", 0))
-    return name or getattr(error, "sqlite_errorname", None)
+def _result_code(error: Exception) -> str | None:
+    name = _NAMELESS.get(getattr(error, "sqlite_errorcode", 0)) or getattr(error, "sqlite_errorname", None)
+    if name is not None or isinstance(error, sqlite3.Error):
+        return name
+    return next((code for text, code in _CODES_OF_TEXTS if text.fullmatch(str(error))), "SQLITE_ERROR")
+
+
+def is_locked_file(error: Exception) -> bool:
+    """Whether another process has locked the whole file."""
+    return str(error).startswith("Locking error: ")
 
 
 def _translate(name: str, text: str, database: str) -> SubscriberError:

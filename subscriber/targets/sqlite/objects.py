@@ -43,6 +43,7 @@ from subscriber.targets.base.objects import Objects
 from subscriber.targets.base.transactions import Transactions
 from subscriber.targets.sqlite.catalog import texts_of
 from subscriber.targets.sqlite.create_table_text import TableText, after_names, read_table_text
+from subscriber.targets.sqlite.transactions import asked
 from subscriber.targets.sqlite.values import INTEGER, NUMERIC, REAL
 from subscriber.targets.target_table import TargetColumn, TargetTable
 from subscriber.targets.translate_expression import TranslationRules
@@ -100,7 +101,7 @@ class SQLiteObjects(Objects):
             with self._errors.reporting():
                 definitions_query = sa.text(_DEFINITIONS.format(database=self._database(there[0])))
                 indexes, references, columns, definitions = (
-                    by_table(connection.execute(query, place))
+                    by_table(connection.execute(asked(connection, query), place))
                     for query in (_INDEXES, _FOREIGN_KEYS, _COLUMNS, definitions_query)
                 )
                 texts = texts_of(connection, database, names)
@@ -222,7 +223,9 @@ class SQLiteObjects(Objects):
     def check(self, connection: sa.Connection, table: TargetTable) -> None:
         query = sa.text("SELECT parent FROM pragma_foreign_key_check(:name, :database) LIMIT 1")
         with self._errors.reporting():
-            parent = connection.execute(query, {"name": table.name, "database": table.schema}).scalar_one_or_none()
+            parent = connection.execute(
+                asked(connection, query), {"name": table.name, "database": table.schema}
+            ).scalar_one_or_none()
         if parent is not None:
             raise ConflictError(
                 f'a row of table "{table.name}" references a row that is missing in table "{parent}"', sqlstate="23503"
@@ -292,14 +295,14 @@ class SQLiteObjects(Objects):
     ) -> Mapping[str, list[sa.Row[Any]]]:
         names = json.dumps([table.name for table in tables])
         place = {"names": names, "database": next(iter(tables)).schema}
-        return by_table(connection.execute(_STORED_COLUMNS, place))
+        return by_table(connection.execute(asked(connection, _STORED_COLUMNS), place))
 
     def _accepts(
         self, connection: sa.Connection, table: TargetTable, changes: Iterable[table_changes.TableChange]
     ) -> bool:
         place = {"name": table.name, "database": table.schema}
         has_rows = table.has_rows(connection)
-        if has_rows and connection.execute(_QUICK_CHECK, place).scalars().all() != ["ok"]:
+        if has_rows and connection.execute(asked(connection, _QUICK_CHECK), place).scalars().all() != ["ok"]:
             return False
         if has_rows or any(isinstance(change, table_changes.NewForeignKey) for change in changes):
             try:
@@ -329,7 +332,7 @@ class SQLiteObjects(Objects):
             text = read_table_text(next(row.sql for row in entries if row.type == "table"))
             others = [row.sql for row in entries if row.type in ("index", "trigger") and row.sql is not None]
             place = {"names": json.dumps([table.name]), "database": table.schema}
-            columns = connection.execute(_COLUMNS, place).all()
+            columns = connection.execute(asked(connection, _COLUMNS), place).all()
             counter = self._counter(connection, table)
         note = ""
         for one in (*earlier, change):

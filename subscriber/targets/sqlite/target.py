@@ -13,10 +13,13 @@
 from __future__ import annotations
 
 import sqlite3
+import time
 import warnings
 from contextlib import closing
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import sqlalchemy as sa
 from sqlalchemy import exc
@@ -25,8 +28,8 @@ from subscriber.base.errors import UsageError
 from subscriber.targets.base.target import base_roles
 from subscriber.targets.capabilities import Capabilities, Limits
 from subscriber.targets.database_files import FileRunLock
-from subscriber.targets.sqlite.errors import SQLiteErrors
-from subscriber.targets.sqlite.transactions import SQLiteTransactions, begin_immediately
+from subscriber.targets.sqlite.errors import SQLiteErrors, is_locked_file
+from subscriber.targets.sqlite.transactions import SQLiteTransactions, begin_immediately, learn
 from subscriber.targets.target import TableRoles, Target
 
 _KEYWORDS: Final = frozenset(
@@ -51,6 +54,7 @@ accepts many as names in many places, but not NOTHING as a table.
 
 BUSY_TIMEOUT: Final = 5.0
 """Seconds to wait for another writer before the target counts as unavailable."""
+_PAUSE: Final = 0.02
 CAPABILITIES: Final = Capabilities(
     database="SQLite",
     multi_rowcount=True,
@@ -73,11 +77,18 @@ def open_sqlite(url: sa.URL) -> Target:
             "an in-memory SQLite database cannot be a target",
             hint="Name a file: sqlite:////absolute/path.db or sqlite:///relative/path.db.",
         )
+    is_turso = url.get_driver_name() == "turso"
+    if is_turso and url.query:
+        raise UsageError("the target URL has options, and a database of Turso has none", hint="Write it without them.")
     with warnings.catch_warnings():
         # SQLAlchemy only warns about options that it does not know.
         warnings.simplefilter("error", exc.SAWarning)
         try:
-            engine = sa.create_engine(url, connect_args={"timeout": BUSY_TIMEOUT}, hide_parameters=True)
+            engine = (
+                _turso_engine(url)
+                if is_turso
+                else sa.create_engine(url, connect_args={"timeout": BUSY_TIMEOUT}, hide_parameters=True)
+            )
         except exc.SAWarning:
             raise UsageError(
                 f"the target URL has options that SQLite does not know, among {', '.join(sorted(url.query))}",
@@ -85,10 +96,10 @@ def open_sqlite(url: sa.URL) -> Target:
             ) from None
     preparer = engine.dialect.identifier_preparer
     preparer.reserved_words = preparer.reserved_words | _KEYWORDS
-    sa.event.listen(engine, "connect", _on_connect)
+    sa.event.listen(engine, "connect", partial(_on_connect, engine.dialect))
     sa.event.listen(engine, "begin", begin_immediately)
     file = str(url.database)
-    errors = SQLiteErrors(file)
+    errors = SQLiteErrors(file, engine.dialect.loaded_dbapi.Error)
     transactions = SQLiteTransactions(engine, errors, file)
 
     def table_roles() -> TableRoles:
@@ -116,7 +127,7 @@ def open_sqlite(url: sa.URL) -> Target:
     return Target(
         url=url,
         engine=engine,
-        capabilities=CAPABILITIES,
+        capabilities=replace(CAPABILITIES, signed_zero=True) if is_turso else CAPABILITIES,
         errors=errors,
         transactions=transactions,
         open_table_roles=table_roles,
@@ -133,8 +144,30 @@ def new_database(file: Path) -> None:
         connection.execute("PRAGMA journal_mode = WAL")
 
 
-def _on_connect(connection: sqlite3.Connection, _record: object) -> None:
+def _turso_engine(url: sa.URL) -> sa.Engine:
+    """Turso locks its file for one process as long as a connection is open there. So each is closed
+    after its transaction, and another process waits for that as for a lock of SQLite's.
+    """
+    engine = sa.create_engine(url, poolclass=sa.NullPool, hide_parameters=True)
+
+    @sa.event.listens_for(engine, "do_connect")
+    def connect(dialect: Any, _record: object, arguments: Any, options: Any) -> Any:
+        deadline = time.monotonic() + BUSY_TIMEOUT
+        while True:
+            try:
+                return dialect.connect(*arguments, **options)
+            except dialect.loaded_dbapi.Error as error:
+                if not is_locked_file(error) or time.monotonic() > deadline:
+                    raise
+            time.sleep(_PAUSE)
+
+    return engine
+
+
+def _on_connect(dialect: sa.Dialect, connection: Any, _record: object) -> None:
     connection.isolation_level = None
+    connection.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT * 1000:.0f}")
+    learn(dialect, connection)
     connection.execute("PRAGMA foreign_keys = OFF")
     # The journal is trimmed after a commit, so the commit must be on disk. Some builds of SQLite
     # have NORMAL as their default.

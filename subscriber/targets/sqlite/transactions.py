@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, Final
@@ -14,6 +13,36 @@ from typing_extensions import override
 from subscriber.targets.base.errors import Errors
 from subscriber.targets.base.transactions import Transactions
 from subscriber.targets.database_files import holders
+
+# Facts -----------------------------------------------------------------------------------------
+
+_ATTACHES: Final = "subscriber_attaches"
+
+
+def learn(dialect: sa.Dialect, connection: Any) -> None:
+    """Find out by the driver's first connection what :func:`attaches` returns."""
+    if hasattr(dialect, _ATTACHES):
+        return
+    errors: Any = dialect.loaded_dbapi.Error
+    try:
+        connection.execute("SELECT name FROM pragma_table_xinfo('sqlite_master', 'main')").fetchall()
+    except errors:
+        setattr(dialect, _ATTACHES, False)
+    else:
+        setattr(dialect, _ATTACHES, True)
+
+
+def attaches(dialect: sa.Dialect) -> bool:
+    """Whether a pragma's function has a parameter for the attached database; Turso has only one."""
+    return bool(getattr(dialect, _ATTACHES, True))
+
+
+def asked(connection: sa.Connection, query: sa.TextClause) -> sa.TextClause:
+    """A query of pragmas, without the database where they take none."""
+    return query if attaches(connection.dialect) else sa.text(query.text.replace(", :database)", ")"))
+
+
+# Transactions ----------------------------------------------------------------------------------
 
 _IMMEDIATE: Final = "subscriber_begin_immediate"
 _SIGNALS_SEEN_EVERY: Final = 100_000
@@ -31,7 +60,8 @@ class SQLiteTransactions(Transactions):
 
     @override
     def interrupt(self, connection: sa.Connection) -> None:
-        with suppress(exc.SQLAlchemyError, sqlite3.Error):  # it may just be closed
+        errors: Any = connection.dialect.loaded_dbapi.Error
+        with suppress(exc.SQLAlchemyError, errors):  # it may just be closed
             driver: Any = connection.connection.driver_connection
             driver.interrupt()
 
@@ -40,6 +70,9 @@ class SQLiteTransactions(Transactions):
     def interruptible(self, connection: sa.Connection) -> Iterator[None]:
         """Python handles a signal only when SQLite calls a Python function."""
         driver: Any = connection.connection.driver_connection
+        if not hasattr(driver, "set_progress_handler"):
+            yield
+            return
         driver.set_progress_handler(lambda: None, _SIGNALS_SEEN_EVERY)
         try:
             yield

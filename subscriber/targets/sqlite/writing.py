@@ -17,7 +17,7 @@ import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import pyarrow as pa
 import sqlalchemy as sa
@@ -30,6 +30,7 @@ from subscriber.targets.base.values import Values
 from subscriber.targets.base.writing import Matching, Writing, Written
 from subscriber.targets.sqlite.catalog import SQLiteColumn, SQLiteTable, has_table
 from subscriber.targets.sqlite.errors import SQLiteErrors
+from subscriber.targets.sqlite.transactions import asked
 from subscriber.targets.sqlite.values import INTEGER, TEXT
 from subscriber.targets.target_table import TargetColumn, TargetTable
 
@@ -77,10 +78,11 @@ class SQLiteWriting(Writing):
     @override
     def referencing(self, connection: sa.Connection, table: TargetTable, truncated: Sequence[TargetTable]) -> set[str]:
         query = sa.text(
-            "SELECT DISTINCT t.name FROM pragma_table_list AS t, pragma_foreign_key_list(t.name, t.schema) AS f"
-            " WHERE t.schema = :schema AND t.type = 'table' AND f.\"table\" = :name COLLATE NOCASE"
+            "SELECT DISTINCT t.name FROM pragma_table_list AS t, pragma_foreign_key_list(t.name, :database) AS f"
+            " WHERE t.schema = :place AND t.type = 'table' AND f.\"table\" = :name COLLATE NOCASE"
         )
-        found = set(connection.execute(query, {"schema": table.schema, "name": table.name}).scalars())
+        place = {"place": table.schema, "database": table.schema, "name": table.name}
+        found = set(connection.execute(asked(connection, query), place).scalars())
         return found - {other.name for other in truncated if other.schema == table.schema}
 
     @override
@@ -119,9 +121,9 @@ def insert_rows(
 
 
 def driver_of(connection: sa.Connection) -> sqlite3.Connection:
-    driver = connection.connection.driver_connection
-    assert isinstance(driver, sqlite3.Connection)
-    return driver
+    driver: Any = connection.connection.driver_connection  # Turso's has the same functions
+    assert driver is not None
+    return cast("sqlite3.Connection", driver)
 
 
 @lru_cache(_MOST_STATEMENTS)

@@ -22,6 +22,7 @@ from subscriber.catalog.rows import (
     delete_rows,
     matching,
 )
+from subscriber.targets.mariadb.transactions import MariaDBFacts, learn
 
 TABLE = sa.Table(
     "ledger",
@@ -90,10 +91,10 @@ def dialect(url: str) -> Dialect:
     return sa.make_url(url).get_dialect()()
 
 
-def mysql_8() -> Dialect:
-    """The dialect as it is after the first connection to a MySQL server."""
+def with_collation(collation: str | None) -> Dialect:
+    """The dialect as it is after the first connection to a server of MySQL's family."""
     connected = mysql.dialect()
-    connected.server_version_info = (8, 0, 36)
+    learn(connected, MariaDBFacts(exact_collation=collation))
     return connected
 
 
@@ -101,11 +102,12 @@ def mysql_8() -> Dialect:
     ("database", "sql"),
     [
         (dialect("mariadb://"), "VARCHAR(63) COLLATE utf8mb4_nopad_bin"),
-        (mysql_8(), "VARCHAR(63) COLLATE utf8mb4_0900_bin"),
+        (with_collation("utf8mb4_0900_bin"), "VARCHAR(63) COLLATE utf8mb4_0900_bin"),
+        (with_collation(None), "VARBINARY(252)"),
         (dialect("postgresql://"), "VARCHAR(63)"),
         (dialect("sqlite://"), "VARCHAR(63)"),
     ],
-    ids=["MariaDB", "MySQL", "PostgreSQL", "SQLite"],
+    ids=["MariaDB", "MySQL", "seekdb", "PostgreSQL", "SQLite"],
 )
 def test_a_name_is_compared_with_its_case_and_with_the_spaces_at_its_end(database, sql):
     """The default collations of MySQL and MariaDB compare "S" and "s" as equal, and most of them

@@ -6,6 +6,7 @@ import pytest
 
 from subscriber.postgres.schema.publisher_tables import PublisherColumn, PublisherTable
 from subscriber.postgres.schema.shape import UniqueKey
+from subscriber.targets.mariadb.transactions import MariaDBFacts, learn
 from tests.table_shapes import column_shape, table_shape
 
 INTEGER = {"a": 23, "b": 23}
@@ -18,17 +19,18 @@ def test_a_schema_is_part_of_the_tables_name(mariadb_ddl, schema, name):
 
 
 @pytest.mark.parametrize(
-    ("version", "is_mariadb", "collation"),
+    ("facts", "collation"),
     [
-        (None, False, "utf8mb4_nopad_bin"),
-        ((11, 4), True, "utf8mb4_nopad_bin"),
-        ((8, 4), False, "utf8mb4_0900_bin"),
+        (None, "utf8mb4_nopad_bin"),
+        (MariaDBFacts(), "utf8mb4_nopad_bin"),
+        (MariaDBFacts(exact_collation="utf8mb4_0900_bin"), "utf8mb4_0900_bin"),
+        (MariaDBFacts(exact_collation=None), "utf8mb4_bin"),
     ],
-    ids=["not connected", "MariaDB", "MySQL"],
+    ids=["not connected", "MariaDB", "MySQL", "seekdb"],
 )
-def test_texts_have_a_collation_that_compares_exactly(target, mariadb_ddl, version, is_mariadb, collation):
-    target.engine.dialect.server_version_info = version
-    target.engine.dialect.is_mariadb = is_mariadb
+def test_texts_have_a_collation_that_compares_characters(target, mariadb_ddl, facts, collation):
+    if facts is not None:
+        learn(target.engine.dialect, facts)
     assert mariadb_ddl.collation == collation
     assert mariadb_ddl.column_type(25, "text") == f"LONGTEXT CHARACTER SET utf8mb4 COLLATE {collation}"
 

@@ -9,13 +9,15 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any, cast
 
+import pyarrow as pa
 import pytest
 import sqlalchemy as sa
-from pymysql.err import OperationalError
+from pymysql.err import OperationalError, ProgrammingError
 
-from subscriber.base.errors import ConflictError, SubscriberError, TargetError, UnsupportedValue
+from subscriber.base.errors import ConflictError, SubscriberError, TargetError, TargetUnavailable, UnsupportedValue
 from subscriber.targets import TargetColumn, TargetTable
-from subscriber.targets.base.loading import LoadColumn
+from subscriber.targets.base.loading import LoadColumn, write_block
+from subscriber.targets.mariadb import writing
 from subscriber.targets.mariadb.errors import MariaDBErrors
 from subscriber.targets.mariadb.transactions import CounterRestarts
 from tests.unit.targets.recorded_server import RecordedServer
@@ -23,6 +25,12 @@ from tests.unit.targets.recorded_server import RecordedServer
 INT, TEXT = TargetColumn("a", "int(11)", "int"), TargetColumn("b", "text", "text")
 INTO = r"LOAD DATA LOCAL INFILE 'block' INTO TABLE "
 FORMAT = r" CHARACTER SET utf8mb4 FIELDS TERMINATED BY '\t' ESCAPED BY '\\' LINES TERMINATED BY '\n'"
+
+
+@pytest.fixture(autouse=True)
+def loads_exactly(target):
+    """What the probe finds in MariaDB and MySQL."""
+    target.loading._loads_exactly = True
 
 
 @dataclass
@@ -196,6 +204,71 @@ def test_values_of_another_type_are_inserted_as_postgresql_reads_them(target):
     server = Server()
     load(target, server, {INT: 25}, b" 0x10 \n")
     assert (server.loaded, [rows for _, rows in server.inserted]) == ([], [[{"p0": 16}]])
+
+
+# A server that does not report what it changes.
+
+
+def test_a_server_that_does_not_report_what_it_changes_gets_inserts(target):
+    target.loading._loads_exactly = False
+    columns = [LoadColumn(INT, 23), LoadColumn(TEXT, 25)]
+    assert target.loading.block_format(columns) == "arrow"
+    sent: list[bytes] = []
+    connection = SimpleNamespace(
+        connection=SimpleNamespace(driver_connection=SimpleNamespace(query=lambda text: sent.append(text) or 2))
+    )
+    rows = pa.RecordBatch.from_pydict({"a": pa.array([1, None], pa.int32()), "b": ["it's", "\\"]})
+    with target.loading.loader(
+        cast("sa.Connection", connection), TargetTable(None, "t", (INT, TEXT), None), columns
+    ) as one:
+        one(write_block(rows))
+        one(write_block(rows.slice(0, 0)))
+    assert sent == [rb"INSERT INTO `t` (`a`, `b`) VALUES (1, 'it\'s'),(NULL, '\\')"]
+
+
+CATALOG, TEMPORARY = "INTO TABLE subscriber_control (controlid)", "INTO TABLE `subscriber probe` (a)"
+ABSENT = ProgrammingError(1146, "Table 'db.subscriber_control' doesn't exist")
+
+
+@pytest.mark.parametrize(
+    ("catalog", "temporary", "created", "expected"),
+    [
+        ((1, 1), None, None, True),
+        ((1, 0), None, None, False),
+        (OperationalError(1148, "not allowed"), None, None, True),
+        (OperationalError(1366, "Incorrect integer value"), None, None, True),
+        (ABSENT, (1, 1), [], True),
+        (ABSENT, (1, 0), [], False),
+        (ABSENT, OperationalError(3948, "disabled"), [], True),
+        (ABSENT, None, ProgrammingError(1235, "not supported"), False),
+    ],
+    ids=["a warning", "silence", "forbidden", "an error", "of a temporary table", "silence there", "forbidden there", "no temporary tables"],
+)  # fmt: skip
+def test_a_load_is_exact_if_a_changed_value_is_reported(catalog, temporary, created, expected):
+    """refuse_not_guess: OceanBase loads x into an integer column as 0."""
+    answers = {CATALOG: catalog, TEMPORARY: temporary}
+
+    def load(statement: str, data: bytes) -> tuple[int, int]:
+        assert data == b"x\n"
+        answer = next(answer for place, answer in answers.items() if place in statement)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    server = RecordedServer({"CREATE TEMPORARY": created or []}, info={"load": load})
+    with server.engine(URL).connect() as connection:
+        assert writing.loads_exactly(connection) is expected
+    dropped = "DROP TEMPORARY TABLE `subscriber probe`" in server.statements
+    assert dropped == (temporary is not None)
+
+
+def test_a_connection_that_is_lost_says_nothing_about_loads():
+    def load(statement: str, data: bytes) -> tuple[int, int]:
+        raise OperationalError(2013, "Lost connection")
+
+    engine = RecordedServer(info={"load": load}).engine(URL)
+    with engine.connect() as connection, pytest.raises(TargetUnavailable):
+        writing.loads_exactly(connection)
 
 
 # AUTO_INCREMENT counters that are reset after the transaction.
