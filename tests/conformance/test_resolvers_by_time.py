@@ -1,5 +1,5 @@
-"""Conflict resolvers that need the commit times and the origins of rows, on a PostgreSQL target that
-keeps them.
+"""Conflict resolvers that need the commit times and the origins of rows, on a PostgreSQL target
+that keeps them.
 """
 
 from __future__ import annotations
@@ -169,7 +169,11 @@ def test_rows_of_partitions_are_resolved(replica):
     replica.apply(insert("11", "remote", "30"), insert_exists="apply_remote")
     replica.apply(update(("11", "moved", "40"), key=("1", None, None)), update_exists="apply_remote")
     assert replica.rows() == [(11, "moved", 40)]
-    assert replica.run("SELECT DISTINCT relation FROM subscriber_conflict") == [("public.t_2",)]
+    assert replica.run("SELECT conflict_type, relation FROM subscriber_conflict ORDER BY conflictid") == [
+        ("insert_exists", "public.t_2"),
+        ("update_origin_differs", "public.t_1"),
+        ("update_exists", "public.t_2"),
+    ]
 
 
 def test_identity_columns_that_are_always_generated_are_kept(replica):

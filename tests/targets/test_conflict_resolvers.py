@@ -1,5 +1,5 @@
-"""Conflict resolvers on every target. Each transaction is first written optimistically, and then, when
-it has a conflict, in the publisher's order.
+"""Conflict resolvers on every target. Each transaction is first written optimistically, and then,
+when it has a conflict, in the publisher's order.
 """
 
 from __future__ import annotations
