@@ -32,8 +32,8 @@ def import_function(place: str, what: str) -> Callable[..., Any]:
 
 
 def catalog_function(place: str, what: str, settings: Settings) -> Callable[..., Any]:
-    """As :func:`import_function`, for a name that is in the catalog. UsageError (42501): whoever has
-    started this process has not allowed its module.
+    """As :func:`import_function`, for a name that is in the catalog. UsageError (42501): whoever
+    has started this process has not allowed its module.
     """
     module = place.partition(":")[0]
     if module not in settings.function_modules:

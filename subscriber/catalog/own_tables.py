@@ -360,9 +360,7 @@ CONFLICT: Final = sa.Table(
     sa.Column("relname", NAME),
     sa.Column("remote_origin", sa.String(128)),
     sa.Column("replica_identity_full", sa.Boolean),
-    sa.Column("replica_identity", JsonText),
-    sa.Column("remote_tuple", JsonText),
-    sa.Column("local_conflicts", JsonText),
+    *(sa.Column(name, JsonText) for name in ("replica_identity", "remote_tuple", "local_conflicts")),
     sa.Column("resolution", TEXT),
     sa.Column("remote_applied", sa.Boolean),
 )
@@ -375,9 +373,8 @@ stopped transaction fails in the same way again. ``remote_commit_lsn`` is the LS
 ``key_columns`` are the columns of the index, or the columns by which the row was searched; NULL for
 the whole row. It is a JSON list. ``replica_identity`` and ``remote_tuple`` are JSON objects of
 texts; they are NULL without ``log_conflict_values``, as are ``key`` and ``tuple`` in
-``local_conflicts``, a JSON list with the existing row. ``resolution`` is the resolver that has
-decided about the conflict, NULL for PostgreSQL's default, and ``remote_applied`` whether the change
-was applied then.
+``local_conflicts``, a JSON list with the existing row. ``resolution`` is the resolver, NULL for
+PostgreSQL's default.
 """
 
 REPLACED_VALUE: Final = sa.Table(

@@ -26,8 +26,8 @@ COMMANDS_HELP: Final = r"""\dRp[+] [PATTERN]   list the emulated publications
 
 A statement ends with a semicolon. Control-C clears the input, or cancels a running statement."""
 
-SQL_HELP: Final = """CREATE SUBSCRIPTION name CONNECTION 'conninfo' PUBLICATION name [, ...] [ CONFLICT RESOLVER ( ... ) ] [ WITH ( option [= value] [, ...] ) ]
-CREATE SUBSCRIPTION name SERVER server PUBLICATION name [, ...] [ CONFLICT RESOLVER ( ... ) ] [ WITH ( option [= value] [, ...] ) ]
+SQL_HELP: Final = """CREATE SUBSCRIPTION name CONNECTION 'conninfo' PUBLICATION name [, ...] [ CONFLICT RESOLVER ( conflict_type = resolver [, ...] ) ] [ WITH ( option [= value] [, ...] ) ]
+CREATE SUBSCRIPTION name SERVER server PUBLICATION name [, ...] [ CONFLICT RESOLVER ( conflict_type = resolver [, ...] ) ] [ WITH ( option [= value] [, ...] ) ]
 ALTER SUBSCRIPTION name CONNECTION 'conninfo'
 ALTER SUBSCRIPTION name SERVER server
 ALTER SUBSCRIPTION name { SET | ADD | DROP } PUBLICATION name [, ...] [ WITH ( refresh, copy_data ) ]
@@ -104,6 +104,8 @@ def _subscriptions(target: Target, version: int, columns: Sequence[_Column]) -> 
     with target.reporting(), target.engine.connect() as connection:
         subscriptions = list_subscriptions(connection)
     shown = [one for one in columns if version >= one.since]
+    if len(columns) > len(_BRIEF) and any(one.options.conflict_resolvers.chosen for one in subscriptions):
+        shown.append(_RESOLVERS)
     rows = [[column.shown(one, version) for column in shown] for one in subscriptions]
     return format_rows([one.heading for one in shown], rows, "List of subscriptions") + "\n"
 
@@ -148,6 +150,8 @@ _BRIEF: Final = (
 )
 """psql's columns without Owner: whoever may write the catalog may change everything."""
 _DETAILS: Final = tuple(_details())
+_RESOLVERS: Final = _Column("Conflict Resolvers", lambda one, _: str(one.options.conflict_resolvers))
+"""The proposed patch's column, which is shown only where a subscription has resolvers."""
 
 _COMMANDS: Final[dict[str, Callable[[Target, int], str]]] = {
     r"\dRs": _list_subscriptions,

@@ -165,6 +165,10 @@ def _print(
     for line in _server_lines(statuses):
         click.echo(line)
     for status in statuses:
+        if status.conflict_resolvers:
+            resolvers = ", ".join(f"{kind} = {resolver}" for kind, resolver in status.conflict_resolvers.items())
+            click.echo(f"\nconflict resolvers of {status.name}: {resolvers}")
+    for status in statuses:
         if status.hold is not None:
             click.echo("\n" + _hold_line(status.name, status.hold))
     for part in schema_change_parts(statuses):

@@ -200,6 +200,7 @@ def _status(
         journal_bytes=size,
         publisher_version=there.version,
         unknown=tuple(_unknown(there, no_journal, lag, seconds)),
+        conflict_resolvers=dict(subscription.options.conflict_resolvers.chosen),
     )
 
 

@@ -24,7 +24,7 @@ import time
 import types
 import typing
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, is_dataclass
+from dataclasses import asdict, dataclass, field, is_dataclass
 from functools import partial
 from importlib import metadata
 from pathlib import Path
@@ -201,6 +201,7 @@ class SubscriptionStatus:
         publisher_version: such as "18.4"; ``target_version`` also names the database, such as
             "MariaDB 11.8.3"; ``version`` is that of this program, not of the run.
         unknown: why values are None, a sentence for each cause.
+        conflict_resolvers: those that are not the default, by conflict type.
     """
 
     name: str
@@ -245,6 +246,7 @@ class SubscriptionStatus:
     target_version: str | None = None
     version: str = metadata.version("subscriber")
     unknown: tuple[str, ...] = ()
+    conflict_resolvers: dict[str, str] = field(default_factory=dict)
 
 
 # The status file ----------------------------------------------------------------------------------

@@ -1,5 +1,5 @@
-"""Random histories over a target with other rows: with any resolvers, both paths leave the rows, the
-progress, the conflict records and the counters that a model says.
+"""Random histories over a target with other rows: with any resolvers, both paths leave the rows,
+the progress, the conflict records and the counters that a model says.
 """
 
 from __future__ import annotations

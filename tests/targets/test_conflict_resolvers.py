@@ -1,5 +1,5 @@
-"""Conflict resolvers on every target. Each transaction is first written optimistically, and then, when
-it has a conflict, in the publisher's order.
+"""Conflict resolvers on every target. Each transaction is first written optimistically, and then,
+when it has a conflict, in the publisher's order.
 """
 
 from __future__ import annotations
@@ -291,7 +291,7 @@ def test_a_function_gets_both_rows(replica):
         ("keep", [(1, "local", 10, "kept")]),
         ({"b": "both"}, [(1, "both", 10, "kept")]),
         ({"a": "1", "b": None, "c": "7"}, [(1, None, 7, "kept")]),
-        ({"a": "5", "b": "moved", "c": "10", "own": "not written"}, [(5, "moved", 10, "kept")]),
+        ({"a": "5", "b": "moved", "c": "10", "own": "kept"}, [(5, "moved", 10, "kept")]),
     ],
 )
 def test_the_answer_about_an_insert_is_carried_out(replica, answer, rows):
@@ -355,6 +355,7 @@ def test_a_function_may_let_the_conflict_be_an_error(replica):
         ({"a": 1}, "a value of type dict"),
         ({"colour": "red"}, 'a row with the unknown column "colour"'),
         ({"a": "2"}, "a row without the column"),
+        ({"own": "yours"}, 'a row with another value in "own", which is not published'),
     ],
 )
 def test_another_answer_stops_the_subscription(replica, answer, message):

@@ -217,7 +217,7 @@ def test_every_option_of_a_subscription_is_documented_with_its_default():
     """C53"""
     written = {"True": "true", "False": "false", "None": "the name"}
     documented = {row[0].strip("`"): row[1] for row in table(SUBSCRIPTIONS, "Options")}
-    defaults = {name: str(option.default) for name, option in OPTIONS.items()} | {
+    defaults = {name: str(option.default) for name, option in OPTIONS.items() if option.forms} | {
         "carrier": "none",
         "map": "none",
         "history_tables": "none",
@@ -235,6 +235,8 @@ def test_every_form_of_a_command_is_parsed_and_in_the_prompts_help():
         "refresh, copy_data": "refresh = false, copy_data = false",
         "( copy_data )": "(copy_data = false)",
         "lsn = value": "lsn = '0/1'",
+        "conflict_type = resolver": "insert_exists = error",
+        "{ ALL | FOR 'conflict_type' }": "FOR 'insert_exists'",
         **FILLED,
     }
     forms = [

@@ -148,9 +148,21 @@ class RowInTheWay:
 
 
 class KeyLookup:
-    """Looks for the rows in the way of ``change``, one INSERT or UPDATE."""
+    """Looks for the rows in the way of ``change``, one INSERT or UPDATE, and its own row. Where
+    several sessions can write, it ``locks`` them.
+    """
 
-    def __init__(self, target: Target, connection: sa.Connection, local: TargetRelation, change: ChangeGroup) -> None:
+    def __init__(
+        self,
+        target: Target,
+        connection: sa.Connection,
+        local: TargetRelation,
+        change: ChangeGroup,
+        *,
+        locks: bool = False,
+    ) -> None:
+        # A database without savepoints, such as DuckDB, has no locks of rows either.
+        self.locks = locks and target.capabilities.savepoints and not target.capabilities.single_writer
         self.target = target
         self.connection = connection
         self.local = local
@@ -183,7 +195,8 @@ class KeyLookup:
         return OwnRow(by_name, dict(zip(by_name, texts, strict=True)), others)
 
     def _own(self, query: sa.Select[Any]) -> sa.Select[Any]:
-        return self.target.matching.own_rows(self.local.table, query, self.table)
+        found = self.target.matching.own_rows(self.local.table, query, self.table)
+        return found.with_for_update() if self.locks else found
 
     def _equals(self, name: str, value: Any) -> sa.ColumnElement[bool]:
         return self.target.matching.equals(_column(self.local, name), self.table.c[name], _value(value))

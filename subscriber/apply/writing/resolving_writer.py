@@ -41,6 +41,7 @@ from subscriber.base.errors import (
     DataException,
     NotSupportedError,
     ProtocolError,
+    SubscriberError,
     TargetUnavailable,
 )
 from subscriber.postgres.protocol.changes import ChangeGroup
@@ -67,6 +68,7 @@ class _Decision:
     conflict: Conflict
     applied: bool
     row: RowAsTexts | None = None
+    local: RowAsTexts | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +146,7 @@ class ResolvingWriter:
             savepoint = self._connection.begin_nested()
         try:
             found = self._write(run, place)
-        except BaseException as error:
+        except SubscriberError as error:
             # After a lost connection the savepoint does not exist. That must not hide the error.
             with suppress(SQLAlchemyError):
                 savepoint.rollback()
@@ -231,7 +233,8 @@ class ResolvingWriter:
         return _Room(change, [(decision.conflict, 1)])
 
     def _look_at(self, local: TargetRelation, change: ChangeGroup) -> KeyLookup:
-        return KeyLookup(self._target, self._connection, local, change)
+        """Locks the rows that it finds: nobody changes them before the change is written."""
+        return KeyLookup(self._target, self._connection, local, change, locks=True)
 
     def _in_the_way(self, look: KeyLookup, own: OwnRow | None) -> list[tuple[UniqueIndex, RowInTheWay]]:
         with self._target.reporting():
@@ -289,7 +292,7 @@ class ResolvingWriter:
         kind = EXISTS["I" if own is None else "U"]
         conflict = refined(Conflict(kind, look.local.qualified_name, place), collisions)
         assert conflict is not None
-        kept = {} if own is None else own.texts
+        kept = {} if own is None else self._as_sent(look.local, own.texts)
         names = [column.name for column in look.local.table.columns]
         rows = _Rows(
             lambda: {**kept, **_sent(look.change)},
@@ -319,17 +322,14 @@ class ResolvingWriter:
 
     def _decide(self, conflict: Conflict, rows: _Rows) -> _Decision:
         """What happens to a change; raises ConflictError if it stops its transaction."""
-        resolver, row = self._resolvers.of(conflict.kind), None
+        resolver, row, local = self._resolvers.of(conflict.kind), None, None
         answer = resolver
         if resolver == LAST_UPDATE_WINS:
             answer = "apply" if self._is_last(conflict, rows.versions) else "keep"
         elif ":" in resolver:
-            answer = "apply"
-            asked = ask_resolver(resolver, self._shown(conflict, rows))
-            if isinstance(asked, str):
-                answer = asked
-            else:
-                row = asked
+            shown = self._shown(conflict, rows)
+            asked, local = ask_resolver(resolver, shown), shown.local
+            answer, row = (asked, None) if isinstance(asked, str) else ("apply", asked)
         if answer in ("apply_or_skip", "apply_or_error"):
             answer = "apply" if rows.is_complete else answer.removeprefix("apply_or_")
         elif answer == "apply" and row is None and not rows.is_complete:
@@ -342,7 +342,7 @@ class ResolvingWriter:
         applied = _APPLIED[answer]
         if conflict.resolution is not None:
             conflict = replace(conflict, applied=applied)
-        return _Decision(conflict, applied, row)
+        return _Decision(conflict, applied, row, local)
 
     def _is_last(self, conflict: Conflict, versions: Sequence[RowVersion | None]) -> bool:
         """Whether the publisher's transaction committed after those that wrote the target's rows.
@@ -380,15 +380,16 @@ class ResolvingWriter:
     def _with_row(
         self, local: TargetRelation, change: ChangeGroup, decision: _Decision, *, complete: bool = False
     ) -> ChangeGroup:
-        """The change that writes the row of a function. ConflictResolverError: it has a column that
-        is not published, or lacks one that an INSERT needs.
+        """The change that writes the row of a function. ConflictResolverError: it has an unknown
+        column, or changes one that is not published, or lacks one that an INSERT needs.
         """
         assert decision.row is not None
         assert decision.conflict.resolution is not None
         resolver, row = decision.conflict.resolution, dict(decision.row)
         columns = {column.name: (number, column.type_oid) for number, column in enumerate(local.remote.columns, 1)}
-        own = {column.name for column in local.table.columns} - columns.keys()
-        row = {name: value for name, value in row.items() if name not in own}
+        for name in row.keys() & {column.name for column in local.table.columns} - columns.keys():
+            if row.pop(name) != (decision.local or {}).get(name):
+                raise wrong_answer(resolver, f'a row with another value in "{name}", which is not published')
         for name in row.keys() - columns.keys():
             raise wrong_answer(resolver, f'a row with the unknown column "{name}"')
         for name in columns.keys() - row.keys() if complete else ():

@@ -39,13 +39,26 @@ def test_every_field_is_read_from_its_variable():
             "SUBSCRIBER_PASSWORD_COMMAND": "cat /run/secrets/password",
             "SUBSCRIBER_POSTGRESQL_VERSION": "19",
             "SUBSCRIBER_METRICS_TABLES": "7",
+            "SUBSCRIBER_FUNCTION_MODULES": "shop.rules, other,",
         }
     )
     password = "cat /run/secrets/password"
     assert settings == Settings(
-        "s3://bucket/j", 1.0, 2.0, 3.0, 4096, 2 * MIB, 10 * 1024 * MIB, 5120, 6144, password, 19, 7
+        "s3://bucket/j",
+        1.0,
+        2.0,
+        3.0,
+        4096,
+        2 * MIB,
+        10 * 1024 * MIB,
+        5120,
+        6144,
+        password,
+        19,
+        7,
+        ("shop.rules", "other"),
     )
-    assert len(fields(Settings)) == 12
+    assert len(fields(Settings)) == 13
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,9 @@ from subscriber.base.errors import UsageError
 from subscriber.base.lsn import LSN
 from subscriber.catalog.catalog_upgrade import ensure_catalog
 from subscriber.catalog.subscription_options import SubscriptionOptions
-from subscriber.catalog.subscriptions import insert_subscription, set_skip_lsn
+from subscriber.catalog.subscriptions import insert_subscription, set_options, set_skip_lsn
 from subscriber.cli.backslash import COMMANDS_HELP, SQL_HELP, run_backslash
+from subscriber.postgres.schema.conflict_resolvers import NO_RESOLVERS
 from subscriber.targets import Target, open_target
 
 
@@ -105,3 +106,14 @@ def test_a_pattern_may_be_quoted_and_end_with_a_semicolon(subscribed, command):
 def test_upper_and_lower_case_are_different_commands(subscribed):
     with pytest.raises(UsageError, match=r"^invalid command \\drs$"):
         run_backslash(r"\drs", subscribed)
+
+
+def test_conflict_resolvers_have_a_column_where_a_subscription_has_any(subscribed):
+    headings, _ = lines(r"\dRs+", subscribed)
+    assert "Conflict Resolvers" not in headings
+    with subscribed.begin() as connection:
+        resolvers = NO_RESOLVERS.altered({"insert_exists": "keep_local"})
+        set_options(connection, 1, {"conflict_resolvers": resolvers})
+    headings, row = lines(r"\dRs+", subscribed)
+    assert dict(zip(headings, row, strict=True))["Conflict Resolvers"] == "insert_exists = keep_local"
+    assert "Conflict Resolvers" not in lines(r"\dRs", subscribed)[0]
