@@ -295,7 +295,7 @@ def _transforms(
     try:
         for transform in {one.text: one for *_, one in options.transform.columns if one.kind == "sha256"}.values():
             transform_secret(transform.text)
-        errors = [*refuse_transforms(target, publisher, published.tables, options, all_published=is_new)]
+        errors = [*refuse_transforms(target, publisher, published.tables, options, expected=None if is_new else ())]
         lost = [*lost_meanings(publisher, published.tables, options.transform)]
     except SubscriberError as error:
         yield finding_of_error(error, "target", "transform")

@@ -37,15 +37,16 @@ def test_every_field_is_read_from_its_variable():
             "SUBSCRIBER_MAX_BATCH_BYTES": "5kB",
             "SUBSCRIBER_PARTITION_BYTES": "6kB",
             "SUBSCRIBER_PASSWORD_COMMAND": "cat /run/secrets/password",
+            "SUBSCRIBER_TRANSFORM_SECRET_FILE": "/run/secrets/transform",
             "SUBSCRIBER_POSTGRESQL_VERSION": "19",
             "SUBSCRIBER_METRICS_TABLES": "7",
         }
     )
-    password = "cat /run/secrets/password"
+    password, secret = "cat /run/secrets/password", "/run/secrets/transform"
     assert settings == Settings(
-        "s3://bucket/j", 1.0, 2.0, 3.0, 4096, 2 * MIB, 10 * 1024 * MIB, 5120, 6144, password, 19, 7
+        "s3://bucket/j", 1.0, 2.0, 3.0, 4096, 2 * MIB, 10 * 1024 * MIB, 5120, 6144, password, secret, 19, 7
     )
-    assert len(fields(Settings)) == 12
+    assert len(fields(Settings)) == 13
 
 
 @pytest.mark.parametrize(
