@@ -59,7 +59,8 @@ def refuse_transforms(
     with target.reporting(), target.engine.connect() as connection:
         places = {table.key: options.map.in_target(*table.key) for table in chosen}
         there = target.shapes.reflect_all(connection, places.values())
-        relations = RelationMap(target, connection, options.map)
+        # Other columns may not fit, of which the command only warns.
+        relations = RelationMap(target, connection, options.map, add_columns=True)
         for announced in announced_relations(publisher.connection, chosen):
             key = announced.namespace, announced.name
             table = there.get(places[key])
@@ -68,13 +69,10 @@ def refuse_transforms(
                 if table is None:
                     _check_new(options, shapes.get(key))
                     continue
-                try:
-                    local = relations.compare(relation, table)
-                except TargetRelationError:
-                    continue  # it does not fit in other ways, of which the command only warns
-                check_transformed_columns(target, options.transform, local)
+                check_transformed_columns(target, options.transform, relations.compare(relation, table))
             except SubscriberError as error:
-                yield error
+                if not isinstance(error, TargetRelationError) or error.column in options.transform.of(*key):
+                    yield error.replace(relation=error.relation or options.map.qualified(*key))
 
 
 def _check_new(options: SubscriptionOptions, shape: PublisherTable | None) -> None:

@@ -287,6 +287,6 @@ def test_a_column_of_the_target_that_does_not_hold_the_values_is_refused(
         session.execute("CREATE TABLE users (id int PRIMARY KEY, email varchar(20), born date NOT NULL)")
         for table in ("accounts", "bag", "log"):
             session.execute(f"CREATE TABLE {table} (a int)")
-        with pytest.raises(SubscriberError, match=r"cannot have the transform") as caught:
+        with pytest.raises(SubscriberError) as caught:
             subscribe(session, options=f", transform = '{text}'")
         assert reason in caught.value.message
