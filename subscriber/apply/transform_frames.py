@@ -4,20 +4,20 @@
 
     decoded and filtered Frame ──▶ HistoryFrames ──▶ TransformFrames ──▶ exact or bulk path
 
-Row filters see the publisher's values, because they are evaluated where frames are decoded. All that
-follows sees the target's values: reordering, statements, the search for rows, conflicts and their
-records. Old rows and keys are transformed like new ones, so a change finds the row that the target
-has.
+Row filters see the publisher's values, because they are evaluated where frames are decoded. All
+that follows sees the target's values: reordering, statements, the search for rows, conflicts and
+their records. Old rows and keys are transformed like new ones, so a change finds the row that the
+target has.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from subscriber.postgres.protocol.changes import ChangeGroup, Frame
 from subscriber.postgres.protocol.messages import Relation
-from subscriber.postgres.schema.transform_rules import TransformRules
+from subscriber.postgres.schema.transform_rules import ColumnTransform, TransformRules
 from subscriber.postgres.schema.transform_values import transformed_batch, transformed_relation
 
 
@@ -28,6 +28,7 @@ class TransformFrames:
         self._rules = rules
         self._as_text = as_text
         self._relations: dict[Relation, Relation] = {}
+        self._transforms: dict[Relation, Mapping[str, ColumnTransform]] = {}
 
     def of(self, frames: Iterable[Frame]) -> Iterator[Frame]:
         """The errors of :func:`transformed_relation` and of :func:`transformed_batch`."""
@@ -42,7 +43,8 @@ class TransformFrames:
         )
 
     def _group(self, group: ChangeGroup) -> ChangeGroup:
-        transforms = self._rules.of(group.relation.namespace, group.relation.name)
+        relation = self._relation(group.relation)
+        transforms = self._transforms[group.relation]
         if not transforms:
             return group
         old, new = (
@@ -51,7 +53,7 @@ class TransformFrames:
         )
         return replace(
             group,
-            relation=self._relation(group.relation),
+            relation=relation,
             old=old,
             new=new,
             binary=group.binary - transforms.keys(),
@@ -60,5 +62,6 @@ class TransformFrames:
     def _relation(self, relation: Relation) -> Relation:
         found = self._relations.get(relation)
         if found is None:
+            self._transforms[relation] = self._rules.of(relation.namespace, relation.name)
             found = self._relations[relation] = transformed_relation(self._rules, relation)
         return found

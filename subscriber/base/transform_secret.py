@@ -1,9 +1,9 @@
 """The secret with which the option ``transform = '… = sha256'`` computes hashes.
 
 It is the content of the file that ``SUBSCRIBER_TRANSFORM_SECRET_FILE`` names, without a line feed
-at its end. Every process reads the file itself, so the secret is in no task of Spark, no catalog and
-no log. The catalog has its fingerprint, since hashes of two secrets in one table would be two values
-of one.
+at its end. Every process reads the file itself, so the secret is in no task of Spark, no catalog
+and no log. The catalog has its fingerprint, by which another secret is refused: a value would have
+two hashes in one table.
 """
 
 from __future__ import annotations

@@ -150,7 +150,7 @@ def _refresh(
         created = create_tables.design_tables(target, publisher, tables, made, options.map, options.shape)
         differences = create_tables.find_differences(publisher, [*missing, *created])
         warn_of_shapes(target, publisher, now, options, notify)
-        check_transforms(target, publisher, tables, options, notify)
+        check_transforms(target, publisher, tables, options, notify, expected=known)
         uncopied = []
         if not copy_data:
             unknown = [table for table in tables if table.key not in known]

@@ -321,7 +321,9 @@ def _check_value_rules(target: Target, subscription: Subscription, changes: Mapp
 
 
 def _check_transforms(target: Target, subscription: Subscription, changes: Mapping[str, Any], notify: Notify) -> None:
-    """Rows that are there keep the values of the earlier transforms, until they are copied again."""
+    """Rows that are there keep their values until they are copied again: 55000 if the subscription
+    is enabled.
+    """
     rules, before = changes["transform"], subscription.options.transform
     with target.reporting(), target.engine.connect() as connection:
         relations = relations_of(connection, subscription.subid)
@@ -349,7 +351,7 @@ def _check_transforms(target: Target, subscription: Subscription, changes: Mappi
                 ).tables
                 if table.key in named
             ]
-            check_transforms(target, publisher, tables, options, notify)
+            check_transforms(target, publisher, tables, options, notify, expected=())
     if found:
         warn_unused_tables(notify, SubscriptionOptions(transform=rules), found.keys())
     if changed:

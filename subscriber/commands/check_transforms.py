@@ -4,7 +4,7 @@ lose their meaning.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from subscriber.apply.relations.target_relations import RelationMap
@@ -14,6 +14,7 @@ from subscriber.catalog.subscription_options import SubscriptionOptions
 from subscriber.commands.notices import Notify, warning
 from subscriber.postgres.schema.published_table import PublishedTable
 from subscriber.postgres.schema.publisher_tables import PublisherTable
+from subscriber.postgres.schema.relation_names import TableName
 from subscriber.postgres.schema.transform_rules import ColumnTransform, TransformRules, unidentified
 from subscriber.postgres.schema.transform_values import is_injective, transformed_relation
 from subscriber.publisher.catalog import announced_relations
@@ -36,19 +37,20 @@ def refuse_transforms(
     tables: Sequence[PublishedTable],
     options: SubscriptionOptions,
     *,
-    all_published: bool = False,
+    expected: Collection[TableName] | None = None,
 ) -> Iterator[SubscriberError]:
-    """The errors for which a command refuses the option, one for a table at most. With
-    ``all_published`` every table that it names must be among ``tables`` (42P01): if a name has an
-    error, the table's values would arrive as they are.
+    """The errors for which a command refuses the option, one for a table at most. A table that it
+    names, and that is ``expected`` (None: every one), must be among ``tables`` (42P01): if its name
+    has an error, or it was renamed, its values would arrive as they are.
     """
     published = {table.key for table in tables}
     for named in options.transform.tables:
-        if all_published and named not in published:
+        if named not in published and (expected is None or named in expected):
             yield UsageError(
                 f'relation "{".".join(named)}" of option "transform" matches no table of the subscription',
                 sqlstate="42P01",
-                hint="Name tables as the publisher sends them: a partition by its own name, unless it is published via its root.",
+                hint="Name tables as the publisher sends them: a partition by its own name, unless it is published via its root."
+                " If the table is no longer published, use ALTER SUBSCRIPTION ... SET (transform = '...') without it.",
             )
     chosen = [table for table in tables if table.key in options.transform.tables]
     if not chosen:
@@ -57,7 +59,8 @@ def refuse_transforms(
     with target.reporting(), target.engine.connect() as connection:
         places = {table.key: options.map.in_target(*table.key) for table in chosen}
         there = target.shapes.reflect_all(connection, places.values())
-        relations = RelationMap(target, connection, options.map)
+        # Other columns may not fit, of which the command only warns.
+        relations = RelationMap(target, connection, options.map, add_columns=True)
         for announced in announced_relations(publisher.connection, chosen):
             key = announced.namespace, announced.name
             table = there.get(places[key])
@@ -66,13 +69,10 @@ def refuse_transforms(
                 if table is None:
                     _check_new(options, shapes.get(key))
                     continue
-                try:
-                    local = relations.compare(relation, table)
-                except TargetRelationError:
-                    continue  # it does not fit in other ways, of which the command only warns
-                check_transformed_columns(target, options.transform, local)
+                check_transformed_columns(target, options.transform, relations.compare(relation, table))
             except SubscriberError as error:
-                yield error
+                if not isinstance(error, TargetRelationError) or error.column in options.transform.of(*key):
+                    yield error.replace(relation=error.relation or options.map.qualified(*key))
 
 
 def _check_new(options: SubscriptionOptions, shape: PublisherTable | None) -> None:
@@ -92,10 +92,10 @@ def check_transforms(
     options: SubscriptionOptions,
     notify: Notify,
     *,
-    all_published: bool = False,
+    expected: Collection[TableName] | None = None,
 ) -> None:
     """Raise the first error, or warn of keys that lose their meaning."""
-    for error in refuse_transforms(target, publisher, tables, options, all_published=all_published):
+    for error in refuse_transforms(target, publisher, tables, options, expected=expected):
         raise error
     for lost in lost_meanings(publisher, tables, options.transform):
         warning(notify, f'table "{lost.relation}": {lost.message}', detail=lost.detail)

@@ -161,7 +161,7 @@ def _create_connected(
     if not options.copy_data:
         publications = published.publications(publisher, command.publications)
         uncopied = read_uncopied(publisher, publications, published.tables)
-    check_transforms(target, publisher, published.tables, options, notify, all_published=True)
+    check_transforms(target, publisher, published.tables, options, notify)
     warn_unused_names(notify, options.map, [table.key for table in published.tables])
     warn_unused_tables(notify, options, [table.key for table in published.tables])
     # Until all tables are ready, prepared transactions are sent as ordinary transactions: a copy

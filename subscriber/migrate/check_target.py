@@ -28,6 +28,7 @@ from subscriber.migrate.schema.schema_object import TablePair
 from subscriber.postgres.schema.published_table import PublishedTable
 from subscriber.postgres.schema.publisher_tables import PublisherTable
 from subscriber.postgres.schema.relation_names import TableName
+from subscriber.postgres.schema.transform_values import with_fingerprint
 from subscriber.postgres.sql.quoting import quote_identifier
 from subscriber.publisher.client import PublisherClient
 from subscriber.publisher.shapes import read_published_shapes
@@ -293,15 +294,16 @@ def _transforms(
 ) -> Iterator[Finding]:
     """What the commands refuse, and keys that do not mean the same in the target."""
     try:
+        with_fingerprint(options.transform)  # functions and the secret are there
         for transform in {one.text: one for *_, one in options.transform.columns if one.kind == "sha256"}.values():
             transform_secret(transform.text)
-        errors = [*refuse_transforms(target, publisher, published.tables, options, all_published=is_new)]
+        errors = [*refuse_transforms(target, publisher, published.tables, options, expected=None if is_new else ())]
         lost = [*lost_meanings(publisher, published.tables, options.transform)]
     except SubscriberError as error:
         yield finding_of_error(error, "target", "transform")
         return
-    for error in errors:
-        yield finding_of_error(error, "target", "transform")
+    for refused in errors:
+        yield finding_of_error(refused, "target", "transform")
     for one in lost:
         yield Finding(severity="WARN", area="target", object=one.relation, message=one.message, reason=one.detail)
 

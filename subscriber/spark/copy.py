@@ -169,15 +169,15 @@ def copy_table(
                 plan.hidden_from,
             )
         transforms = source.transform.of(source.schema, source.table)
-        relation = transformed_relation(source.transform, plan.relation)
-        local = _target_relation(source, target, relation)
+        written = transformed_relation(source.transform, plan.relation)
+        local = _target_relation(source, target, written)
         check_transformed_columns(target, source.transform, local)
         replaced = (
             replaced_columns(source.values, local) if source.values.concern((source.schema, source.table)) else {}
         )
         columns = [
             LoadColumn(column, announced.type_oid, replaced=column.name in replaced or column.name in transforms)
-            for column, announced in zip(local.columns, relation.columns, strict=True)
+            for column, announced in zip(local.columns, written.columns, strict=True)
         ]
         block_format = target.loading.block_format(columns)
         tally = ReplacedTally(show_values=source.show_values)
@@ -224,7 +224,7 @@ def copy_table(
                         progress = replace(progress, rows=progress.rows + block.rows, bytes=progress.bytes + block.size)
                         on_progress(progress)
                 if source.changes is not None:
-                    source.changes.copied(connection, relation, baseline, lsn=source.lsn, skipped=skipped)
+                    source.changes.copied(connection, written, baseline, lsn=source.lsn, skipped=skipped)
                     count_replaced_values(connection, source.changes.subid, tally.columns)
     except SubscriberError as error:
         relation = error.relation or source.names.qualified(source.schema, source.table)

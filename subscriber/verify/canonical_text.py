@@ -55,8 +55,8 @@ _WITHOUT_ZONE: Final = r"^([0-9]+-[0-9]+-[0-9]+ )?[0-9:]+(\.[0-9]*)?$"
 @dataclass(frozen=True, slots=True)
 class CanonicalColumn:
     """The target reads the publisher's text as the type ``into``, unless the publisher's server
-    does (``cast``). ``replace`` stands for values that the target cannot hold. With a ``transform``,
-    the publisher sends values of ``sent_as``, which become values of ``type_oid``.
+    does (``cast``). ``replace`` stands for values that the target cannot hold. With a
+    ``transform``, the publisher sends values of ``sent_as``, which become values of ``type_oid``.
     """
 
     type_oid: int

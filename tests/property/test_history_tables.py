@@ -103,7 +103,7 @@ def applied(
         part = [message for one in transactions[:last] for message in one]
         end = LSN(1000 * min(last, len(transactions)))
         text = target.capabilities.postgresql_text
-        results.append(apply_batch(applier, partial(_cut, part, at, text=text), FIRST, end))
+        results.append(apply_batch(applier, partial(frames_of, part, at, text=text), FIRST, end))
     return results
 
 
@@ -116,7 +116,8 @@ def played(publisher: Publisher, history: Sequence[Sequence[Any]]) -> list[list[
     return transactions
 
 
-def _cut(messages: Sequence[m.Message], at: Sequence[int], *, text: bool) -> Iterator[Any]:
+def frames_of(messages: Sequence[m.Message], at: Sequence[int], *, text: bool) -> Iterator[Any]:
+    """The messages as frames, cut at some places."""
     bounds = [0, *sorted({place % (len(messages) + 1) for place in at}), len(messages)]
     for first, last in itertools.pairwise(bounds):
         yield frame(SHAPES, messages[first:last], text=text)

@@ -4,8 +4,8 @@
 
     public.users.name = null                NULL
     public.users.street = constant('-')     the same value in every row
-    public.users.email = sha256             a hash of the value with a secret (HMAC-SHA-256, 64 hexadecimal digits)
-    public.users.phone = partial(2, 2)      the first two and the last two characters; the others are asterisks
+    public.users.email = sha256             a hash of the value with a secret (HMAC-SHA-256)
+    public.users.phone = partial(2, 2)      the first two and the last two characters
     public.users.city = masks:region        the result of a function in Python: MODULE:FUNCTION
 
 Names are the publisher's, with identifiers as in SQL. ``sha256`` is stored with the fingerprint of
@@ -125,8 +125,8 @@ class TransformRules:
 
     def shape(self, table: PublisherTable) -> PublisherTable:
         """The table that ``create_tables`` creates, without keys, checks and defaults that the
-        values would violate. NotSupportedError as :meth:`relation`, and 42P16 if different values of
-        a key would become equal.
+        values would violate. NotSupportedError as :meth:`relation`, and 42P16 if different values
+        of a key would become equal.
         """
         transforms = self.of(*table.key)
         if not transforms:

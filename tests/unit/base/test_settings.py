@@ -37,12 +37,13 @@ def test_every_field_is_read_from_its_variable():
             "SUBSCRIBER_MAX_BATCH_BYTES": "5kB",
             "SUBSCRIBER_PARTITION_BYTES": "6kB",
             "SUBSCRIBER_PASSWORD_COMMAND": "cat /run/secrets/password",
+            "SUBSCRIBER_TRANSFORM_SECRET_FILE": "/run/secrets/transform",
             "SUBSCRIBER_POSTGRESQL_VERSION": "19",
             "SUBSCRIBER_METRICS_TABLES": "7",
             "SUBSCRIBER_FUNCTION_MODULES": "shop.rules, other,",
         }
     )
-    password = "cat /run/secrets/password"
+    password, secret = "cat /run/secrets/password", "/run/secrets/transform"
     assert settings == Settings(
         "s3://bucket/j",
         1.0,
@@ -54,11 +55,12 @@ def test_every_field_is_read_from_its_variable():
         5120,
         6144,
         password,
+        secret,
         19,
         7,
         ("shop.rules", "other"),
     )
-    assert len(fields(Settings)) == 13
+    assert len(fields(Settings)) == 14
 
 
 @pytest.mark.parametrize(
