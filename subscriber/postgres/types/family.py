@@ -280,17 +280,17 @@ def all_match(array: pa.BinaryArray | pa.StringArray, pattern: str) -> bool:
 
 
 def all_have_form(array: pa.BinaryArray, form: str) -> bool:
-    """Whether every value has the length of ``form``, digits in the places of its zeros, and
+    """Whether every value has the length of ``form``, digits in the places of its nines, and
     elsewhere its characters. It takes a tenth of the time of a regular expression.
 
-    >>> all_have_form(pa.array([b"12:05", b"24:00"]), "00:00"), all_have_form(pa.array([b"1:05"]), "00:00")
+    >>> all_have_form(pa.array([b"12:05", b"24:00"]), "99:99"), all_have_form(pa.array([b"1:05"]), "99:99")
     (True, False)
     """
     data, offsets = values_of(array)
     if np.any(np.diff(offsets) != len(form)):
         return False
-    least = np.frombuffer(form.encode(), np.uint8)
-    room = np.where(least == ord("0"), np.uint8(9), np.uint8(0))
+    least = np.frombuffer(form.replace("9", "0").encode(), np.uint8)
+    room = np.where(np.frombuffer(form.encode(), np.uint8) == ord("9"), np.uint8(9), np.uint8(0))
     # A difference below zero becomes a large number.
     return bool((data - np.tile(least, len(array)) <= np.tile(room, len(array))).all())
 

@@ -90,8 +90,8 @@ class MariaDBMatching(Matching):
 
     @override
     def comparable(self, column: TargetColumn, clause: sa.ColumnElement[Any]) -> sa.ColumnElement[Any]:
-        """Texts are compared exactly, including blanks at the end, which a CHAR does not have. Where
-        no collation compares blanks, the bytes of the characters are compared.
+        """Texts are compared exactly, including blanks at the end, which a CHAR does not have.
+        Where no collation compares blanks, the bytes of the characters are compared.
         """
         storage = column.storage.removesuffix(INEXACT_KEY)
         if storage not in TEXTS | {"char"}:
@@ -176,7 +176,7 @@ class MariaDBLoading(loading.Loading):
     def loader(
         self, connection: sa.Connection, table: TargetTable, columns: Sequence[loading.LoadColumn]
     ) -> Iterator[Callable[[bytes], None]]:
-        """LOAD DATA LOCAL, or INSERT if the server forbids it, or changes values without a warning."""
+        """LOAD DATA LOCAL, or INSERT if the server forbids it or changes values silently."""
         if not self._loads_exactly:
             yield partial(self._insert, connection, table, columns)
             return

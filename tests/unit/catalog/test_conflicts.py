@@ -72,6 +72,8 @@ def test_a_conflict_is_stored_with_its_transaction(log, connection):
         "remote_origin": "pg_1",
         "replica_identity_full": None,
         "replica_identity": None,
+        "resolution": None,
+        "remote_applied": None,
         "remote_tuple": '{"a": "é", "b": null}',
         "local_conflicts": '[{"xid": "7", "tuple": {"a": "mine"}}]',
     }

@@ -120,7 +120,7 @@ def _since_2000(moments: pa.Array) -> pa.Array:
 
 _DATE: Final = "[0-9]{4,7}-[0-9]{2}-[0-9]{2}"
 _TIME: Final = r"[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,6})?"
-_USUAL_DATE, _USUAL_TIME = "0000-00-00", "00:00:00"
+_USUAL_DATE, _USUAL_TIME = "9999-99-99", "99:99:99"
 _ZONE: Final = "[-+][0-9]{2}(?::[0-9]{2}){0,2}"
 _INFINITE: Final = "-?infinity"
 _CLOCK: Final = r"[-+]?[0-9]{2,}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,6})?"
@@ -257,7 +257,7 @@ FAMILIES: Final = (
         "time with time zone",
         1266,
         pa.string(),
-        partial(_from_text, "time with time zone", _USUAL_TIME + "+00", _TIME + _ZONE),
+        partial(_from_text, "time with time zone", _USUAL_TIME + "+99", _TIME + _ZONE),
         _timetz_from_binary,
         family.Form(timetz_in, dates.timetz_out, compare=dates.compare_timetz),
         send=partial(family.packed, "qi", timetz_in),
