@@ -41,6 +41,6 @@ def catalog_function(place: str, what: str, settings: Settings) -> Callable[...,
             f'{what} "{place}" is not allowed',
             sqlstate="42501",
             detail="Who may write the catalog must not choose what is executed, so the environment names the modules.",
-            hint=f"Set {FUNCTION_MODULES}={module} for `subscriber run` and for `subscriber sql`.",
+            hint=f"Set {FUNCTION_MODULES}={module} for each process of subscriber.",
         )
     return import_function(place, what)

@@ -68,7 +68,11 @@ ANN, BOB, EVE = map(digest, ("ann@x.org", "bob@y.org", "eve@z.org"))
 def variables(tmp_path) -> dict[str, str]:
     (tmp_path / "some_masks.py").write_text(MASKS)
     (tmp_path / "secret").write_text(SECRET + "\n")
-    return {"SUBSCRIBER_TRANSFORM_SECRET_FILE": str(tmp_path / "secret"), "PYTHONPATH": str(tmp_path)}
+    return {
+        "SUBSCRIBER_TRANSFORM_SECRET_FILE": str(tmp_path / "secret"),
+        "SUBSCRIBER_FUNCTION_MODULES": "some_masks",
+        "PYTHONPATH": str(tmp_path),
+    }
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -202,7 +206,8 @@ def test_the_filter_of_an_emulated_publication_sees_the_publisher_s_values(runne
 @pytest.fixture(params=["sqlite", "postgresql", "duckdb", "mariadb"])
 def session(request, publisher_database, tmp_path, variables, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setenv("SUBSCRIBER_TRANSFORM_SECRET_FILE", variables["SUBSCRIBER_TRANSFORM_SECRET_FILE"])
+    for name in ("SUBSCRIBER_TRANSFORM_SECRET_FILE", "SUBSCRIBER_FUNCTION_MODULES"):
+        monkeypatch.setenv(name, variables[name])
     publisher_database.execute(TABLES)
     with opened(request.param, request, tmp_path) as target:
         yield Session(target, publisher_database, str(tmp_path / "journal"))
@@ -280,7 +285,8 @@ def test_check_says_which_keys_lose_their_meaning_and_what_is_refused(runner, pu
 def test_a_column_of_the_target_that_does_not_hold_the_values_is_refused(
     request, publisher_database, tmp_path, variables, monkeypatch, kind, text, reason
 ):
-    monkeypatch.setenv("SUBSCRIBER_TRANSFORM_SECRET_FILE", variables["SUBSCRIBER_TRANSFORM_SECRET_FILE"])
+    for name in ("SUBSCRIBER_TRANSFORM_SECRET_FILE", "SUBSCRIBER_FUNCTION_MODULES"):
+        monkeypatch.setenv(name, variables[name])
     publisher_database.execute(TABLES)
     with opened(kind, request, tmp_path) as target:
         session = Session(target, publisher_database, str(Path(tmp_path, "journal")))

@@ -25,7 +25,8 @@ from typing import Any, Final
 import pyarrow as pa
 
 from subscriber.base.errors import ProtocolError, SubscriberError, TransformError, UsageError
-from subscriber.base.imported_functions import import_function
+from subscriber.base.imported_functions import catalog_function
+from subscriber.base.settings import Settings
 from subscriber.base.transform_secret import secret_fingerprint, transform_secret
 from subscriber.postgres.protocol.messages import Relation
 from subscriber.postgres.schema.transform_rules import VARCHAR, ColumnTransform, TransformRules, unidentified
@@ -154,7 +155,7 @@ def _masked(transform: ColumnTransform, type_oid: int, text: str | None) -> str 
 
 
 def _function(transform: ColumnTransform) -> Any:
-    function = import_function(transform.text, _FUNCTION)
+    function = catalog_function(transform.text, _FUNCTION, Settings.from_environment())
     if not hasattr(function, "injective"):
         raise UsageError(
             f'{_FUNCTION} "{transform.text}" has no attribute "injective"',

@@ -57,6 +57,7 @@ def masks(monkeypatch):
     """A module of a user."""
     made = ModuleType("some_masks")
     monkeypatch.setitem(sys.modules, "some_masks", made)
+    monkeypatch.setenv("SUBSCRIBER_FUNCTION_MODULES", "some_masks")
     return made
 
 
@@ -151,8 +152,14 @@ def test_only_a_function_that_says_whether_it_is_injective_is_called(masks):
     masks.function = lambda values: values
     with pytest.raises(UsageError, match='has no attribute "injective"'):
         transformed(ColumnTransform("function", "some_masks:function"), 25, texts("a"), as_text=True)
-    with pytest.raises(UsageError, match="has no attribute"):
+    with pytest.raises(UsageError, match="is not allowed"):
         with_fingerprint(parse_transforms("public.t.a = os:system"))
+
+
+def test_a_function_of_another_module_is_never_imported(masks):
+    with pytest.raises(UsageError, match='"other:function" is not allowed') as caught:
+        transformed(ColumnTransform("function", "other:function"), 25, texts("a"), as_text=True)
+    assert caught.value.sqlstate == "42501"
 
 
 def test_a_key_may_have_a_hash_or_an_injective_function_only(masks):
