@@ -157,7 +157,9 @@ def copy(target: Target, rules: TransformRules, publisher: Publisher) -> None:
             for announced in rules.relation(shape).columns:
                 column = table.column(announced.name)
                 assert column is not None
-                columns.append(LoadColumn(column, announced.type_oid, replaced=announced.name in transforms))
+                # PostgreSQL would load integers and texts in binary format, which is not made here.
+                replaced = announced.name in transforms or target.capabilities.postgresql_types
+                columns.append(LoadColumn(column, announced.type_oid, replaced=replaced))
             is_text = target.loading.block_format(columns) == "text"
             lines = [_line(row, is_text=is_text) for row in rows[shape.name]]
             block = CopyBlock("".join(lines).encode(), len(lines))
