@@ -144,7 +144,7 @@ def create(target: Target, rules: TransformRules) -> None:
 
 def copy(target: Target, rules: TransformRules, publisher: Publisher) -> None:
     """Load the publisher's rows as an initial copy does."""
-    rows = {
+    rows: dict[str, list[tuple[object, ...]]] = {
         "keyed": [(key, *values) for key, values in publisher.keyed.items()],
         "bag": [one for one, count in publisher.bag.items() for _ in range(count)],
     }

@@ -65,7 +65,8 @@ def test_a_history_has_the_values_of_the_target():
     history = HistoryFrames(HistoryRules("append"), as_text=False)
     frames = history.of([frame([T, U], transaction(1000, update(("2", "abc", "c"), key=("1", None, None))))])
     (found,) = TransformFrames(rules, as_text=False).of(frames)
-    rows = [(group.new.to_pydict()["a"], group.new.to_pydict()["_op"]) for group in found.groups]
+    news = [group.new.to_pydict() for group in found.groups if group.new is not None]
+    rows = [(new["a"], new["_op"]) for new in news]
     assert rows == [([7], ["update_preimage"]), ([7], ["update_postimage"])]
 
 

@@ -29,9 +29,9 @@ def secret(tmp_path, monkeypatch):
 
 def refused(session, publisher, text: str, **options) -> SubscriberError | None:
     publisher.add_table("film", "id", "year")
-    options = SubscriptionOptions(transform=parse_transforms(text), **options)
+    wanted = SubscriptionOptions(transform=parse_transforms(text), **options)
     client = PublisherClient(publisher.connection)
-    return next(iter(refuse_transforms(session.target, client, [FILM], options)), None)
+    return next(iter(refuse_transforms(session.target, client, [FILM], wanted)), None)
 
 
 # What is stored -----------------------------------------------------------------------------------
