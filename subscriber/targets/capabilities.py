@@ -20,7 +20,8 @@ class Limits:
     """The limits of one kind of database; None for no limit that a table of PostgreSQL can reach.
     ``keys`` counts the primary key and unique keys. ``last_character`` is the last character of
     Unicode that a name may have, ``final_blank`` whether a name may end with a blank, and
-    ``upper_case`` whether it may have upper-case letters only.
+    ``upper_case`` whether it may have upper-case letters only, and ``quotes_in_tables`` whether the
+    name of a table may have a double quote.
     """
 
     columns: int | None = None
@@ -31,6 +32,7 @@ class Limits:
     last_character: str = "\U0010ffff"
     final_blank: bool = True
     upper_case: bool = True
+    quotes_in_tables: bool = True
 
     def obstacles(self, *, columns: int, keys: tuple[tuple[str, ...], ...]) -> Iterator[str]:
         """Why a table is too large, as sentences without a full stop."""
@@ -42,7 +44,7 @@ class Limits:
             if self.key_columns is not None and len(key) > self.key_columns:
                 yield f"its key ({', '.join(key)}) has {len(key):,} columns, and {self.key_columns:,} are possible"
 
-    def obstacle_of_name(self, name: str) -> str | None:
+    def obstacle_of_name(self, name: str, *, is_table: bool = False) -> str | None:
         """Why the database does not take a name; None if it does."""
         if self.name_length is not None and self._length(name) > self.name_length:
             unit = "bytes" if self.name_in_bytes else "characters"
@@ -51,6 +53,8 @@ class Limits:
             return f'the name "{name}" has a character beyond U+{ord(self.last_character):04X}'
         if not self.final_blank and name.endswith(" "):
             return f'the name "{name}" ends with a blank'
+        if not self.quotes_in_tables and is_table and '"' in name:
+            return f"the name '{name}' has a double quote, with which the table is not found again"
         if not self.upper_case and name.isupper() and re.fullmatch(r"[A-Z0-9_$]+", name):
             return f'the name "{name}" is in upper case, as which names without quotes are stored'
         return None

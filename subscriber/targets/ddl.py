@@ -155,10 +155,10 @@ def _check_limits(target: Target, shape: PublisherTable, declarations: Declarati
             hint=f'Publish "{shape.qualified_name}" with a column list, or leave it out of the publication. Or create the'
             " table in the target yourself, with columns that take less space.",
         )
-    for name in (*target.ddl.qualified(shape.schema, shape.name), *(column.name for column in shape.columns)):
-        reason = None if name is None else limits.obstacle_of_name(name)
+    tables = [(name, None) for name in target.ddl.qualified(shape.schema, shape.name) if name is not None]
+    for name, column in (*tables, *((one.name, one.name) for one in shape.columns)):
+        reason = limits.obstacle_of_name(name, is_table=column is None)
         if reason is not None:
-            column = next((one.name for one in shape.columns if one.name == name), None)
             raise NotSupportedError(
                 f'table "{shape.qualified_name}" cannot be created in {database}: {reason}',
                 relation=shape.qualified_name,

@@ -16,7 +16,8 @@ from typing_extensions import override
 
 from subscriber.postgres.schema.shape import SequencePosition
 from subscriber.targets.base.catalog import Sequences, Shapes, TableRange, TableReader, by_table, ranges_of
-from subscriber.targets.sqlite.transactions import asked
+from subscriber.targets.sqlite.create_table_text import declared_sizes
+from subscriber.targets.sqlite.transactions import SQLiteFacts, asked, facts_of, stored_name
 from subscriber.targets.sqlite.values import affinity
 from subscriber.targets.target_table import TableKind, TargetColumn, TargetSequence, TargetTable
 
@@ -82,6 +83,7 @@ def read_tables(connection: sa.Connection, database: str, names: Sequence[str]) 
     collations = by_table(connection.execute(asked(connection, _KEY_COLLATIONS), place))
     statements = texts_of(connection, database, [*found])
     with_trigger = _with_trigger(connection, database)
+    facts = facts_of(connection.dialect)
     return {
         name: _table(
             database,
@@ -90,6 +92,7 @@ def read_tables(connection: sa.Connection, database: str, names: Sequence[str]) 
             {one.name: one.coll for one in collations[name]},
             statements.get(name, "") if row.type == "table" else "",
             may_watch_columns=_folded(name) in with_trigger,
+            facts=facts,
         )
         for name, row in found.items()
     }
@@ -103,6 +106,7 @@ def _table(
     statement: str,
     *,
     may_watch_columns: bool,
+    facts: SQLiteFacts,
 ) -> SQLiteTable:
     key = [row.name for row in sorted(rows, key=lambda row: row.pk) if row.pk]
     is_rowid = not relation.wr and len(key) == 1
@@ -110,10 +114,11 @@ def _table(
     def is_alias(row: sa.Row[Any]) -> bool:
         return is_rowid and bool(row.pk) and row.type.upper() == "INTEGER"
 
+    sizes = {} if facts.shows_sizes else declared_sizes(statement)
     columns = tuple(
         SQLiteColumn(
             name=row.name,
-            declared_type=row.type,
+            declared_type=row.type + sizes.get(row.name, ""),
             storage=affinity(row.type, strict=bool(relation.strict)),
             nullable=not row.notnull,
             generated=row.hidden in (2, 3),
@@ -126,7 +131,7 @@ def _table(
     taken = {column.name.lower() for column in columns}
     locators = () if relation.wr else tuple(word for word in _LOCATORS if word not in taken)[:1]
     return SQLiteTable(
-        database,
+        database if facts.attaches else None,
         relation.name,
         columns,
         tuple(key) or None,
@@ -180,7 +185,7 @@ _OTHER_UNIQUE_INDEXES: Final = sa.text(
 _INDEXES_OF_VALUES: Final = sa.text(
     # Indexes with a predicate, or of an expression.
     "SELECT count(*) FROM pragma_index_list(:name, :database) AS i"
-    " WHERE i.partial OR EXISTS (SELECT 1 FROM pragma_index_info(i.name, :database) AS c WHERE c.cid = -2)"
+    " WHERE i.partial OR EXISTS (SELECT 1 FROM pragma_index_info(i.name, :database) AS c WHERE c.cid = -2 OR c.cid = -1 AND c.name <> '')"
 )
 _REFUSING: Final = re.compile(r"\b(CHECK|STRICT|COLLATE)\b", re.IGNORECASE)
 """Without these words, a table has no CHECK, no strict column, and no unknown collation."""
@@ -192,15 +197,20 @@ class SQLiteShapes(Shapes):
         self, connection: sa.Connection, tables: Iterable[tuple[str, str]]
     ) -> Mapping[tuple[str, str], TargetTable]:
         found: dict[tuple[str, str], TargetTable] = {}
-        left = [(asked, list(places(*asked))) for asked in dict.fromkeys(tables)]
+        dialect = connection.dialect
+        left = [
+            (one, [(database, stored_name(dialect, name)) for database, name in places(*one)])
+            for one in dict.fromkeys(tables)
+            if facts_of(dialect).finds_quotes or '"' not in "".join(one)
+        ]
         while left:
             wanted: dict[str, list[str]] = defaultdict(list)
             for _, ((database, name), *_others) in left:
                 wanted[database].append(name)
             with self._errors.reporting():
                 read = {database: read_tables(connection, database, names) for database, names in wanted.items()}
-            found |= {asked: read[database][name] for asked, ((database, name), *_) in left if name in read[database]}
-            left = [(asked, others) for asked, (_, *others) in left if others and asked not in found]
+            found |= {one: read[database][name] for one, ((database, name), *_) in left if name in read[database]}
+            left = [(one, others) for one, (_, *others) in left if others and one not in found]
         return found
 
     @override

@@ -14,6 +14,8 @@ _TOKEN: Final = re.compile(
 )
 _CONSTRAINTS: Final = frozenset({"CONSTRAINT", "PRIMARY", "UNIQUE", "CHECK", "FOREIGN"})
 """The words with which a constraint of a table begins. As a column's name they are quoted."""
+_AFTER_TYPE: Final = frozenset({"CHECK", "DEFAULT", "REFERENCES", "AS", "COLLATE"})
+"""The words after a column's type that are before parentheses."""
 _QUOTES: Final = {'"': '"', "`": "`", "[": "]", "'": "'"}
 
 
@@ -98,6 +100,21 @@ def read_table_text(sql: str) -> TableText | None:
         if text == "(":
             depth += 1
     return None
+
+
+def declared_sizes(sql: str) -> dict[str, str]:
+    """The sizes of columns with their parentheses, such as ``(10,2)``, by the columns' names."""
+    text = read_table_text(sql)
+    sizes = {}
+    for item in () if text is None else text.items:
+        words = _words(item)
+        if not _is_column(item) or "(" not in words:
+            continue
+        opening = words.index("(")
+        found = re.match(r"\(\d+(,-?\d+)?\)", "".join(words[opening:]))
+        if found and not any(word.upper() in _AFTER_TYPE for word in words[1:opening]):
+            sizes[_unquoted(words[0])] = found[0]
+    return sizes
 
 
 def _words(item: str) -> list[str]:

@@ -14,6 +14,7 @@ from subscriber.postgres.schema.shape import UniqueKey
 from subscriber.postgres.sql.quoting import quote_literal
 from subscriber.targets.base.ddl import DDL
 from subscriber.targets.base.writing import NEW_ROUND, TOLD, DeletedRows, found_by
+from subscriber.targets.sqlite.transactions import stored_name
 from subscriber.targets.sqlite.values import BLOB, INTEGER, TEXT, affinity, declaration
 from subscriber.targets.target_table import AutoIncrement, TargetColumn, TargetTable
 from subscriber.targets.translate_expression import TranslationRules
@@ -26,7 +27,8 @@ class SQLiteDDL(DDL):
 
     @override
     def qualified(self, schema: str, table: str) -> tuple[str | None, str]:
-        return None, table if schema == "public" else f"{schema}.{table}"
+        name = table if schema == "public" else f"{schema}.{table}"
+        return None, stored_name(self._engine.dialect, name)
 
     @override
     def column_type(self, type_oid: int, type_name: str, *, key: bool = False) -> str:

@@ -17,7 +17,6 @@ import time
 import warnings
 from contextlib import closing
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -96,8 +95,9 @@ def open_sqlite(url: sa.URL) -> Target:
             ) from None
     preparer = engine.dialect.identifier_preparer
     preparer.reserved_words = preparer.reserved_words | _KEYWORDS
-    sa.event.listen(engine, "connect", partial(_on_connect, engine.dialect))
+    sa.event.listen(engine, "connect", _on_connect)
     sa.event.listen(engine, "begin", begin_immediately)
+    facts = learn(engine.dialect)
     file = str(url.database)
     errors = SQLiteErrors(file, engine.dialect.loaded_dbapi.Error)
     transactions = SQLiteTransactions(engine, errors, file)
@@ -127,7 +127,7 @@ def open_sqlite(url: sa.URL) -> Target:
     return Target(
         url=url,
         engine=engine,
-        capabilities=replace(CAPABILITIES, signed_zero=True) if is_turso else CAPABILITIES,
+        capabilities=replace(CAPABILITIES, limits=replace(CAPABILITIES.limits, quotes_in_tables=facts.finds_quotes)),
         errors=errors,
         transactions=transactions,
         open_table_roles=table_roles,
@@ -164,10 +164,9 @@ def _turso_engine(url: sa.URL) -> sa.Engine:
     return engine
 
 
-def _on_connect(dialect: sa.Dialect, connection: Any, _record: object) -> None:
+def _on_connect(connection: Any, _record: object) -> None:
     connection.isolation_level = None
     connection.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT * 1000:.0f}")
-    learn(dialect, connection)
     connection.execute("PRAGMA foreign_keys = OFF")
     # The journal is trimmed after a commit, so the commit must be on disk. Some builds of SQLite
     # have NORMAL as their default.

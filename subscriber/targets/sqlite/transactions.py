@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
 from typing import Any, Final
 
 import sqlalchemy as sa
@@ -16,30 +18,70 @@ from subscriber.targets.database_files import holders
 
 # Facts -----------------------------------------------------------------------------------------
 
-_ATTACHES: Final = "subscriber_attaches"
+_ATTRIBUTE: Final = "subscriber_facts"
 
 
-def learn(dialect: sa.Dialect, connection: Any) -> None:
-    """Find out by the driver's first connection what :func:`attaches` returns."""
-    if hasattr(dialect, _ATTACHES):
-        return
-    errors: Any = dialect.loaded_dbapi.Error
-    try:
-        connection.execute("SELECT name FROM pragma_table_xinfo('sqlite_master', 'main')").fetchall()
-    except errors:
-        setattr(dialect, _ATTACHES, False)
-    else:
-        setattr(dialect, _ATTACHES, True)
+@dataclass(frozen=True, slots=True)
+class SQLiteFacts:
+    """What differs between SQLite and Turso, found in a database in memory.
+
+    Attributes:
+        attaches: a pragma's function has a parameter for the attached database.
+        lower_case_tables: a table's name is stored with its ASCII letters in lower case.
+        shows_sizes: a pragma shows the size of a declared type.
+        finds_quotes: a pragma finds a table whose name has a double quote.
+        signed_zero: a REAL column keeps the sign of zero.
+    """
+
+    attaches: bool = True
+    lower_case_tables: bool = False
+    shows_sizes: bool = True
+    finds_quotes: bool = True
+    signed_zero: bool = False
 
 
-def attaches(dialect: sa.Dialect) -> bool:
-    """Whether a pragma's function has a parameter for the attached database; Turso has only one."""
-    return bool(getattr(dialect, _ATTACHES, True))
+def learn(dialect: sa.Dialect) -> SQLiteFacts:
+    """Find the facts about the driver's library."""
+    dbapi: Any = dialect.loaded_dbapi
+
+    def answers(sql: str) -> list[Any]:
+        try:
+            return [row[0] for row in memory.execute(sql).fetchall()]
+        except dbapi.Error:
+            return []
+
+    with closing(dbapi.connect(":memory:")) as memory:
+        memory.isolation_level = None  # Turso ends a transaction at some errors
+        memory.execute('CREATE TABLE "A" (a NUMERIC_TEXT(1))')
+        memory.execute('CREATE TABLE "q""q" (a REAL)')
+        memory.execute('INSERT INTO "q""q" VALUES (-0.0)')
+        facts = SQLiteFacts(
+            attaches=bool(answers("SELECT name FROM pragma_table_xinfo('A', 'main')")),
+            lower_case_tables="a" in answers("SELECT name FROM sqlite_master"),
+            shows_sizes=answers("SELECT type FROM pragma_table_xinfo('A')") == ["NUMERIC_TEXT(1)"],
+            finds_quotes=bool(answers("SELECT name FROM pragma_table_xinfo('q\"q')")),
+            signed_zero=math.copysign(1, answers('SELECT a FROM "q""q"')[0]) < 0,
+        )
+    setattr(dialect, _ATTRIBUTE, facts)
+    return facts
+
+
+def facts_of(dialect: sa.Dialect) -> SQLiteFacts:
+    found: SQLiteFacts = getattr(dialect, _ATTRIBUTE, SQLiteFacts())
+    return found
+
+
+def stored_name(dialect: sa.Dialect, table: str) -> str:
+    if not facts_of(dialect).lower_case_tables:
+        return table
+    return "".join(letter.lower() if letter.isascii() else letter for letter in table)
 
 
 def asked(connection: sa.Connection, query: sa.TextClause) -> sa.TextClause:
     """A query of pragmas, without the database where they take none."""
-    return query if attaches(connection.dialect) else sa.text(query.text.replace(", :database)", ")"))
+    if facts_of(connection.dialect).attaches:
+        return query
+    return sa.text(query.text.replace(", :database)", ")"))
 
 
 # Transactions ----------------------------------------------------------------------------------

@@ -79,7 +79,7 @@ class SQLiteWriting(Writing):
     def referencing(self, connection: sa.Connection, table: TargetTable, truncated: Sequence[TargetTable]) -> set[str]:
         query = sa.text(
             "SELECT DISTINCT t.name FROM pragma_table_list AS t, pragma_foreign_key_list(t.name, :database) AS f"
-            " WHERE t.schema = :place AND t.type = 'table' AND f.\"table\" = :name COLLATE NOCASE"
+            " WHERE t.schema = coalesce(:place, 'main') AND t.type = 'table' AND f.\"table\" = :name COLLATE NOCASE"
         )
         place = {"place": table.schema, "database": table.schema, "name": table.name}
         found = set(connection.execute(asked(connection, query), place).scalars())
@@ -88,7 +88,7 @@ class SQLiteWriting(Writing):
     @override
     def restart_identities(self, connection: sa.Connection, tables: Sequence[TargetTable]) -> None:
         for table in tables:
-            if has_table(connection, str(table.schema), "sqlite_sequence"):
+            if has_table(connection, table.schema or "main", "sqlite_sequence"):
                 sequence = sa.table("sqlite_sequence", sa.column("name"), schema=table.schema)
                 connection.execute(sa.delete(sequence).where(sequence.c.name == table.name))
 
