@@ -159,13 +159,14 @@ def _driver(connection: sa.Connection) -> psycopg.Connection[Any]:
 
 def _query(
     connection: sa.Connection, table: TargetTable, columns: Sequence[str]
-) -> tuple[sql.Composable, Mapping[str, Any]]:
+) -> tuple[sql.Composable, Sequence[Any]]:
     """The rows that a reader reads, with the values that the driver binds."""
     if table.read_from is not None:
         read: list[sa.ColumnElement[Any]] = [sa.column(name) for name in columns]
         query = sa.select(*read).select_from(table.read_from)
         compiled = query.compile(dialect=connection.dialect, compile_kwargs={"render_postcompile": True})
-        return sql.SQL("({})").format(sql.SQL(compiled.string)), compiled.params
+        values = [compiled.params[name] for name in compiled.positiontup or ()]
+        return sql.SQL("({})").format(sql.SQL(compiled.string)), values
     name = [table.name] if table.schema is None else [table.schema, table.name]
     # Tables that inherit from it are other tables of the subscription; partitions are not.
     only = sql.SQL("ONLY " if table.kind == "table" else "")
@@ -176,7 +177,7 @@ def _query(
         sql.Identifier(*name),
         sql.SQL(" WHERE {}").format(sql.SQL(" AND ").join(wanted)) if wanted else sql.SQL(""),
     )
-    return rows, {}
+    return rows, ()
 
 
 def _copied(connection: sa.Connection, table: TargetTable, columns: Sequence[CanonicalColumn]) -> Iterator[CopyBlock]:
