@@ -284,6 +284,13 @@ def test_with_every_table_ready_only_the_table_of_subscriptions_is_shown(printed
     assert "not ready" not in printed(ready)
 
 
+def test_conflict_resolvers_are_shown(printed):
+    chosen = {"insert_exists": "keep_local", "delete_missing": "error"}
+    page = printed(replace(STATUS, conflict_resolvers=chosen))
+    assert "conflict resolvers of shop: insert_exists = keep_local, delete_missing = error" in page.splitlines()
+    assert "conflict resolvers" not in printed(STATUS)
+
+
 def test_json_has_every_table_with_the_same_figures(printed):
     (status,) = json.loads(printed(STATUS, arguments=["--json"]))
     big, broken, _, small = status["relations"]
