@@ -131,6 +131,7 @@ def _secret(tmp_path_factory) -> Iterator[None]:
 
 
 def create(target: Target, rules: TransformRules) -> None:
+    target.engine.dispose()  # a session of PostgreSQL has plans for the tables of the last example
     with target.begin() as connection:
         for table in CATALOG.sorted_tables:
             connection.execute(sa.delete(table))
