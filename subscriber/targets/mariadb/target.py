@@ -18,8 +18,8 @@
   outlive their session (MariaDB 10.5).
 - *DDL commits.* Tables that are created and auto-increment values that are set remain, even if the
   transaction is rolled back.
-- *Many new rows* are loaded by LOAD DATA LOCAL, those of a copy from PostgreSQL's text, or by INSERT
-  if the server forbids this.
+- *Many new rows* are loaded by LOAD DATA LOCAL, those of a copy from PostgreSQL's text. They are
+  inserted if the server forbids this.
 """
 
 from __future__ import annotations
