@@ -136,6 +136,7 @@ def bulk_writes(role: type[Any]) -> Iterator[None]:
         patch.setattr(reorder, "_LEAST_SAVED", 0)
         patch.setattr(reorder, "_LEAST_MESSAGES", 1)
         patch.setattr(sys.modules[role.__module__], "_LEAST_ROWS", 1)
+        patch.setattr(sys.modules[role.__module__], "_LEAST_LOADED", 1, raising=False)
         patch.setattr(bulk_writer, "LEAST_IN_BULK", 1)
         for name in ("insert", "update", "delete"):
             patch.setattr(role, name, counted(role, name, used))

@@ -75,8 +75,9 @@ def test_many_inserted_rows_are_as_those_of_single_statements(target, bulk, kind
     numbers = [str(number) for number in range(MANY_ROWS)]
     with target.begin() as connection:
         insert(target, connection, shapes[0], *zip(numbers, texts, strict=False))
-        written = {"number": numbers, "value": (texts * MANY_ROWS)[:MANY_ROWS]}
-        assert bulk.insert(connection, table, columns(target, table, shapes[1], written)) == MANY_ROWS
+        values = (texts * MANY_ROWS)[:MANY_ROWS]
+        written = columns(target, table, shapes[1], {"number": numbers, "value": values})
+        assert bulk.insert(connection, table, written) == MANY_ROWS
     single_rows, rows = ({row[0]: row[1] for row in stored(target, shape)} for shape in shapes)
     assert rows == {one: single_rows[str(int(one) % len(texts))] for one in numbers}
 

@@ -228,11 +228,12 @@ def test_a_few_rows_and_rows_that_a_trigger_sees_and_rows_that_are_too_large_are
 
 def test_a_server_that_forbids_local_data_is_not_asked_again(target, loads, monkeypatch):
     server = Server(affected=2)
-    monkeypatch.setattr(server, "load", Mock(side_effect=OperationalError(4166, "The used command is not allowed")))
+    load = Mock(side_effect=OperationalError(4166, "The used command is not allowed"))
+    monkeypatch.setattr(server, "load", load)
     for _ in range(2):
         assert target.bulk.insert(server.connection, TABLE, NEW) == 2
     assert server.sent == [INSERTED, INSERTED]
-    assert server.load.call_count == 1
+    assert load.call_count == 1
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,10 @@ from sqlalchemy.dialects import postgresql
 from subscriber.base.errors import UnsupportedValue
 from subscriber.postgres.types.equality import EXACT, NONE
 from subscriber.targets import LeafRouting, TargetColumn, TargetTable
+from subscriber.targets.base.loading import copy_data
 from subscriber.targets.postgresql.catalog import PostgreSQLColumn, PostgreSQLTable
 from subscriber.targets.postgresql.values import PostgreSQLValues, as_postgresql_text, refused_binary
-from subscriber.targets.postgresql.writing import PostgreSQLMatching, copy_data, row_array
+from subscriber.targets.postgresql.writing import PostgreSQLMatching, row_array
 
 COLUMN_VALUES = PostgreSQLValues()
 COLUMN = PostgreSQLColumn("c", "text", "text")
