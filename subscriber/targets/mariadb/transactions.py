@@ -50,7 +50,7 @@ _SETTINGS: Final[Mapping[str, int]] = {
 }
 """What a session sets of the variables that only some servers have."""
 _LOWER_CASE: Final = "lower_case_table_names"
-_ATTRIBUTE: Final = "subscriber_facts"
+_ATTRIBUTE: Final = "subscriber_mariadb_facts"
 
 
 @dataclass(frozen=True, slots=True)
