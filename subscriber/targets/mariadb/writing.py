@@ -171,7 +171,7 @@ class MariaDBLoading(loading.Loading):
     def loader(
         self, connection: sa.Connection, table: TargetTable, columns: Sequence[loading.LoadColumn]
     ) -> Iterator[Callable[[bytes], None]]:
-        """LOAD DATA LOCAL, or INSERT if the server forbids it, or changes values without a warning."""
+        """LOAD DATA LOCAL, or INSERT if the server forbids it or changes values silently."""
         if not self._loads_exactly:
             yield partial(self._insert, connection, table, columns)
             return

@@ -81,7 +81,7 @@ def test_a_server_without_xa_transactions_prepares_none(target):
 
 
 def test_names_are_in_lower_case_where_the_server_stores_them_so(target):
-    """names_are_data: two tables of the publisher that differ only in case have the same name then."""
+    """names_are_data: tables that differ only in case have the same name then."""
     learn(target.engine.dialect, MariaDBFacts(lower_case_tables=True))
     assert target.ddl.qualified("public", "Users") == target.ddl.qualified("public", "users") == (None, "users")
     assert target.ddl.qualified("S", "T") == (None, "s.t")

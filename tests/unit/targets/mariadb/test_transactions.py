@@ -349,7 +349,7 @@ def test_a_session_that_waits_for_no_lock_waits_for_nobody(state):
     assert asked({"SELECT state": state, "UNION ALL": [holder(9, "Query")]}) == []
 
 
-# The facts about a server --------------------------------------------------------------------------
+# The facts about a server ------------------------------------------------------------------------
 
 NO_XA = ProgrammingError(1064, "You have an error in your SQL syntax")
 VARIABLES = "SHOW VARIABLES"

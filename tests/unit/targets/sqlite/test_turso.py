@@ -1,4 +1,4 @@
-"""What differs in Turso, without its library: the texts of its errors, and the text of its tables."""
+"""What differs in Turso: the texts of its errors, and the text of its tables."""
 
 from __future__ import annotations
 
