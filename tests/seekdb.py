@@ -1,5 +1,5 @@
-"""A private server of OceanBase seekdb, which speaks MySQL's protocol: the wheel pylibseekdb has
-its program.
+"""A private server of OceanBase seekdb, which speaks MySQL's protocol: the program of the wheel
+pylibseekdb.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ def is_unknown(target: Target) -> bool:
 
 
 def distinct_keys(target: Target, texts: Sequence[str]) -> list[str]:
-    """The texts that can be keys of one table: some MySQL servers ignore final blanks."""
+    """The texts that can be keys of one table: some servers ignore blanks at the end."""
     ignores_blanks = facts_of(target.engine.dialect).exact_collation is None
     return list({text.rstrip(" ") if ignores_blanks else text: text for text in texts}.values())
 

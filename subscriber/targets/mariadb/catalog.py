@@ -112,8 +112,16 @@ def _table(
     # In a system-versioned table every key contains the end of the row's period. It is the same for
     # all current rows.
     period = {row.name for row in columns if row.generation == "ROW END"}
-    key = tuple(row.name for row in keys if row.name not in period)
+    # MySQL gives a table without a key this one, if it is told to.
+    columns = [row for row in columns if not _is_generated_key(row)]
+    known = {row.name for row in columns}
+    key = tuple(row.name for row in keys if row.name not in period and row.name in known)
     return TargetTable(database, name, tuple(_column(row, key) for row in columns), key or None, kind)
+
+
+def _is_generated_key(row: sa.Row[Any]) -> bool:
+    extra = row.extra.lower()
+    return row.name == "my_row_id" and "auto_increment" in extra and "invisible" in extra
 
 
 def _answer(

@@ -78,7 +78,10 @@ _CONNECTING_HINT: Final = "Check host, port, user, password and database of the 
 _DISK_FULL: Final = "Got error 28 "
 """Error 1030, which stands for any failure of a storage engine, begins so if the disk is full."""
 _OTHER_NAME: Final = "Use option map to replicate the table into a table of another name."
+_NO_KEY: Final = "The server wants a primary key in every table. Set {} = OFF, also for the catalog's tables, or give the table a primary key."
 _HINTS: Final = {
+    1173: _NO_KEY.format("innodb_force_primary_key"),
+    3750: _NO_KEY.format("sql_require_primary_key"),
     1059: f"MariaDB's names have 64 letters, and a schema is part of a name. {_OTHER_NAME}",
     1103: f"MariaDB's names have 64 letters, and a schema is part of a name. {_OTHER_NAME}",
     1300: f"MariaDB's names have no characters beyond U+FFFF. {_OTHER_NAME}",

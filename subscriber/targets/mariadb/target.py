@@ -98,6 +98,11 @@ def open_mariadb(url: sa.URL) -> Target:
     def connect(_dialect: object, _record: object, _arguments: object, options: dict[str, Any]) -> Any:
         try:
             return MariaDBConnection(**options)
+        except RuntimeError:  # PyMySQL's, about caching_sha2_password and sha256_password
+            raise UsageError(
+                "the server's authentication needs a package that is not installed (cryptography)",
+                hint='Run: pip install "PyMySQL[rsa]". Or connect with TLS, by ssl_ca=/… in the target URL.',
+            ) from None
         except OSError as error:  # a TLS file is missing or unusable
             raise err.OperationalError(CR.CR_SSL_CONNECTION_ERROR, f"{error.strerror or error}") from None
 

@@ -39,8 +39,7 @@ _CHECKS: Final = (
 _FOREVER: Final = 3_216_672_000_000_000
 """Microseconds: OceanBase's greatest timeout."""
 _LOCK_MICROSECONDS: Final = 10_000_000
-"""In OceanBase a KILL does not end the wait for a lock, and two sessions may wait for each other.
-"""
+"""In OceanBase a KILL QUERY does not end the wait for a lock, and deadlocks are not found."""
 _LOCK_TIMEOUT: Final = "ob_trx_lock_timeout"
 _SETTINGS: Final[Mapping[str, int]] = {
     "ob_query_timeout": _FOREVER,  # of each statement; the default is ten seconds
@@ -51,7 +50,7 @@ _SETTINGS: Final[Mapping[str, int]] = {
 }
 """What a session sets of the variables that only some servers have."""
 _LOWER_CASE: Final = "lower_case_table_names"
-_ATTRIBUTE: Final = "subscriber_facts"
+_ATTRIBUTE: Final = "subscriber_mariadb_facts"
 
 
 @dataclass(frozen=True, slots=True)

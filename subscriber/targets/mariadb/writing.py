@@ -90,8 +90,8 @@ class MariaDBMatching(Matching):
 
     @override
     def comparable(self, column: TargetColumn, clause: sa.ColumnElement[Any]) -> sa.ColumnElement[Any]:
-        """Texts are compared exactly, including blanks at the end, which a CHAR does not have.
-        Where no collation compares blanks, the bytes of the characters are compared.
+        """Texts are compared exactly, also blanks at the end, which a CHAR does not have. Where no
+        collation compares blanks, the bytes of the characters are compared.
         """
         storage = column.storage.removesuffix(INEXACT_KEY)
         if storage not in TEXTS | {"char"}:

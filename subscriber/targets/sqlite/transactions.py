@@ -18,7 +18,7 @@ from subscriber.targets.database_files import holders
 
 # Facts -----------------------------------------------------------------------------------------
 
-_ATTRIBUTE: Final = "subscriber_facts"
+_ATTRIBUTE: Final = "subscriber_sqlite_facts"
 
 
 @dataclass(frozen=True, slots=True)

@@ -396,3 +396,11 @@ def test_checks_of_the_table_and_of_columns_are_found():
 )
 def test_a_default_is_taken_from_a_column(line, rest):
     assert without_default(line) == rest
+
+
+def test_the_invisible_key_that_mysql_generates_is_no_key():
+    """With sql_generate_invisible_primary_key."""
+    generated = column("my_row_id", "bigint(20) unsigned", extra="auto_increment INVISIBLE", nullable="NO")
+    table = read(server(generated, column("a", "int(11)"), key=("my_row_id",)))
+    assert table is not None
+    assert ([one.name for one in table.columns], table.key) == (["a"], None)

@@ -214,9 +214,12 @@ def test_a_server_that_does_not_report_what_it_changes_gets_inserts(target):
     columns = [LoadColumn(INT, 23), LoadColumn(TEXT, 25)]
     assert target.loading.block_format(columns) == "arrow"
     sent: list[bytes] = []
-    connection = SimpleNamespace(
-        connection=SimpleNamespace(driver_connection=SimpleNamespace(query=lambda text: sent.append(text) or 2))
-    )
+
+    def send(text: bytes) -> int:
+        sent.append(text)
+        return 2
+
+    connection = SimpleNamespace(connection=SimpleNamespace(driver_connection=SimpleNamespace(query=send)))
     rows = pa.RecordBatch.from_pydict({"a": pa.array([1, None], pa.int32()), "b": ["it's", "\\"]})
     with target.loading.loader(
         cast("sa.Connection", connection), TargetTable(None, "t", (INT, TEXT), None), columns
@@ -250,10 +253,10 @@ def test_a_load_is_exact_if_a_changed_value_is_reported(catalog, temporary, crea
 
     def load(statement: str, data: bytes) -> tuple[int, int]:
         assert data == b"x\n"
-        answer = next(answer for place, answer in answers.items() if place in statement)
+        answer: Any = next(answer for place, answer in answers.items() if place in statement)
         if isinstance(answer, Exception):
             raise answer
-        return answer
+        return cast("tuple[int, int]", answer)
 
     server = RecordedServer({"CREATE TEMPORARY": created or []}, info={"load": load})
     with server.engine(URL).connect() as connection:

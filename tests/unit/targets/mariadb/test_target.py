@@ -7,6 +7,7 @@ import sqlalchemy as sa
 
 from subscriber.base.errors import NotSupportedError, UsageError
 from subscriber.targets import open_target
+from subscriber.targets.mariadb.transactions import MariaDBFacts, learn
 
 
 @pytest.mark.parametrize("scheme", ["mysql", "mariadb", "mysql+pymysql", "mariadb+pymysql"])
@@ -56,3 +57,31 @@ def test_mariadb_does_not_record_the_origin_of_a_row(target):
     """C20, C32"""
     assert target.origins is None
     assert target.row_versions.columns() == ()
+
+
+def test_a_password_that_needs_another_package_is_refused_with_its_name(target, monkeypatch):
+    """caching_sha2_password, MySQL's default."""
+
+    def refuse(*_: object, **__: object) -> None:
+        raise RuntimeError(
+            "'cryptography' package is required for sha256_password or caching_sha2_password auth methods"
+        )
+
+    monkeypatch.setattr("subscriber.targets.mariadb.target.MariaDBConnection.__init__", refuse)
+    with pytest.raises(UsageError, match="cryptography") as raised, target.engine.connect():
+        pass
+    assert 'pip install "PyMySQL[rsa]"' in str(raised.value.hint)
+
+
+def test_a_server_without_xa_transactions_prepares_none(target):
+    learn(target.engine.dialect, MariaDBFacts())
+    assert target.prepared is not None
+    learn(target.engine.dialect, MariaDBFacts(has_xa=False))
+    assert target.prepared is None
+
+
+def test_names_are_in_lower_case_where_the_server_stores_them_so(target):
+    """names_are_data: tables that differ only in case have the same name then."""
+    learn(target.engine.dialect, MariaDBFacts(lower_case_tables=True))
+    assert target.ddl.qualified("public", "Users") == target.ddl.qualified("public", "users") == (None, "users")
+    assert target.ddl.qualified("S", "T") == (None, "s.t")

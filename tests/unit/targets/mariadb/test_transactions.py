@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from pymysql.err import DataError, OperationalError
+from pymysql.err import DataError, OperationalError, ProgrammingError
 
 from subscriber.base.errors import (
     AlreadyRunning,
@@ -24,10 +24,13 @@ from subscriber.targets import TargetTable
 from subscriber.targets.mariadb.errors import MariaDBErrors
 from subscriber.targets.mariadb.transactions import (
     CounterRestarts,
+    MariaDBFacts,
     MariaDBPrepared,
     MariaDBRunLock,
     MariaDBTransactions,
     blockers,
+    find_facts,
+    learn,
 )
 from tests.unit.targets.recorded_server import RecordedServer
 
@@ -344,3 +347,69 @@ def test_only_those_that_may_hold_a_metadata_lock_are_known(state):
 @pytest.mark.parametrize("state", [[], [{"state": None}], [{"state": "Sending data"}], [{"state": "Waiting for disk"}]])
 def test_a_session_that_waits_for_no_lock_waits_for_nobody(state):
     assert asked({"SELECT state": state, "UNION ALL": [holder(9, "Query")]}) == []
+
+
+# The facts about a server ------------------------------------------------------------------------
+
+NO_XA = ProgrammingError(1064, "You have an error in your SQL syntax")
+VARIABLES = "SHOW VARIABLES"
+SEEKDB: dict[str, Any] = {
+    VARIABLES: [
+        {"Variable_name": "lower_case_table_names", "Value": "1"},
+        {"Variable_name": "ob_query_timeout", "Value": "10000000"},
+        {"Variable_name": "ob_trx_lock_timeout", "Value": "-1"},
+    ],
+    "SHOW COLLATION": [],
+    "check_constraints": [{"count": 0}],
+    "XA RECOVER": NO_XA,
+}
+MYSQL: dict[str, Any] = {
+    VARIABLES: [
+        {"Variable_name": "lower_case_table_names", "Value": "0"},
+        {"Variable_name": "information_schema_stats_expiry", "Value": "86400"},
+    ],
+    "SHOW COLLATION": [{"Collation": "utf8mb4_0900_bin"}],
+    "check_constraints": [{"count": 0}],
+    "XA RECOVER": OperationalError(1401, "XAER_RMERR: Fatal error occurred in the transaction branch"),
+}
+MARIADB: dict[str, Any] = {
+    VARIABLES: [{"Variable_name": "lower_case_table_names", "Value": "0"}],
+    "SHOW COLLATION": [{"Collation": "utf8mb4_nopad_bin"}],
+    "check_constraints": [{"count": 1}],
+}
+
+
+@pytest.mark.parametrize(
+    ("answers", "facts"),
+    [
+        (MARIADB, MariaDBFacts()),
+        (MYSQL, MariaDBFacts(exact_collation="utf8mb4_0900_bin", has_own_expressions=False,
+                             settings=("information_schema_stats_expiry",))),
+        (SEEKDB, MariaDBFacts(exact_collation=None, has_xa=False, has_own_expressions=False, lower_case_tables=True,
+                              settings=("ob_query_timeout", "ob_trx_lock_timeout"))),
+    ],
+    ids=["MariaDB", "MySQL without the privilege XA_RECOVER_ADMIN", "seekdb"],
+)  # fmt: skip
+def test_what_differs_between_servers_is_asked_for(answers, facts):
+    with RecordedServer(answers).engine(URL).connect() as connection:
+        driver: Any = connection.connection.driver_connection
+        assert find_facts(driver.cursor()) == facts
+
+
+def test_a_session_sets_only_the_variables_that_the_server_has():
+    assert MariaDBFacts().session() == ""
+    facts = MariaDBFacts(settings=("information_schema_stats_expiry",))
+    assert facts.session() == ", SESSION information_schema_stats_expiry = 0"
+
+
+def test_waits_for_locks_are_limited_by_the_variables_that_the_server_has():
+    server = RecordedServer()
+    engine = server.engine(URL)
+    learn(engine.dialect, MariaDBFacts(settings=("ob_trx_lock_timeout",)))
+    transactions = MariaDBTransactions(engine, MariaDBErrors(), CounterRestarts(engine, MariaDBErrors()))
+    with engine.connect() as connection, transactions.limited_lock_waits(connection, 3):
+        pass
+    assert [one for one in server.statements if "ob_trx" in one] == [
+        "SET SESSION ob_trx_lock_timeout = 3000000",
+        "SET SESSION ob_trx_lock_timeout = 10000000",
+    ]

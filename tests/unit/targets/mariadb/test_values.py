@@ -16,6 +16,7 @@ from subscriber.postgres.types.oids import BUILT_IN_TYPES, type_name
 from subscriber.postgres.types.registry import decode_column, equality_of
 from subscriber.targets import TargetColumn, TargetTable
 from subscriber.targets.mariadb.ddl import MariaDBDDL
+from subscriber.targets.mariadb.transactions import MariaDBFacts, learn
 from subscriber.targets.mariadb.values import INEXACT_KEY, MariaDBValues, declaration, from_text, greatest_integer
 from tests.frames import OIDS
 
@@ -337,6 +338,14 @@ def clause(of: TargetColumn) -> sa.ColumnElement[str]:
 def test_a_text_is_compared_exactly_whatever_its_collation_is(matching, storage, compared):
     """C14: a CHAR has no blanks at the end, so its collation may ignore them."""
     assert sql(matching.comparable(matched_column(storage), clause(matched_column(storage)))) == compared
+
+
+def test_where_no_collation_compares_blanks_bytes_are_compared(target, matching):
+    """C14"""
+    learn(target.engine.dialect, MariaDBFacts(exact_collation=None))
+    varchar = matched_column("varchar")
+    bytes_ = "CAST(CAST(t.a AS CHAR CHARACTER SET utf8mb4) AS BINARY)"
+    assert sql(matching.finds(varchar, clause(varchar), VALUE)) == f"t.a = 'x' AND {bytes_} = 'x'"
 
 
 @pytest.mark.parametrize(
