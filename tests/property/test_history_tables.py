@@ -251,7 +251,9 @@ def implied(target: Target, shape: m.Relation) -> Counter[Row]:
         table = target.shapes.reflect(connection, shape.namespace, shape.name)
         assert table is not None
         present = present_rows(connection, table, shape, "s")
-        sources = [one.read_from for one in (present.table, present.removed) if one is not None]
+        sources = [
+            one.read_from for one in (present.table, present.removed) if one is not None and one.read_from is not None
+        ]
         rows = [Counter(map(tuple, connection.execute(sa.select(*(one.c[name] for name in names))))) for one in sources]
     assert not rows[1:] or rows[1] <= rows[0]
     return rows[0] - sum(rows[1:], Counter())

@@ -140,6 +140,8 @@ def test_a_row_of_as_many_columns_as_a_table_can_have_is_found(on, identity):
     """C14: without a key the statement compares every column, and SQLite has a limit for the depth
     of an expression
     """
+    if on.kind == "turso" and identity == "f":
+        pytest.skip("its expressions have a depth of 100 at most")
     number = 1_000 if on.kind in ("mariadb", "seekdb") else 1_600
     columns = {f"c{place}": "int4" for place in range(1, number + 1)} | {"n": "numeric"}
     del columns[f"c{number}"]
@@ -169,6 +171,8 @@ def test_a_row_with_more_at_the_subscriber_is_never_found(on):
     """C15: what the publisher does not have is looked for as NULL; a generated column is not looked
     at (C14)
     """
+    if on.kind == "turso":
+        pytest.skip("it has no generated columns")
     on.execute(
         "CREATE TABLE t (a integer, own integer, g integer GENERATED ALWAYS AS (a + 1)"
         f"{' STORED' if on.kind == 'postgresql' else ''})",

@@ -21,8 +21,14 @@ from tests.targets.tables import OIDS, created, insert, is_unknown, qualified, r
 SHAPE = shape_of({"a": "integer", "b.c": "text", "d": "bigint"}, ["b.c", "a"], name='T "1" 100%')
 
 
-def test_a_created_table_is_found_with_its_columns_and_its_key(target):
-    table = created(target, SHAPE)
+@pytest.fixture
+def shape(target: Target) -> PublisherTable:
+    """Its name has characters that are doubled in SQL, if the target finds such a table again."""
+    return SHAPE if target.capabilities.limits.quotes_in_tables else replace(SHAPE, name="T 1 100%")
+
+
+def test_a_created_table_is_found_with_its_columns_and_its_key(target, shape):
+    table = created(target, shape)
     assert (table.key, table.kind) == (("b.c", "a"), "table")
     assert [(one.name, one.nullable, one.generated, one.required) for one in table.columns] == [
         ("a", False, False, True),
@@ -31,8 +37,8 @@ def test_a_created_table_is_found_with_its_columns_and_its_key(target):
     ]
 
 
-def test_the_declared_storage_is_the_one_that_is_found(target):
-    table = created(target, SHAPE)
+def test_the_declared_storage_is_the_one_that_is_found(target, shape):
+    table = created(target, shape)
     declared = target.ddl.column_type(OIDS["bigint"], "bigint")
     assert [one.storage for one in table.columns][2] == target.ddl.storage(declared)
 
@@ -99,12 +105,12 @@ def test_a_column_is_added_and_renamed(target):
     assert stored(target, shape_of({"a": "integer", "c": "text"}, ["a"])) == [("1", None)]
 
 
-def test_a_dropped_table_is_gone(target):
-    created(target, SHAPE)
+def test_a_dropped_table_is_gone(target, shape):
+    created(target, shape)
     with target.begin() as connection:
-        connection.execute(drop_table(target, SHAPE.schema, SHAPE.name))
+        connection.execute(drop_table(target, shape.schema, shape.name))
     with target.engine.connect() as connection:
-        assert target.shapes.reflect(connection, SHAPE.schema, SHAPE.name) is None
+        assert target.shapes.reflect(connection, shape.schema, shape.name) is None
 
 
 def order_matters(target: Target, table: TargetTable) -> bool:
@@ -187,6 +193,8 @@ def test_a_plain_table_refuses_no_row(target):
     ids=["column", "table", "generated"],
 )
 def test_a_table_that_computes_may_refuse_a_row(target, columns):
+    if "GENERATED" in columns and "turso" in target.url.drivername:
+        pytest.skip("it has no generated columns")
     if target.engine.dialect.name == "postgresql":
         columns = columns.replace("(a + b)", "(a + b) STORED")
     if is_unknown(target):

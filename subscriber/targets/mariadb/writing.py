@@ -98,7 +98,7 @@ class MariaDBMatching(Matching):
             return clause
         text = sa.cast(clause, CHAR(charset="utf8mb4"))
         if storage != "char" and not self._ddl.compares_blanks:
-            return sa.cast(text, BINARY())
+            return sa.type_coerce(sa.cast(text, BINARY()), text.type)  # it is compared with bound texts
         return sa.collate(text, "utf8mb4_bin" if storage == "char" else self._ddl.collation)
 
     @override
@@ -162,14 +162,9 @@ class MariaDBLoading(loading.Loading):
         super().__init__(engine, errors, values, writing)
         self._bulk = bulk
 
-    @cached_property
-    def _loads_exactly(self) -> bool:
-        with self._errors.reporting(), self._engine.connect() as connection:
-            return loads_exactly(connection)
-
     @override
     def block_format(self, columns: Sequence[loading.LoadColumn]) -> loading.BlockFormat:
-        return "text" if self._loads_exactly else "arrow"
+        return "text" if self._bulk.loads_exactly else "arrow"
 
     @override
     @contextmanager
@@ -177,7 +172,7 @@ class MariaDBLoading(loading.Loading):
         self, connection: sa.Connection, table: TargetTable, columns: Sequence[loading.LoadColumn]
     ) -> Iterator[Callable[[bytes], None]]:
         """LOAD DATA LOCAL, or INSERT if the server forbids it or changes values silently."""
-        if not self._loads_exactly:
+        if not self._bulk.loads_exactly:
             yield partial(self._insert, connection, table, columns)
             return
         # MariaDB may read the text of another type in its own way. Such rows are inserted, because
@@ -417,6 +412,7 @@ class MariaDBBulk(loading.RowBulk):
         self, engine: sa.Engine, errors: Errors, values: MariaDBValues, matching: Matching, writing: Writing
     ) -> None:
         super().__init__(engine, matching, writing)
+        self._engine = engine
         self._errors = errors
         self._values = values
         self._is_forbidden = False
@@ -441,8 +437,14 @@ class MariaDBBulk(loading.RowBulk):
                 super().insert(connection, table, part)
         return rows
 
+    @cached_property
+    def loads_exactly(self) -> bool:
+        """Whether LOAD DATA LOCAL stores what it is given, or reports what it changes."""
+        with self._errors.reporting(), self._engine.connect() as connection:
+            return loads_exactly(connection)
+
     def _may_load(self, connection: sa.Connection, table: TargetTable) -> bool:
-        if self._is_forbidden or (table.schema, table.name) in self._never_loaded:
+        if not self.loads_exactly or self._is_forbidden or (table.schema, table.name) in self._never_loaded:
             return False
         with self._errors.reporting():
             return not may_have_trigger(connection, table)

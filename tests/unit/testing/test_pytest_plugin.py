@@ -21,9 +21,9 @@ def run(pytester, monkeypatch):
     url = f"sqlite:///{pytester.path / 't.db'}"
 
     def checks(*arguments: str) -> pytest.RunResult:
-        return pytester.runpytest_subprocess(
-            "-p", "subscriber.testing.pytest_plugin", "--subscriber-target", url, "--subscriber-quick", *arguments
-        )
+        options = "-p", "subscriber.testing.pytest_plugin", "--subscriber-target", url, "--subscriber-quick"
+        result: pytest.RunResult = pytester.runpytest_subprocess(*options, *arguments)
+        return result
 
     return checks
 
@@ -76,7 +76,8 @@ def test_a_database_that_is_in_use_ends_the_run(run, pytester):
     result.stderr.fnmatch_lines(["*the target is in use*", "HINT:  Name an empty database."])
 
 
-def test_without_the_option_nothing_is_added(pytester):
+def test_without_the_option_nothing_is_added(pytester, monkeypatch):
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     pytester.makepyfile("def test_of_the_package(): pass")
     result = pytester.runpytest_subprocess("-p", "subscriber.testing.pytest_plugin")
     result.assert_outcomes(passed=1)

@@ -30,7 +30,7 @@ FORMAT = r" CHARACTER SET utf8mb4 FIELDS TERMINATED BY '\t' ESCAPED BY '\\' LINE
 @pytest.fixture(autouse=True)
 def loads_exactly(target):
     """What the probe finds in MariaDB and MySQL."""
-    target.loading._loads_exactly = True
+    target.loading._bulk.loads_exactly = True
 
 
 @dataclass
@@ -210,7 +210,7 @@ def test_values_of_another_type_are_inserted_as_postgresql_reads_them(target):
 
 
 def test_a_server_that_does_not_report_what_it_changes_gets_inserts(target):
-    target.loading._loads_exactly = False
+    target.loading._bulk.loads_exactly = False
     columns = [LoadColumn(INT, 23), LoadColumn(TEXT, 25)]
     assert target.loading.block_format(columns) == "arrow"
     sent: list[bytes] = []

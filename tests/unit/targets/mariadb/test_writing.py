@@ -181,8 +181,9 @@ def test_inserted_rows_are_in_one_statement(target):
 
 
 @pytest.fixture
-def loads(monkeypatch) -> None:
-    """LOAD DATA is quicker from two values on, and no table has a trigger."""
+def loads(target, monkeypatch) -> None:
+    """LOAD DATA is quicker from two values on, and exact, and no table has a trigger."""
+    target.bulk.loads_exactly = True
     monkeypatch.setattr(mariadb_bulk, "_LEAST_LOADED", 2)
     monkeypatch.setattr(mariadb_bulk, "may_have_trigger", lambda *_: False)
 
