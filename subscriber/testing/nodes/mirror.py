@@ -252,6 +252,8 @@ class Mirror:
                 connection.execute(drop_table(self._target, before[oid].schema, before[oid].name))
             for oid in made:
                 self._make(connection, after.shapes[oid])
+        # In Firebird, rows cannot be written to a table in the transaction that creates it.
+        with self._target.begin() as connection:
             for oid in filled:
                 shape = after.shapes[oid]
                 columns, bag = self._rows_to_write(connection, shape, wanted[oid], plain=oid not in after.in_families())
