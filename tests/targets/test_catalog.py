@@ -53,8 +53,8 @@ def count_conflict(connection: sa.Connection, number: int) -> None:
 def in_two_sessions(target: Target, write: Callable[[sa.Connection, int], None]) -> None:
     """Write in a session, and in another one that has read the catalog before, and has not seen
     that row. Where the target has one writer, a run gives the two sessions their turns. DuckDB
-    finds out at the commit, or when the row is written, and a database without an upsert when the row is inserted: the second
-    session tries again, as a run does.
+    finds out when the row is written or at the commit, and a database without an upsert when the
+    row is inserted: the second session tries again, as a run does.
     """
     turn = threading.Lock() if target.capabilities.single_writer else contextlib.nullcontext()
     has_written, has_read = threading.Event(), threading.Event()
