@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from sqlalchemy import create_engine, make_url, text
 from sqlalchemy.exc import ProgrammingError, SQLAlchemyError
+from typing_extensions import override
 
 from subscriber.base.errors import TargetUnavailable
 from subscriber.testing.servers.processes import (
@@ -64,38 +66,32 @@ class MariaDB(DatabaseServer):
         self.execute(f"DROP DATABASE IF EXISTS {_backquote(name)}")
 
 
-class MariaDBServer(MariaDB):
-    """A private server on 127.0.0.1 with UTC and utf8mb4; user ``subscriber``, no password."""
+class PrivateServer(MariaDB, ABC):
+    """A server on 127.0.0.1 that is started here, and its data are removed at the end. ``name`` is
+    that of the database in messages.
+    """
 
-    def __init__(
-        self, installation: MariaDBInstallation | None = None, settings: Mapping[str, str] | None = None
-    ) -> None:
-        self._settings = {**MARIADB_SETTINGS, **(settings or {})}
-        self._installation = installation or find_mariadb()
-        super().__init__(f"mysql+pymysql://subscriber@127.0.0.1:{free_port()}/?charset=utf8mb4")
+    name: ClassVar[str]
+
+    def __init__(self, user: str) -> None:
+        self._port = free_port()
+        super().__init__(f"mysql+pymysql://{user}@127.0.0.1:{self._port}/?charset=utf8mb4")
         self._processes: GuardedProcesses | None = None
+
+    @abstractmethod
+    def _create(self, processes: GuardedProcesses) -> None:
+        """Put what the server needs into the folder of its processes."""
+
+    @abstractmethod
+    def _command(self, folder: Path) -> Sequence[str | Path]:
+        """The server's command line."""
 
     def start(self) -> None:
         """Start the server and wait for it; TargetUnavailable has the end of its log."""
         processes = self._prepared()
         if processes.is_running():
             return
-        data = processes.directory
-        processes.spawn(
-            [
-                self._installation.server,
-                "--no-defaults",
-                f"--datadir={data / 'data'}",
-                f"--socket={data / 'socket'}",
-                f"--pid-file={data / 'pid'}",
-                f"--init-file={data / 'users.sql'}",
-                "--bind-address=127.0.0.1",
-                f"--port={self._url.port}",
-                "--default-time-zone=+00:00",
-                "--character-set-server=utf8mb4",
-                *(f"--{name}={value}" for name, value in self._settings.items()),
-            ]
-        )
+        processes.spawn([*self._command(processes.directory)])
         deadline = time.monotonic() + START_SECONDS
         while processes.is_running() and time.monotonic() < deadline:
             try:
@@ -105,7 +101,7 @@ class MariaDBServer(MariaDB):
             else:
                 return
         self.stop()
-        raise _failure("MariaDB did not start", processes)
+        raise _failure(f"{self.name} did not start", processes)
 
     def stop(self) -> None:
         if self._processes is not None:
@@ -125,26 +121,60 @@ class MariaDBServer(MariaDB):
 
     def _prepared(self) -> GuardedProcesses:
         if self._processes is None:
-            processes = self._processes = GuardedProcesses("mariadb")
-            users = processes.directory / "users.sql"
-            users.write_text(
-                "CREATE USER IF NOT EXISTS 'subscriber'@'127.0.0.1';\n"
-                "GRANT ALL ON *.* TO 'subscriber'@'127.0.0.1' WITH GRANT OPTION;\n"
-            )
-            processes.hand_over(users)
-            data = processes.directory / "data"
-            command: list[str | Path] = [
-                self._installation.install,
-                "--no-defaults",
-                f"--datadir={data}",
-                "--skip-test-db",
-                "--auth-root-authentication-method=normal",
-            ]
-            if processes.run(command, START_SECONDS) != 0:
-                failure = _failure("mariadb-install-db failed", processes)
+            processes = self._processes = GuardedProcesses(self.name.lower())
+            try:
+                self._create(processes)
+            except BaseException:
                 self.close()
-                raise failure
+                raise
         return self._processes
+
+
+class MariaDBServer(PrivateServer):
+    """With UTC and utf8mb4; user ``subscriber``, no password."""
+
+    name = "MariaDB"
+
+    def __init__(
+        self, installation: MariaDBInstallation | None = None, settings: Mapping[str, str] | None = None
+    ) -> None:
+        self._settings = {**MARIADB_SETTINGS, **(settings or {})}
+        self._installation = installation or find_mariadb()
+        super().__init__("subscriber")
+
+    @override
+    def _create(self, processes: GuardedProcesses) -> None:
+        users = processes.directory / "users.sql"
+        users.write_text(
+            "CREATE USER IF NOT EXISTS 'subscriber'@'127.0.0.1';\n"
+            "GRANT ALL ON *.* TO 'subscriber'@'127.0.0.1' WITH GRANT OPTION;\n"
+        )
+        processes.hand_over(users)
+        command: list[str | Path] = [
+            self._installation.install,
+            "--no-defaults",
+            f"--datadir={processes.directory / 'data'}",
+            "--skip-test-db",
+            "--auth-root-authentication-method=normal",
+        ]
+        if processes.run(command, START_SECONDS) != 0:
+            raise _failure("mariadb-install-db failed", processes)
+
+    @override
+    def _command(self, folder: Path) -> Sequence[str | Path]:
+        return [
+            self._installation.server,
+            "--no-defaults",
+            f"--datadir={folder / 'data'}",
+            f"--socket={folder / 'socket'}",
+            f"--pid-file={folder / 'pid'}",
+            f"--init-file={folder / 'users.sql'}",
+            "--bind-address=127.0.0.1",
+            f"--port={self._port}",
+            "--default-time-zone=+00:00",
+            "--character-set-server=utf8mb4",
+            *(f"--{name}={value}" for name, value in self._settings.items()),
+        ]
 
 
 def _failure(message: str, processes: GuardedProcesses) -> TargetUnavailable:
