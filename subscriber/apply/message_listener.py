@@ -16,7 +16,6 @@ is delivered at least once. Without a listener the publisher is not asked to sen
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -25,6 +24,7 @@ from typing import Final
 import sqlalchemy as sa
 
 from subscriber.base.errors import MessageListenerError
+from subscriber.base.imported_functions import raised_in
 from subscriber.base.lsn import LSN
 from subscriber.catalog.logical_messages import delete_messages, first_messages, insert_message
 from subscriber.postgres.protocol.messages import LogicalMessage
@@ -115,11 +115,9 @@ def _call(listener: MessageListener, message: ReceivedMessage) -> None:
     try:
         listener(message)
     except Exception as error:
-        last = traceback.extract_tb(error.__traceback__)[-1]
-        # The text of the error may quote the message, so only the error's class is shown.
         raise MessageListenerError(
             f'the message listener "{listener_name(listener)}" failed: {type(error).__name__}',
-            detail=f"It was raised in {last.filename}, line {last.lineno}.",
+            detail=f"It was raised in {raised_in(error)}.",
             hint="Fix the function and start again: the function is called for the message again.",
             lsn=message.lsn,
         ) from None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import traceback
 from collections.abc import Callable
 from operator import attrgetter
 from typing import Any
@@ -29,6 +30,14 @@ def import_function(place: str, what: str) -> Callable[..., Any]:
         raise UsageError(f'{what} "{place}" is not a function')
     function: Callable[..., Any] = found
     return function
+
+
+def raised_in(error: BaseException) -> str:
+    """The place where a function of the user raised an error. The text of such an error is never
+    shown: it may quote a value.
+    """
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{last.filename}, line {last.lineno}"
 
 
 def catalog_function(place: str, what: str, settings: Settings) -> Callable[..., Any]:

@@ -77,6 +77,23 @@ def target(request, tmp_path_factory) -> Iterator[Target]:
         yield made
 
 
+def create_again(target: Target, reshape: Callable[[PublisherTable], PublisherTable], progress: LSN) -> None:
+    """The tables without rows, and the catalog with this progress, in new sessions: one of
+    PostgreSQL has plans for the tables of the last example.
+    """
+    target.engine.dispose()
+    with target.begin() as connection:
+        for table in CATALOG.sorted_tables:
+            connection.execute(sa.delete(table))
+        for shape in SHAPES:
+            place = target.ddl.qualified(shape.namespace, shape.name)
+            if target.shapes.reflect(connection, shape.namespace, shape.name) is not None:
+                connection.execute(sa.schema.DropTable(sa.Table(place[1], sa.MetaData(), schema=place[0])))
+            create_table(target, reshape(published(shape))).create(connection)
+    with target.begin() as connection:
+        OriginProgress(1).create(connection, progress)
+
+
 def applied(
     target: Target,
     rules: HistoryRules,
@@ -86,16 +103,7 @@ def applied(
     together: int,
 ) -> list[ApplyResult]:
     """The results of the batches. Each begins before the progress, as after a restart."""
-    with target.begin() as connection:
-        for table in CATALOG.sorted_tables:
-            connection.execute(sa.delete(table))
-        for shape in SHAPES:
-            place = target.ddl.qualified(shape.namespace, shape.name)
-            if target.shapes.reflect(connection, shape.namespace, shape.name) is not None:
-                connection.execute(sa.schema.DropTable(sa.Table(place[1], sa.MetaData(), schema=place[0])))
-            create_table(target, rules.shape(published(shape))).create(connection)
-    with target.begin() as connection:
-        OriginProgress(1).create(connection, FIRST)
+    create_again(target, rules.shape, FIRST)
     options = replace(ANY_FORMAT, history=rules.everywhere, history_tables=rules.tables)
     results: list[ApplyResult] = []
     for last in range(together, len(transactions) + together, together):

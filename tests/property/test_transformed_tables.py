@@ -25,7 +25,6 @@ from subscriber.apply.apply_batch import apply_batch
 from subscriber.apply.exact import BulkApplier, ExactApplier
 from subscriber.base.lsn import LSN
 from subscriber.catalog.own_tables import CATALOG, ConflictKind
-from subscriber.catalog.progress import OriginProgress
 from subscriber.postgres.protocol import messages as m
 from subscriber.postgres.schema.transform_rules import TransformRules, parse_transforms
 from subscriber.publisher.copy_out import CopyBlock
@@ -33,9 +32,8 @@ from subscriber.publisher.copy_plan import CSV_DELIMITER, CSV_QUOTE
 from subscriber.stream.decode.blocks import load_block
 from subscriber.targets import Target
 from subscriber.targets.base.loading import LoadColumn
-from subscriber.targets.ddl import create_table
 from tests.property.test_apply import BAG, KEYED, SHAPES, Publisher
-from tests.property.test_history_tables import KINDS, cuts, frames_of, histories, played, published
+from tests.property.test_history_tables import KINDS, create_again, cuts, frames_of, histories, played
 from tests.target_databases import opened
 
 pytestmark = pytest.mark.slow
@@ -130,19 +128,6 @@ def _secret(tmp_path_factory) -> Iterator[None]:
         yield
 
 
-def create(target: Target, rules: TransformRules) -> None:
-    target.engine.dispose()  # a session of PostgreSQL has plans for the tables of the last example
-    with target.begin() as connection:
-        for table in CATALOG.sorted_tables:
-            connection.execute(sa.delete(table))
-        for shape in SHAPES:
-            place = target.ddl.qualified(shape.namespace, shape.name)
-            if target.shapes.reflect(connection, shape.namespace, shape.name) is not None:
-                connection.execute(sa.schema.DropTable(sa.Table(place[1], sa.MetaData(), schema=place[0])))
-            create_table(target, rules.shape(published(shape))).create(connection)
-        OriginProgress(1).create(connection, SNAPSHOT)
-
-
 def copy(target: Target, rules: TransformRules, publisher: Publisher) -> None:
     """Load the publisher's rows as an initial copy does."""
     rows: dict[str, list[tuple[object, ...]]] = {
@@ -198,7 +183,7 @@ def test_copy_and_stream_are_the_transform_of_the_publisher_s_rows(
     rules = parse_transforms(
         ", ".join(f"public.{table}.{column} = {text}" for (table, column), text in transforms.items())
     )
-    create(target, rules)
+    create_again(target, rules.shape, SNAPSHOT)
     publisher = Publisher()
     played(publisher, history[:copied])
     copy(target, rules, publisher)

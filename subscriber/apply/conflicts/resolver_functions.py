@@ -13,7 +13,6 @@ again. So it should depend on its argument only, and change nothing.
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -21,7 +20,7 @@ from functools import cache
 from typing import Any, Final
 
 from subscriber.base.errors import ConflictResolverError, UsageError
-from subscriber.base.imported_functions import catalog_function
+from subscriber.base.imported_functions import catalog_function, raised_in
 from subscriber.base.settings import Settings
 
 RowAsTexts = Mapping[str, str | None]
@@ -63,11 +62,9 @@ def ask_resolver(place: str, rows: RowsInConflict) -> str | RowAsTexts:
     except UsageError as error:
         raise ConflictResolverError(error.message, detail=error.detail, hint=error.hint) from None
     except Exception as error:
-        last = traceback.extract_tb(error.__traceback__)[-1]
-        # The text of the error may quote a value, so only the error's class is shown.
         raise ConflictResolverError(
             f'the conflict resolver "{place}" failed: {type(error).__name__}',
-            detail=f"It was raised in {last.filename}, line {last.lineno}.",
+            detail=f"It was raised in {raised_in(error)}.",
             hint="Fix the function and start `subscriber run` again: the change is tried again.",
         ) from None
     if isinstance(answer, str) and answer in _ANSWERS:

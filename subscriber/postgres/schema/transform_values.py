@@ -18,14 +18,13 @@ different results. So whoever may write the catalog cannot let any function be c
 from __future__ import annotations
 
 import hmac
-import traceback
 from collections.abc import Mapping
 from typing import Any, Final
 
 import pyarrow as pa
 
 from subscriber.base.errors import ProtocolError, SubscriberError, TransformError, UsageError
-from subscriber.base.imported_functions import catalog_function
+from subscriber.base.imported_functions import catalog_function, raised_in
 from subscriber.base.settings import Settings
 from subscriber.base.transform_secret import secret_fingerprint, transform_secret
 from subscriber.postgres.protocol.messages import Relation
@@ -169,9 +168,7 @@ def _called(transform: ColumnTransform, texts: pa.Array) -> pa.Array:
     try:
         found = function(texts)
     except Exception as error:
-        last = traceback.extract_tb(error.__traceback__)[-1]
-        # The text of the error may quote a value, so only the error's class is shown.
-        raise _failed(transform, f"it raised {type(error).__name__} in {last.filename}, line {last.lineno}") from None
+        raise _failed(transform, f"it raised {type(error).__name__} in {raised_in(error)}") from None
     if isinstance(found, pa.ChunkedArray):
         found = found.combine_chunks()
     if not isinstance(found, pa.Array) or not (
