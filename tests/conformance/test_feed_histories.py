@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from subscriber.base.lsn import parse_lsn
 from subscriber.postgres.types.float_text import double_text
+from subscriber.spark.feed.table_shape import NoChanges
 from tests.change_feeds import FoldedTable, feed_reader
 from tests.conformance.test_random_histories import TABLES, History, history_of
 
@@ -75,7 +76,12 @@ def check(history: History, journal: Path, name: str, source: random.Random, mod
         )
         limit = {} if mode else limit
         options = {"truncate": "event", "partitionBytes": source.choice(["1", "100000"]), **limit, **mode}
-        reader = feed_reader(journal, f"public.{name}", **options)
+        try:
+            reader = feed_reader(journal, f"public.{name}", **options)
+        except NoChanges:  # a random history may leave a table out
+            assert not offset
+            assert not any(state[name] for state in history.states)
+            return 0
         reader.prepareForTriggerAvailableNow()
         start = json.loads(offset) if offset else reader.initialOffset()
         end = reader.latestOffset(start, reader.getDefaultReadLimit())
@@ -99,7 +105,7 @@ def test_the_fold_of_each_feed_is_the_publisher_s_table(postgresql18, tmp_path):
                     batches += check(history, folder / "journal", name, source, {})
                     if name in KEYS:
                         check(history, folder / "journal", name, source, {"deduplicationMode": "netChanges"})
-                assert batches > len(TABLES)
+                assert batches > 0
             except BaseException:
                 print(f"SEED={seed}", *history.script, sep="\n")  # noqa: T201 - pytest shows it with a failure
                 raise
