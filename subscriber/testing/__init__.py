@@ -12,8 +12,9 @@
     side_by_side       pairs the expected and the printed lines of a statement
     in_process         a subscription in one process, from a publisher without a server
     emulate            applies a journal in one process without Spark
-    conformance_kit    the checks of ``subscriber conformance``, with the values of type_edges and the
-                       tables of written_tables; its scenarios are in conformance_scenarios
+    conformance_kit    the checks of ``subscriber conformance``: conformance_storage (with the values of
+                       type_edges and the tables of written_tables), conformance_replication and
+                       conformance_scenarios
     pytest_plugin      the checks as tests of pytest
     demo_data          the tables and changes of ``subscriber demo``
 

@@ -13,6 +13,7 @@ from subscriber.cli import cli
 from subscriber.targets import Target, open_target
 from subscriber.testing import conformance_kit
 from subscriber.testing.conformance_kit import CheckOutcome, check_conformance
+from subscriber.testing.conformance_storage import Check
 
 
 @pytest.fixture
@@ -27,7 +28,7 @@ def only(monkeypatch):
     def limit(name: str, alter=lambda target: None) -> None:
         found = [one for one in conformance_kit._CHECKS if name in one.name]
         assert found
-        run = [conformance_kit._Check(one.area, one.name, partial(_altered, alter, one.run)) for one in found]
+        run = [Check(one.area, one.name, partial(_altered, alter, one.run)) for one in found]
         monkeypatch.setattr(conformance_kit, "_QUICK", tuple(run))
 
     return limit

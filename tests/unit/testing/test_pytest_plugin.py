@@ -57,7 +57,7 @@ def test_a_check_that_fails_is_a_failed_test_and_one_that_is_refused_is_skipped(
         def failed(target):
             raise TargetError("a statement failed")
 
-        kit._QUICK = (kit._Check("values", "one", refused), kit._Check("values", "two", failed))
+        kit._QUICK = (kit.Check("values", "one", refused), kit.Check("values", "two", failed))
         """
     )
     result = run("-rs")
