@@ -19,10 +19,9 @@ import pytest
 
 from subscriber.base.errors import UsageError
 from subscriber.testing.servers.open_servers import MariaDB, PostgreSQL, open_mariadb, open_postgresql
+from tests.random_seed import IN_CI
 from tests.seekdb import SeekDB
 from tests.spark import start_fast
-
-IN_CI = os.environ.get("CI", "").lower() == "true"
 
 EXAMPLES = int(os.environ.get("HYPOTHESIS_EXAMPLES") or 50)
 """Examples of a test that does not say how many; `make long` tries ten times as many."""

@@ -21,6 +21,7 @@ from tests.crash.conftest import replicating, small_file_system
 from tests.crash.harness import PUBLICATIONS, Load, usage, wait_until
 from tests.crash.proxy import Proxy
 from tests.failover import at, pair_or_skip
+from tests.random_seed import random_seed
 
 pytestmark = [pytest.mark.server, pytest.mark.spark, pytest.mark.slow, pytest.mark.crash]
 
@@ -31,7 +32,7 @@ SETTLE_SECONDS = 60.0
 
 @pytest.fixture
 def chaos(tmp_path):
-    seed = int(os.environ.get("SEED") or random.randrange(2**32))
+    seed = random_seed()
     print(f"SEED={seed}")  # noqa: T201 - pytest shows it with a failure
     environment = {"SUBSCRIBER_PARTITION_BYTES": "64kB"}  # so that a copy has several jobs
     with (

@@ -10,7 +10,6 @@ that ``subscriber run`` applies.
 from __future__ import annotations
 
 import json
-import os
 import random
 import sqlite3
 from collections.abc import Iterator
@@ -41,6 +40,7 @@ from tests.conformance.test_emulated_subscription import BEFORE, PUBLICATIONS, T
 from tests.conformance.test_walreceiver import make_slot, receiving
 from tests.conftest import Database
 from tests.journals import consumer
+from tests.random_seed import random_seed
 from tests.table_shapes import read_shape
 
 pytestmark = pytest.mark.server
@@ -195,7 +195,7 @@ class Applied:
 
 def test_the_feed_follows_publications_that_are_altered_between_any_two_batches(publisher_database, tmp_path):
     """What is received and not yet applied is published as the next batch publishes it."""
-    seed = int(os.environ.get("SEED") or random.randrange(2**32))
+    seed = random_seed()
     source, database, folder = random.Random(seed), publisher_database, tmp_path / "journal"
     for statement in (TABLES, *PUBLICATIONS, "CREATE PUBLICATION p FOR ALL TABLES"):
         database.execute(statement)
@@ -233,7 +233,7 @@ def test_the_feed_follows_publications_that_are_altered_between_any_two_batches(
 @pytest.mark.slow
 def test_the_feed_of_emulated_publications_has_exactly_what_the_run_applies(replication):
     """Rules B8-B20 and C35; whatever is altered while changes wait."""
-    seed = int(os.environ.get("SEED") or random.randrange(2**32))
+    seed = random_seed()
     source, runner = random.Random(seed), replication.runner
     for publication in PUBLICATIONS:
         runner.sql(publication)

@@ -20,6 +20,7 @@ from subscriber.postgres.types.float_text import double_text
 from subscriber.spark.feed.table_shape import NoChanges
 from tests.change_feeds import FoldedTable, feed_reader
 from tests.conformance.test_random_histories import TABLES, History, history_of
+from tests.random_seed import random_seed
 
 COLUMNS: Final = {
     "keyed": ("id", "code", "name", "big", "amount"),
@@ -95,7 +96,7 @@ def check(history: History, journal: Path, name: str, source: random.Random, mod
 
 
 def test_the_fold_of_each_feed_is_the_publisher_s_table(postgresql18, tmp_path):
-    first = int(os.environ.get("SEED") or random.randrange(2**32))
+    first = random_seed()
     for seed in range(first, first + int(os.environ.get("RANDOM_HISTORIES", "2"))):
         folder = tmp_path / str(seed)
         with history_of(postgresql18, folder / "journal", seed) as (history, _):

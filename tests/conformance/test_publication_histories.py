@@ -53,6 +53,7 @@ from subscriber.stream.decode.publish import publish
 from subscriber.testing.servers.open_servers import PostgreSQL
 from tests.conformance.test_publication_transform import SCHEMA, Operation, operations, statement
 from tests.conftest import fresh_database
+from tests.random_seed import random_seed
 
 HISTORIES: Final = int(os.environ.get("PUBLICATION_HISTORIES", "1"))
 TRANSACTIONS: Final = 100
@@ -465,7 +466,7 @@ def test_publications_that_change_send_what_the_server_sends(postgresql):
     """Rules B2-B22, B39-B41 at each place of a history, B7 and B12b between; B23-B38 and B42 for
     the commands, B32-B36 for changes.
     """
-    first = int(os.environ.get("SEED") or random.randrange(2**32))
+    first = random_seed()
     seen: Counter[str] = Counter()
     for number, seed in enumerate(range(first, first + 10 * HISTORIES)):
         # A random history may publish hardly anything; then it takes another one.

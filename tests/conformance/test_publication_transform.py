@@ -32,6 +32,7 @@ from subscriber.publisher.server_publications import read_publications
 from subscriber.stream.decode.decode_frames import FrameDecoder
 from subscriber.stream.decode.publish import publish
 from tests.conftest import Database, fresh_database
+from tests.random_seed import random_seed
 
 TRANSACTIONS: Final = 150
 CHOICES: Final = 40
@@ -192,7 +193,7 @@ def server_publications(connection: psycopg.Connection) -> dict[str, str]:
 def publisher(postgresql) -> Iterator[Publisher]:
     for database in fresh_database(postgresql):
         with psycopg.connect(database.conninfo, autocommit=True) as connection:
-            seed = random.randrange(2**32)
+            seed = random_seed()
             print(f"seed {seed}")  # noqa: T201 - pytest shows it with a failure
             yield made(database, connection, seed)
 

@@ -45,6 +45,7 @@ from subscriber.testing.servers.open_servers import MariaDB, PostgreSQL
 from subscriber.verify.table_sides import target_texts
 from tests.conformance.test_walreceiver import make_slot, receiving
 from tests.conftest import Database, fresh_database
+from tests.random_seed import random_seed
 from tests.table_shapes import read_shape
 
 HISTORIES: Final = int(os.environ.get("RANDOM_HISTORIES", "3"))
@@ -547,7 +548,7 @@ def test_every_target_is_the_publisher_after_every_batch(postgresql18, mariadb, 
     """Rules C1, C7-C9, C11, C14, C16, C29, C31-C34, C42-C51; invariants commit_order,
     progress_with_data, absence_is_typed.
     """
-    first = int(os.environ.get("SEED") or random.randrange(2**32))
+    first = random_seed()
     seen: Counter[str] = Counter()
     for seed in range(first, first + HISTORIES):
         folder = tmp_path / str(seed)

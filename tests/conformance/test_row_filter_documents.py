@@ -1,12 +1,11 @@
 """Functions of json, jsonb, inet, uuid, macaddr and arrays, beside the server's own (rules B11,
 B25), and their input functions.
 
-The values differ from run to run; a failure shows the seed, and ``ROW_FILTER_SEED`` repeats it.
+The values differ from run to run; a failure shows the seed, and ``SEED`` repeats it.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from random import Random
 from typing import Final
@@ -14,12 +13,13 @@ from typing import Final
 import pytest
 
 from subscriber.postgres.expressions.functions import FUNCTIONS
+from tests.random_seed import random_seed
 from tests.server_functions import REFUSED, differences, open_session, read, show
 from tests.typed_values import VALUES, Make, array_of, rows
 
 pytestmark = pytest.mark.server
 
-SEED: Final = int(os.environ.get("ROW_FILTER_SEED") or Random().randrange(2**32))
+SEED: Final = random_seed()
 TYPES: Final = frozenset({"uuid", "json", "jsonb", "inet", "cidr", "macaddr", "macaddr8"})
 POLYMORPHIC: Final = frozenset({"anyarray", "anycompatiblearray", "anyelement", "anycompatible"})
 ROWS: Final = 200

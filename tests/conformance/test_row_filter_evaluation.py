@@ -3,13 +3,12 @@ raises, and which row is the first to.
 
 Random expressions of every kind of node are computed by ``SELECT``, which simplifies and stops as a
 row filter does; that it does is what the last test is for. A failure shows the seed, and
-``ROW_FILTER_SEED`` repeats it.
+``SEED`` repeats it.
 """
 
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Iterator
 from random import Random
 from typing import Any, Final
@@ -25,10 +24,11 @@ from subscriber.postgres.expressions.evaluate.row_filter import CompiledFilter, 
 from subscriber.postgres.schema.publisher_tables import PublisherColumn, PublisherTable, PublisherTables
 from tests.numeric_values import NUMBERS
 from tests.random_expressions import COLUMNS, INT4, Expressions
+from tests.random_seed import random_seed
 
 pytestmark = pytest.mark.server
 
-SEED: Final = int(os.environ.get("ROW_FILTER_SEED") or Random().randrange(2**32))
+SEED: Final = random_seed()
 ROWS: Final = 30
 EXPRESSIONS: Final = 400
 
@@ -151,11 +151,9 @@ def test_random_expressions_have_the_servers_values_and_errors(connection):
         row = connection.execute("SELECT pg_temp.answers(%s)", [sql]).fetchone()
         assert row is not None
         ours = our_answers(node, columns, ROWS)
-        assert ours == row[0], f"ROW_FILTER_SEED={SEED}: {sql}"
+        assert ours == row[0], f"SEED={SEED}: {sql}"
         with contextlib.suppress(NotSupportedError):  # text without a column has the collation of the database
-            assert our_answers(check_filter(sql, TABLE, TABLES), columns, ROWS) == row[0], (
-                f"ROW_FILTER_SEED={SEED}: {sql}"
-            )
+            assert our_answers(check_filter(sql, TABLE, TABLES), columns, ROWS) == row[0], f"SEED={SEED}: {sql}"
             analysed += 1
         outcomes |= {answer and answer[:11] for answer in ours}
     assert outcomes >= {"true", "false", None, "ERROR 22012", "ERROR 22003", "ERROR 2202E"}

@@ -2,14 +2,13 @@
 ``f(a, b)`` over random rows.
 
 Columns are evaluated at once, as a filter does it, and row by row where one of them raises. The
-rows differ from run to run; a failure shows the seed, and ``ROW_FILTER_SEED`` repeats it. Operators
+rows differ from run to run; a failure shows the seed, and ``SEED`` repeats it. Operators
 and casts are functions, so all of them are here.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Iterator, Sequence
 from random import Random
@@ -25,10 +24,11 @@ from subscriber.postgres.expressions.evaluate.row_values import Value, filtered,
 from subscriber.postgres.expressions.functions import FUNCTIONS
 from subscriber.postgres.types.registry import family_of, form_of
 from tests.numeric_values import NUMBERS
+from tests.random_seed import random_seed
 
 pytestmark = pytest.mark.server
 
-SEED: Final = int(os.environ.get("ROW_FILTER_SEED") or Random().randrange(2**32))
+SEED: Final = random_seed()
 ROWS: Final = 100
 RESULTS: Final = NUMBERS.keys()
 """Types of the results that are compared here; functions with other results are in the tests of
@@ -203,7 +203,7 @@ def test_functions_give_the_servers_results_and_errors(any_catalog):
                 for (theirs, given), mine in zip(answers, ours, strict=True)
                 if without_values(theirs) != mine
             ]
-    assert differences == [], f"ROW_FILTER_SEED={SEED}"
+    assert differences == [], f"SEED={SEED}"
     assert compared > 20_000
 
 
@@ -288,7 +288,7 @@ def test_numbers_are_made_to_fit_their_precision_and_scale_as_the_server_does_it
         except DataException as error:
             ours.append(f"ERROR {error.sqlstate} {error.message}")
             details.add(error.detail)
-    assert ours == theirs, f"ROW_FILTER_SEED={SEED}"
+    assert ours == theirs, f"SEED={SEED}"
     limit = "1" if precision == scale else f"10^{precision - scale}"
     assert details <= {
         f"A field with precision {precision}, scale {scale} must round to an absolute value less than {limit}.",

@@ -1,23 +1,23 @@
 """Ranges and multiranges of filters beside the server's own: their text, what is asked about two of
 them, and what is made of them (rules B11, B25).
 
-The values differ from run to run; a failure shows the seed, and ``ROW_FILTER_SEED`` repeats it.
+The values differ from run to run; a failure shows the seed, and ``SEED`` repeats it.
 """
 
 from __future__ import annotations
 
-import os
 from random import Random
 from typing import Final
 
 import pytest
 
 from subscriber.postgres.expressions.functions import FUNCTIONS
+from tests.random_seed import random_seed
 from tests.server_functions import REFUSED, Row, differences, open_session, read, show
 
 pytestmark = pytest.mark.server
 
-SEED: Final = int(os.environ.get("ROW_FILTER_SEED") or Random().randrange(2**32))
+SEED: Final = random_seed()
 VALUES: Final = {
     "int4": ("0", "1", "2", "3", "5", "-1", "2147483647", "2147483646", "-2147483648"),
     "int8": ("0", "1", "2", "3", "9223372036854775807", "-9223372036854775808"),

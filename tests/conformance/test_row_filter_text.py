@@ -1,13 +1,12 @@
 """Functions of text, name, "char", bytea and bit strings, patterns and regular expressions, beside
 the server's own (rules B11, B25).
 
-The values differ from run to run; a failure shows the seed, and ``ROW_FILTER_SEED`` repeats it.
+The values differ from run to run; a failure shows the seed, and ``SEED`` repeats it.
 Columns are of collation "C", by which our functions go where they go by any.
 """
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from random import Random
@@ -22,11 +21,12 @@ from subscriber.postgres.expressions.evaluate.calls import Apply, function_for, 
 from subscriber.postgres.expressions.evaluate.row_values import ScalarValue, Value, filtered, listed, read_column
 from subscriber.postgres.expressions.functions import FUNCTIONS
 from tests.random_patterns import like_pattern, regular_expression, similar_pattern, subject
+from tests.random_seed import random_seed
 from tests.server_functions import Row, Server, open_session, read, show
 
 pytestmark = pytest.mark.server
 
-SEED: Final = int(os.environ.get("ROW_FILTER_SEED") or Random().randrange(2**32))
+SEED: Final = random_seed()
 Make = Callable[[Random], str]
 
 CHARACTERS: Final = "aabbcAB 1_%\\é😀'\"\n\t-[]{}"
@@ -203,7 +203,7 @@ def test_functions_give_the_servers_results_and_errors(server):
             for row, their, our in zip(rows, theirs, ours, strict=True)
             if their != our
         ]
-    assert differences == [], f"ROW_FILTER_SEED={SEED}"
+    assert differences == [], f"SEED={SEED}"
     assert compared > 10_000
 
 
@@ -278,7 +278,7 @@ def test_like_with_a_constant_pattern_is_the_servers(server, signature):
         if is_bytes:
             pattern, texts = "\\x" + pattern.encode().hex(), ["\\x" + one.encode().hex() for one in texts]
         differences += differences_of_patterns(server, signature, texts, {1: pattern})
-    assert differences == [], f"ROW_FILTER_SEED={SEED}"
+    assert differences == [], f"SEED={SEED}"
 
 
 @pytest.mark.parametrize("references", [False, True], ids=["plain", "back references"])
@@ -301,7 +301,7 @@ def test_regular_expressions_match_and_capture_what_the_server_does(server, refe
         ):
             differences += differences_of_patterns(server, signature, texts, {1: pattern, **constants})
         refused += our_column(server, "textregexeq(text,text)", texts, {1: pattern}) == "REFUSED"
-    assert differences == [], f"ROW_FILTER_SEED={SEED}"
+    assert differences == [], f"SEED={SEED}"
     assert refused < 10
 
 
@@ -333,7 +333,7 @@ def test_functions_of_regular_expressions_take_their_other_arguments_as_the_serv
         constants = {place: random.choice(list(some)) for place, some in choices.items()}
         texts = [subject(random) for _ in range(6)]
         differences += differences_of_patterns(server, signature, texts, {1: regular_expression(random), **constants})
-    assert differences == [], f"ROW_FILTER_SEED={SEED}"
+    assert differences == [], f"SEED={SEED}"
 
 
 @pytest.mark.parametrize(
@@ -378,7 +378,7 @@ def test_patterns_and_flags_that_are_columns_are_the_servers(server, signature, 
             ours.append("REFUSED")
     theirs = server.call(signature, names, rows)
     different = [one for one in zip(rows, theirs, ours, strict=True) if one[1] != one[2] != "REFUSED"]
-    assert different == [], f"ROW_FILTER_SEED={SEED}"
+    assert different == [], f"SEED={SEED}"
     assert ours.count("REFUSED") < len(rows) / (3 if is_similar else 10)
 
 
@@ -396,7 +396,7 @@ def test_expressions_of_sql_become_regular_ones_as_on_the_server(server):
         )
         texts = [subject(random) for _ in range(4)]
         differences += differences_of_patterns(server, "substring(text,text,text)", texts, {1: pattern, 2: escape})
-    assert differences == [], f"ROW_FILTER_SEED={SEED}"
+    assert differences == [], f"SEED={SEED}"
 
 
 INPUTS: Final[dict[str, Sequence[str]]] = {

@@ -7,7 +7,6 @@ here is how it is read.
 
 from __future__ import annotations
 
-import os
 from random import Random
 from typing import Final
 
@@ -16,11 +15,12 @@ import pytest
 from subscriber.base.errors import DataException
 from subscriber.postgres.types.datetimes import timezones
 from subscriber.postgres.types.datetimes.date_values import DAY, TIMESTAMP_LIMITS, timestamp_out
+from tests.random_seed import random_seed
 from tests.server_functions import Row, differences, open_session, zones_of
 
 pytestmark = pytest.mark.server
 
-SEED: Final = int(os.environ.get("ROW_FILTER_SEED") or Random().randrange(2**32))
+SEED: Final = random_seed()
 SPECIFICATIONS: Final = (
     "EST5EDT", "EST5EDT,M3.2.0,M11.1.0", "<+03>-3", "UTC+3", "+02", "-08:30", "5:45:10", "A1", "AB-1", "CET-1CEST,M3.5.0,M10.5.0/3", "<>5",
     "5", "+", "<x", "<x>", "x5y,J60/2,J300", "x5y,59,300/-4:30", "x5y4,0,365", "x5y,M13.1.0,M1.1.1", "x5y;M3.2.0,M4.1.0", "x5y,M3.2.0",
@@ -87,7 +87,7 @@ def test_every_zone_abbreviation_and_specification_is_the_servers(postgresql):
                     (moment, random.choice(lengths), name) for name, moment in random.sample(rows, 1000)
                 ]
                 found += differences(session, signature, ["timestamptz", "interval", "text"], added)
-    assert not found, f"ROW_FILTER_SEED={SEED}: {len(found)} {found[:5]}"
+    assert not found, f"SEED={SEED}: {len(found)} {found[:5]}"
     assert len(rows) > 5000
 
 

@@ -21,6 +21,7 @@ import pytest
 from tests.catalog_filters import EDGES, Entry
 from tests.conftest import fresh_database
 from tests.filter_answers import OfCatalog
+from tests.random_seed import random_seed
 from tests.server_functions import zones_of
 
 SAMPLE_SEED: Final = 14
@@ -28,7 +29,7 @@ SAMPLE_SEED: Final = 14
 
 @pytest.fixture
 def seed() -> int:
-    return int(os.environ.get("SEED") or Random().randrange(10**6))
+    return random_seed()
 
 
 def _both(server: Any, seed: int) -> Iterator[OfCatalog]:

@@ -20,7 +20,8 @@ from subscriber.testing.library import find_scenarios, judge, read_expected_fail
 from subscriber.testing.run_session import Runner
 from subscriber.testing.session.session_file import FEATURES, Scenario
 from subscriber.testing.stage import NATIVE, Setup, Stage
-from tests.conftest import IN_CI, server_or_skip
+from tests.conftest import server_or_skip
+from tests.random_seed import IN_CI
 
 LIBRARY = Path(__file__).resolve().parents[2] / "scenarios"
 EVERYTHING = ("",)

@@ -34,6 +34,7 @@ from subscriber.testing.emulate import emulate
 from subscriber.verify.report import VerifyOptions, VerifyReport
 from subscriber.verify.verify_subscription import verify_subscription
 from tests.conformance.test_random_histories import TABLES, Contents, Replica, fresh_url, history_of
+from tests.random_seed import random_seed
 from tests.verifying import IdleHold
 
 HISTORIES: Final = int(os.environ.get("VERIFY_HISTORIES", "3"))
@@ -122,7 +123,7 @@ class Verified:
 @pytest.mark.server
 @pytest.mark.slow
 def test_every_difference_is_found_and_none_is_invented(postgresql18, mariadb, tmp_path):
-    first = int(os.environ.get("SEED") or random.randrange(2**32))
+    first = random_seed()
     for number, seed in enumerate(range(first, first + HISTORIES)):
         folder = tmp_path / str(seed)
         with ExitStack() as stack:

@@ -21,6 +21,7 @@ import pytest
 from subscriber.targets import open_target
 from subscriber.testing.servers.open_servers import PostgreSQLServer
 from tests.crash.harness import Runner, wait_until
+from tests.random_seed import random_seed
 
 pytestmark = pytest.mark.long
 
@@ -101,7 +102,7 @@ class Stopping:
     tables: int
 
     def stop_often(self, moment: Moment) -> None:
-        seed = int(os.environ.get("SEED") or random.randrange(2**32))
+        seed = random_seed()
         print(f"SEED={seed}")  # noqa: T201 - pytest shows it with a failure
         chosen = random.Random(seed)
         for number in range(STOPS):

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from subscriber.cli.run import END_SECONDS
-from tests.conftest import IN_CI
+from tests.random_seed import IN_CI
 
 ROOT = Path(__file__).resolve().parents[2]
 OPS = ROOT / "ops"
