@@ -141,28 +141,32 @@ class CopyReader:
         result: pq.abc.PGresult | None = pgconn.exec_(self.query.command(part, self.copy_format).encode())
         if result is None or result.status != pq.ExecStatus.COPY_OUT:
             self._fail(result)
-        size = 0
+        size = last = 0
         header = _BINARY_HEADER if self.copy_format == "binary" else 0
         while size >= 0:
-            rows: list[bytes] = []
-            block_size = 0
-            while block_size < BLOCK_BYTES:
-                size, data = pgconn.get_copy_data(1)
+            data, rows = bytearray(), 0
+            while len(data) < BLOCK_BYTES:
+                size, row = pgconn.get_copy_data(1)
                 if size > 0:  # the server sends each row in a separate message
                     # Copied at once: to keep thousands of libpq's buffers costs three times as
                     # much.
-                    rows.append(bytes(data))
-                    block_size += size
+                    data += row
+                    rows += 1
+                    last = size
                 elif size < 0:
                     break
                 else:
                     _wait(pgconn, stop)
             if header and rows:  # the header comes with the first row, or with the end if there are no rows
-                rows[0], header = rows[0][header:], 0
-            if self.copy_format == "binary" and rows and rows[-1] == _BINARY_END:
-                rows.pop()
+                if rows == 1:
+                    last -= header
+                del data[:header]
+                header = 0
+            if self.copy_format == "binary" and last == len(_BINARY_END) and data.endswith(_BINARY_END):
+                del data[-last:]
+                rows -= 1
             if rows:
-                yield CopyBlock(b"".join(rows), len(rows))
+                yield CopyBlock(bytes(data), rows)
         result = next_result(pgconn)
         while next_result(pgconn) is not None:
             pass  # all results must be read, or the following rollback fails

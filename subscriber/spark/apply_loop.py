@@ -52,9 +52,10 @@ from subscriber.postgres.protocol.changes import Frame
 from subscriber.postgres.publication.publishing import Publishing
 from subscriber.spark.apply_pause import ApplyPause
 from subscriber.spark.jobs import JobGroup, jobs_of_cores, run_jobs
-from subscriber.spark.journal_frames import JournalFrames, JournalRange, remove_frames
+from subscriber.spark.journal_frames import JournalFrames, JournalRange
 from subscriber.spark.journal_stream import RELIST_SECONDS
 from subscriber.spark.pending_session import PendingSession
+from subscriber.spark.result_files import remove_results
 from subscriber.spark.session import END_SECONDS, is_local
 
 SMALL_BYTES: Final = 16 * 1024 * 1024
@@ -229,7 +230,7 @@ class ApplyLoop:
 
     def _decoded_by_executors(self, context: SparkContext, batch: JournalRange, folder: Path | None) -> Iterator[Frame]:
         if folder is not None:
-            remove_frames(folder)
+            remove_results(folder)
         tasks = (self._journal.task(partition, folder) for partition in self._journal.partitions(batch))
         jobs = (lambda running, task=task: running.run(task) for task in tasks)
         description = f"{self._name}, {format_lsn(batch.start)} to {format_lsn(batch.end)}"

@@ -25,6 +25,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import tempfile
 import threading
 from collections import deque
 from collections.abc import Callable, Collection, Generator, Iterator, Sequence
@@ -32,6 +33,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain, islice
+from pathlib import Path
 from typing import Final, Protocol
 
 from pyspark import SparkContext
@@ -59,9 +61,11 @@ from subscriber.publisher.catalog import changed_files, read_attributes
 from subscriber.publisher.copy_out import CopyReader
 from subscriber.publisher.copy_plan import CopyFormat, CopyPlan, CopyRange, TableFiles, plan_copy
 from subscriber.publisher.snapshot import CopySession, SnapshotSession
+from subscriber.spark.copy_part import read_part, received
 from subscriber.spark.jobs import Job, JobGroup, RunningJobs, jobs_of_cores, run_jobs
 from subscriber.spark.pending_session import PendingSession
-from subscriber.stream.decode.blocks import UNTRANSFORMED, LoadBlock, Transforms, check_absent, load_block, read_part
+from subscriber.spark.session import is_local
+from subscriber.stream.decode.blocks import UNTRANSFORMED, LoadBlock, Transforms, check_absent, load_block
 from subscriber.targets import Connection, Target, TargetTable
 from subscriber.targets.base.loading import BlockFormat, LoadColumn
 
@@ -245,6 +249,7 @@ def executor_blocks(
 ) -> Generator[LoadBlock, None, None]:
     """Return the blocks of a table that executors read, in no particular order. A job returns the
     rest of its range after ``job_bytes`` of COPY data, or after its share of :data:`MOST_BYTES`.
+    Where the executors are on this machine, the blocks do not pass the JVM.
     """
     at_a_time = jobs_of_cores(context)
     most_bytes = bytes_of_job(job_bytes, at_a_time)
@@ -253,7 +258,9 @@ def executor_blocks(
         if stop.is_set():
             raise PipelineError("the initial copy was stopped", sqlstate="57014")
 
-    def read(part: CopyRange, first_bytes: int, running: RunningJobs) -> Iterator[LoadBlock | SubscriberError]:
+    def read(
+        part: CopyRange, first_bytes: int, folder: Path | None, running: RunningJobs
+    ) -> Iterator[LoadBlock | SubscriberError]:
         parts, bytes_now = deque([part]), first_bytes
         while parts:
             part = parts.popleft()
@@ -262,18 +269,29 @@ def executor_blocks(
             if not part.piece.row_slots or part.giant:
                 yield from driver_blocks(reader, relation, [part], running.closed, transforms=transforms)
                 continue
-            for item in running.run(partial(read_part, reader, relation, transforms, part, bytes_now)):
+            for item in running.run(partial(read_part, reader, relation, transforms, part, bytes_now, folder)):
                 if isinstance(item, CopyRange):
                     parts.append(item)
                 else:
-                    yield item
+                    yield item if isinstance(item, SubscriberError) else received(item)
             bytes_now = most_bytes
 
     first = max(1, most_bytes // _FIRST_SHARE)
-    jobs: list[Job] = [
-        partial(read, part, first if number < at_a_time else most_bytes) for number, part in enumerate(ranges)
-    ]
-    return run_jobs(context, jobs, group, min(at_a_time, len(jobs)), ahead=_BLOCKS_AHEAD, check=check)
+    with _folder() if is_local(str(context.master)) else contextlib.nullcontext() as folder:
+        jobs: list[Job] = [
+            partial(read, part, first if number < at_a_time else most_bytes, folder)
+            for number, part in enumerate(ranges)
+        ]
+        running = run_jobs(context, jobs, group, min(at_a_time, len(jobs)), ahead=_BLOCKS_AHEAD, check=check)
+        with contextlib.closing(running):
+            yield from running
+
+
+@contextlib.contextmanager
+def _folder() -> Iterator[Path]:
+    """A folder for the blocks of a copy; those that nobody has read are removed with it."""
+    with tempfile.TemporaryDirectory(prefix="subscriber-copy-", ignore_cleanup_errors=True) as folder:
+        yield Path(folder)
 
 
 def bytes_of_job(job_bytes: int, at_a_time: int) -> int:

@@ -3,17 +3,15 @@
 ::
 
     next_range ──▶ (start, end] ──▶ partitions ──▶ read_messages ──▶ decode_frames ──▶ frame     one task for each partition
-                                                                                        ├─ on the driver's machine ──▶ FrameFile
+                                                                                        ├─ on the driver's machine ──▶ ResultFile
                                                                                         ├─ SubscriberError
                                                                                         └─ too large ──▶ RemainingFrames: the driver reads it itself
 
 *Rejected:* the public format (:mod:`subscriber.spark.source`) with ``mapInArrow`` behind it. Every
 message would pass the JVM as a row of its own, and this would take most of the time of a batch.
 
-The JVM takes as much processor time for a frame as the executor that decodes it. So where the
-executors are threads of this machine (``local[*]``, the default), a task writes its frames into
-files, and only their names pass the JVM. The driver maps a file into memory and removes it.
-*Rejected:* shared memory (``/dev/shm``): in a container it often has 64 MB.
+The JVM takes as much processor time for a frame as the executor that decodes it. So on one machine
+frames are in files (:mod:`subscriber.spark.result_files`), and only their names pass the JVM.
 
 A row may have a gigabyte, and the JVM needs several times the size of what passes it. So the driver
 itself decodes the rest of a partition from a frame on that is too large; its Python process must
@@ -23,10 +21,7 @@ may be larger still.
 
 from __future__ import annotations
 
-import contextlib
-import os
 import pickle
-import uuid
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -42,6 +37,7 @@ from subscriber.base.lsn import LSN
 from subscriber.base.stage_seconds import StageSeconds
 from subscriber.postgres.protocol.changes import Frame
 from subscriber.postgres.publication.publishing import Publishing
+from subscriber.spark.result_files import ResultFile, read_result, write_result
 from subscriber.stream.decode.decode_frames import decode_frames
 from subscriber.stream.journal.message_rows import Finish, read_finish, read_messages
 from subscriber.stream.journal.reader import JournalReader, SegmentRange
@@ -72,11 +68,6 @@ class JournalRange:
     start: LSN
     end: LSN
     bytes: int
-
-
-@dataclass(frozen=True, slots=True)
-class FrameFile:
-    path: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,18 +135,18 @@ class JournalFrames:
             self._pickled = pickle.dumps((self._as_text, self._publishing))
         return partial(_decode_partition, self._pickled, partition, folder)
 
-    def received(self, item: bytes | FrameFile | RemainingFrames | StageSeconds) -> Iterator[Frame]:
+    def received(self, item: bytes | ResultFile | RemainingFrames | StageSeconds) -> Iterator[Frame]:
         if isinstance(item, StageSeconds):
             self.seconds.update(item)
         elif isinstance(item, RemainingFrames):
             yield from islice(self._decode(item.partition), item.done, None)
         else:
-            yield Frame.decode(read_frame(item) if isinstance(item, FrameFile) else memoryview(item))
+            yield Frame.decode(read_result(item) if isinstance(item, ResultFile) else memoryview(item))
 
 
 def _decode_partition(
     decoding: bytes, partition: JournalPartition, folder: Path | None, nothing: Iterable[object]
-) -> Iterator[bytes | FrameFile | RemainingFrames | StageSeconds | SubscriberError]:
+) -> Iterator[bytes | ResultFile | RemainingFrames | StageSeconds | SubscriberError]:
     """Frames, then the time of the stages. An error is the last result, because Spark would convert
     an exception into text.
     """
@@ -167,7 +158,7 @@ def _decode_partition(
         frames = decode_frames(partition.messages(), as_text=as_text, publishing=publishing, seconds=seconds)
         for done, frame in enumerate(frames):
             encoded = frame.encode()
-            file = None if folder is None else write_frame(folder, encoded)
+            file = None if folder is None else write_result(folder, encoded)
             if file is None and len(encoded) > LARGEST_FRAME:
                 yield RemainingFrames(partition, done)
                 return
@@ -175,32 +166,6 @@ def _decode_partition(
         yield seconds
     except SubscriberError as error:
         yield error
-
-
-def write_frame(folder: Path, frame: bytes) -> FrameFile | None:
-    """Write a frame into a file; None if it cannot be written, for instance to a full disk."""
-    path = folder / uuid.uuid4().hex
-    try:
-        path.write_bytes(frame)
-    except OSError:
-        path.unlink(missing_ok=True)
-        return None
-    return FrameFile(str(path))
-
-
-def read_frame(file: FrameFile) -> memoryview:
-    """Map the file of a frame into memory, and remove it."""
-    with pa.memory_map(file.path) as opened:
-        frame = memoryview(opened.read_buffer())
-    os.unlink(file.path)
-    return frame
-
-
-def remove_frames(folder: Path) -> None:
-    """Remove the files that nobody has read: of tasks that were cancelled or repeated."""
-    for path in folder.iterdir():
-        with contextlib.suppress(FileNotFoundError):
-            path.unlink()
 
 
 def plan_partitions(

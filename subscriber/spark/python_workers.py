@@ -21,8 +21,7 @@ MODULES: Final = (
     "subscriber.spark.journal_frames",
     "subscriber.stream.decode.decode_frames",
     # the tasks of a copy:
-    "subscriber.publisher.copy_out",
-    "subscriber.stream.decode.blocks",
+    "subscriber.spark.copy_part",
 )
 """What Spark's Python processes import."""
 

@@ -8,15 +8,13 @@ r"""COPY data → blocks that a target's loader reads. These pure functions run 
 
 Arrow reads CSV at some millions of rows a second, and CSV distinguishes NULL (nothing) from the
 empty string (two quotes). Delimiter and quote are control characters that values hardly ever
-contain, so hardly any value is quoted. Blocks are compressed, because they pass through the JVM,
-which copies each of them a few times.
+contain, so hardly any value is quoted.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Final
 
 import pyarrow as pa
@@ -28,8 +26,8 @@ from subscriber.postgres.protocol.messages import Relation
 from subscriber.postgres.schema.transform_rules import ColumnTransform
 from subscriber.postgres.schema.transform_values import transformed, transformed_batch
 from subscriber.postgres.types.registry import decode_column
-from subscriber.publisher.copy_out import CopyBlock, CopyReader
-from subscriber.publisher.copy_plan import CSV_DELIMITER, CSV_QUOTE, CopyFormat, CopyRange
+from subscriber.publisher.copy_out import CopyBlock
+from subscriber.publisher.copy_plan import CSV_DELIMITER, CSV_QUOTE, CopyFormat
 from subscriber.targets.base.loading import write_block
 
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
@@ -54,16 +52,15 @@ class LoadBlock:
             return self.data
         return bytes(pa.decompress(self.data, self.compressed_from, codec=_CODEC, asbytes=True))
 
+    def compressed(self) -> LoadBlock:
+        """The block for the way through the JVM, which copies it a few times."""
+        data = pa.compress(self.data, codec=_CODEC, asbytes=True)
+        return replace(self, data=data, compressed_from=len(self.data))
+
 
 Transforms = Mapping[str, ColumnTransform]
 """The transforms of a table's columns."""
 UNTRANSFORMED: Final[Transforms] = {}
-
-
-def copied_block(block: CopyBlock) -> LoadBlock:
-    """COPY data unchanged, but compressed, for a target that reads COPY data itself."""
-    compressed = pa.compress(block.data, codec=_CODEC, asbytes=True)
-    return LoadBlock(compressed, block.rows, len(block.data), len(block.data))
 
 
 def _transformed_text(relation: Relation, lines: bytes, transforms: Transforms) -> bytes:
@@ -163,28 +160,4 @@ def load_block(
     if transforms:
         assert copy_format == "text"
         block = CopyBlock(_transformed_text(relation, block.data, transforms), block.rows)
-    return copied_block(block)
-
-
-def read_part(
-    reader: CopyReader,
-    relation: Relation,
-    transforms: Transforms,
-    part: CopyRange,
-    most_bytes: int,
-    nothing: Iterable[object],
-) -> Iterator[LoadBlock | CopyRange | SubscriberError]:
-    """The blocks of a range, and then the rest of it, or the error that ended it: as an object,
-    because Spark would convert an exception into text.
-    """
-    # Spark reuses a Python worker only if the worker has read its input to the end, even if the
-    # input is empty.
-    deque(nothing, maxlen=0)
-    try:
-        for item in reader.read_range(part, most_bytes):
-            if isinstance(item, CopyRange):
-                yield item
-            else:
-                yield load_block(relation, reader.copy_format, item, transforms)
-    except SubscriberError as error:
-        yield error
+    return LoadBlock(block.data, block.rows, len(block.data))

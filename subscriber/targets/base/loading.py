@@ -95,9 +95,9 @@ class Loading:
 
 
 def write_block(batch: pa.RecordBatch) -> bytes:
-    """A record batch as a block. It is compressed because it passes through the JVM."""
+    """A record batch as a block."""
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batch.schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as writer:
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
         writer.write_batch(batch)
     return bytes(sink.getvalue())
 

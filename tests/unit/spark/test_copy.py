@@ -4,6 +4,7 @@ publisher are tested in tests/conformance/test_copy.py.
 
 from __future__ import annotations
 
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Generator, Iterator
@@ -21,7 +22,7 @@ from subscriber.postgres.schema.relation_names import parse_names
 from subscriber.publisher.copy_out import CopyBlock
 from subscriber.publisher.copy_plan import CopyRange, Piece
 from subscriber.publisher.snapshot import CopySession
-from subscriber.spark import copy
+from subscriber.spark import copy, copy_part
 from subscriber.spark.copy import (
     MOST_BYTES,
     CopySource,
@@ -123,7 +124,8 @@ class Spark:
     defaultParallelism = 8  # noqa: N815 - Spark's name
     _jsc = SimpleNamespace(sc=lambda: SimpleNamespace(isLocal=lambda: True))
 
-    def __init__(self) -> None:
+    def __init__(self, master: str = "local[8]") -> None:
+        self.master = master
         self.properties: set[tuple[str, str]] = set()
         self.cancelled = threading.Event()
         self.fails: Exception | None = None
@@ -209,9 +211,24 @@ def lines(found: Iterator[LoadBlock]) -> list[str]:
     return [line for block in found for line in block.content().decode().splitlines()]
 
 
-def test_every_range_and_every_rest_of_one_is_read():
-    found = lines(blocks(Reader(most=3), part(0, 10), part(10, 11), part(11, 50)))
+@pytest.mark.parametrize("master", ["local[2]", "spark://elsewhere:7077"], ids=["in files", "through the JVM"])
+def test_every_range_and_every_rest_of_one_is_read(master):
+    spark = Spark(master)
+    found = lines(blocks(Reader(most=3), part(0, 10), part(10, 11), part(11, 50), spark=spark))
     assert sorted(map(int, found)) == list(range(50))
+
+
+def test_files_that_nobody_has_read_are_removed_with_their_folder(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with closing(blocks(Reader(most=3), part(0, 10), part(10, 20))) as running:
+        next(running)
+        assert len(list(tmp_path.iterdir())) == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_blocks_pass_the_jvm_where_their_files_cannot_be_written(monkeypatch):
+    monkeypatch.setattr(copy_part, "write_result", lambda _folder, _content: None)
+    assert lines(blocks(Reader(), part(0, 3))) == ["0", "1", "2"]
 
 
 def test_a_giant_row_is_read_by_the_driver():

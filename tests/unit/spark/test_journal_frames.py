@@ -17,15 +17,8 @@ from subscriber.postgres.protocol.changes import Frame
 from subscriber.postgres.publication.definition import Publication
 from subscriber.postgres.publication.publishing import Publishing
 from subscriber.spark import journal_frames
-from subscriber.spark.journal_frames import (
-    FrameFile,
-    JournalFrames,
-    JournalRange,
-    RemainingFrames,
-    read_frame,
-    remove_frames,
-    write_frame,
-)
+from subscriber.spark.journal_frames import JournalFrames, JournalRange, RemainingFrames
+from subscriber.spark.result_files import ResultFile
 from subscriber.stream.decode import decode_frames
 from tests.frames import transaction, values
 from tests.journals import T, insert, publish, segment_files, three_large_transactions, three_transactions, writing
@@ -182,18 +175,9 @@ def test_frames_are_written_into_files_for_a_driver_on_the_same_machine(tmp_path
     frames = journal(folder)
     results = run(frames, files)
     *written, seconds = results
-    assert written == [FrameFile(str(path)) for path in files.iterdir()]
+    assert written == [ResultFile(str(path)) for path in files.iterdir()]
     assert set(seconds) == {"read", "decode"}
     assert received(frames, results) == [1, 2, 3]
     assert list(files.iterdir()) == []
     files.rmdir()
     assert [type(item) for item in run(frames, files)] == [RemainingFrames]
-
-
-def test_a_file_is_read_once_and_what_nobody_has_read_is_removed(tmp_path):
-    first, second = write_frame(tmp_path, b"first"), write_frame(tmp_path, b"second")
-    assert first is not None
-    assert second is not None
-    assert bytes(read_frame(first)) == b"first"
-    remove_frames(tmp_path)
-    assert list(tmp_path.iterdir()) == []

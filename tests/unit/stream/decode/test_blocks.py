@@ -11,7 +11,7 @@ from subscriber.postgres.protocol.messages import Relation, RelationColumn
 from subscriber.postgres.schema.transform_rules import ColumnTransform
 from subscriber.publisher.copy_out import CopyBlock
 from subscriber.publisher.copy_plan import CSV_DELIMITER, CSV_QUOTE
-from subscriber.stream.decode.blocks import arrow_block, check_absent, copied_block, decode_csv, load_block
+from subscriber.stream.decode.blocks import LoadBlock, arrow_block, check_absent, decode_csv, load_block
 from subscriber.targets.base.loading import read_block
 
 INT, TEXT = 23, 25
@@ -94,10 +94,16 @@ def test_a_value_of_a_column_that_may_have_none_is_refused():
 
 def test_text_is_passed_on_unchanged():
     copied = CopyBlock(b"1\ta\\nb\n" * 1000, 1000)
-    block = copied_block(copied)
-    assert block.content() == copied.data
-    assert len(block.data) < len(copied.data)
+    block = LoadBlock(copied.data, 1000, len(copied.data))
     assert load_block(relation(INT, TEXT), "text", copied) == load_block(relation(INT), "binary", copied) == block
+
+
+def test_a_block_is_the_same_after_its_way_through_the_jvm():
+    copied = CopyBlock(b"1\ta\\nb\n" * 1000, 1000)
+    block = load_block(relation(INT, TEXT), "text", copied)
+    sent = block.compressed()
+    assert (sent.content(), sent.rows, sent.size) == (copied.data, 1000, len(copied.data))
+    assert len(sent.data) < len(copied.data)
 
 
 def test_values_are_transformed_in_both_forms_and_only_in_columns_with_a_transform():
