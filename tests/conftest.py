@@ -18,8 +18,7 @@ import hypothesis
 import pytest
 
 from subscriber.base.errors import UsageError
-from subscriber.testing.servers.open_servers import MariaDB, PostgreSQL, open_mariadb, open_postgresql
-from tests.seekdb import SeekDB
+from subscriber.testing.servers.open_servers import MariaDB, PostgreSQL, open_mariadb, open_postgresql, open_seekdb
 from tests.spark import start_fast
 
 IN_CI = os.environ.get("CI", "").lower() == "true"
@@ -119,8 +118,8 @@ def mariadb() -> Iterator[MariaDB]:
 
 
 @pytest.fixture(scope="session")
-def seekdb() -> Iterator[SeekDB]:
-    with server_or_skip(SeekDB) as server:
+def seekdb() -> Iterator[MariaDB]:
+    with server_or_skip(open_seekdb) as server:
         yield server
 
 

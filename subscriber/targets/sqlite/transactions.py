@@ -26,6 +26,7 @@ class SQLiteFacts:
     """What differs between SQLite and Turso, found in a database in memory.
 
     Attributes:
+        database: the library's name, for messages.
         attaches: a pragma's function has a parameter for the attached database.
         lower_case_tables: a table's name is stored with its ASCII letters in lower case.
         shows_sizes: a pragma shows the size of a declared type.
@@ -33,6 +34,7 @@ class SQLiteFacts:
         signed_zero: a REAL column keeps the sign of zero.
     """
 
+    database: str = "SQLite"
     attaches: bool = True
     lower_case_tables: bool = False
     shows_sizes: bool = True
@@ -56,6 +58,7 @@ def learn(dialect: sa.Dialect) -> SQLiteFacts:
         memory.execute('CREATE TABLE "q""q" (a REAL)')
         memory.execute('INSERT INTO "q""q" VALUES (-0.0)')
         facts = SQLiteFacts(
+            database="Turso" if answers("SELECT turso_version()") else "SQLite",
             attaches=bool(answers("SELECT name FROM pragma_table_xinfo('A', 'main')")),
             lower_case_tables="a" in answers("SELECT name FROM sqlite_master"),
             shows_sizes=answers("SELECT type FROM pragma_table_xinfo('A')") == ["NUMERIC_TEXT(1)"],
