@@ -130,6 +130,7 @@ def open_sqlite(url: sa.URL) -> Target:
         capabilities=replace(
             CAPABILITIES,
             database=facts.database,
+            stored_columns=facts.generates,
             limits=replace(CAPABILITIES.limits, quotes_in_tables=facts.finds_quotes),
         ),
         errors=errors,

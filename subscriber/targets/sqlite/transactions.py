@@ -32,6 +32,7 @@ class SQLiteFacts:
         shows_sizes: a pragma shows the size of a declared type.
         finds_quotes: a pragma finds a table whose name has a double quote.
         signed_zero: a REAL column keeps the sign of zero.
+        generates: a table can have generated columns.
     """
 
     database: str = "SQLite"
@@ -40,6 +41,7 @@ class SQLiteFacts:
     shows_sizes: bool = True
     finds_quotes: bool = True
     signed_zero: bool = False
+    generates: bool = True
 
 
 def learn(dialect: sa.Dialect) -> SQLiteFacts:
@@ -57,6 +59,7 @@ def learn(dialect: sa.Dialect) -> SQLiteFacts:
         memory.execute('CREATE TABLE "A" (a NUMERIC_TEXT(1))')
         memory.execute('CREATE TABLE "q""q" (a REAL)')
         memory.execute('INSERT INTO "q""q" VALUES (-0.0)')
+        answers("CREATE TABLE g (a INTEGER, b INTEGER GENERATED ALWAYS AS (a) STORED)")
         facts = SQLiteFacts(
             database="Turso" if answers("SELECT turso_version()") else "SQLite",
             attaches=bool(answers("SELECT name FROM pragma_table_xinfo('A', 'main')")),
@@ -64,6 +67,7 @@ def learn(dialect: sa.Dialect) -> SQLiteFacts:
             shows_sizes=answers("SELECT type FROM pragma_table_xinfo('A')") == ["NUMERIC_TEXT(1)"],
             finds_quotes=bool(answers("SELECT name FROM pragma_table_xinfo('q\"q')")),
             signed_zero=math.copysign(1, answers('SELECT a FROM "q""q"')[0]) < 0,
+            generates=bool(answers("SELECT name FROM pragma_table_xinfo('g')")),
         )
     setattr(dialect, _ATTRIBUTE, facts)
     return facts
