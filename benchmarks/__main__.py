@@ -17,7 +17,7 @@ from benchmarks.peers import PEERS
 from benchmarks.results import Json, circumstances, describe, fallen, growth
 from benchmarks.subscribers import WATCHED
 from benchmarks.workloads import BY_NAME, LARGER, SMOKE
-from subscriber.testing.servers.open_servers import TARGET_KINDS
+from subscriber.testing.servers.open_servers import FURTHER_KINDS, TARGET_KINDS
 
 
 def main() -> int:
@@ -50,7 +50,7 @@ def main() -> int:
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    known = [*TARGET_KINDS, *(f"{kind}{WATCHED}" for kind in TARGET_KINDS), *PEERS]
+    known = [*TARGET_KINDS, *FURTHER_KINDS, *(f"{kind}{WATCHED}" for kind in TARGET_KINDS), *PEERS]
     parser.add_argument("--only", type=_among(BY_NAME), default=[*BY_NAME], metavar="W1,W2", help="default: all")
     parser.add_argument(
         "--targets",
@@ -59,7 +59,7 @@ def _options() -> argparse.Namespace:
         metavar="NAMES",
         help=f"of {', '.join(known)}; the peers {' and '.join(PEERS)} are installed when they are first used,"
         f" and the runs whose names end with {WATCHED} have a page open and are scraped"
-        " (default: all targets, no peers)",
+        f" (default: {','.join(TARGET_KINDS)})",
     )
     parser.add_argument("--runs", type=int, default=3, help="runs that the median is taken of (default: 3)")
     parser.add_argument("--size", type=float, default=1.0, help="the part of the changes and rows (default: 1)")

@@ -23,6 +23,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -34,15 +35,16 @@ from benchmarks.peers import PEERS, Peer
 from benchmarks.process_watch import ProcessWatch, Usage, process_with
 from benchmarks.subscribers import WATCHED, Native, Remote, Row, Subscriber, integers
 from benchmarks.workloads import Workload
+from subscriber.testing.servers.mariadb_server import PrivateServer
 from subscriber.testing.servers.open_servers import (
     MariaDB,
-    MariaDBServer,
     PostgreSQL,
     PostgreSQLServer,
     TargetServers,
     fresh_target,
     open_mariadb,
     open_postgresql,
+    open_seekdb,
 )
 
 NATIVE: Final = "native"
@@ -114,7 +116,7 @@ class Bench:
         self._folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="subscriber-bench-")))
         self._publisher = stack.enter_context(open_postgresql(18, SERVER_SETTINGS))
         self._subscriber_server = stack.enter_context(open_postgresql(18, SERVER_SETTINGS))
-        self._mariadb: MariaDB | None = None
+        self._mysql: dict[str, MariaDB] = {}
 
     def measure(self, workload: Workload, targets: Sequence[str], runs: int) -> dict[str, Outcome]:
         """Measure the native subscriber and each kind of target, ``runs`` times; see
@@ -195,21 +197,25 @@ class Bench:
             peer = Peer(name, folder, copies=workload.kind == "copy")
             stack.callback(peer.abandon)
             return _Member(name, peer, roots)
-        servers = TargetServers(lambda: self._subscriber_server, self._open_mariadb)
+        servers = TargetServers(
+            lambda: self._subscriber_server,
+            lambda: self._open("mariadb", partial(open_mariadb, MARIADB_SETTINGS)),
+            lambda: self._open("seekdb", open_seekdb),
+        )
         kind, identifier = name.removesuffix(WATCHED), name.replace("-", "_")
         fresh = stack.enter_context(fresh_target(kind, f"{_DATABASE}_{identifier}", self._folder, servers))
         remote = Remote(fresh.url, self._limit_of(workload), identifier, is_watched=kind != name)
         stack.callback(remote.close)
         if kind == "postgresql":
             roots |= server_process(self._subscriber_server, "target")
-        elif kind == "mariadb" and self._mariadb is not None:
-            roots |= server_process(self._mariadb, "target")
+        elif kind in self._mysql:
+            roots |= server_process(self._mysql[kind], "target")
         return _Member(name, remote, roots)
 
-    def _open_mariadb(self) -> MariaDB:
-        if self._mariadb is None:
-            self._mariadb = self._stack.enter_context(open_mariadb(MARIADB_SETTINGS))
-        return self._mariadb
+    def _open(self, kind: str, start: Callable[[], MariaDB]) -> MariaDB:
+        if kind not in self._mysql:
+            self._mysql[kind] = self._stack.enter_context(start())
+        return self._mysql[kind]
 
     def _warm(self, subscriber: Subscriber, workload: Workload, number: int) -> None:
         """Copy the tables and apply one transaction, so that every process is warm."""
@@ -344,7 +350,7 @@ def server_process(server: PostgreSQL | MariaDB, part: str) -> dict[int, str]:
     if isinstance(server, PostgreSQLServer):
         pid = process_with(str(server.data_directory))
     else:
-        pid = process_with(f"--port={make_url(server.url()).port}") if isinstance(server, MariaDBServer) else None
+        pid = process_with(f"--port={make_url(server.url()).port}") if isinstance(server, PrivateServer) else None
     return {} if pid is None else {pid: part}
 
 

@@ -18,9 +18,8 @@ import hypothesis
 import pytest
 
 from subscriber.base.errors import UsageError
-from subscriber.testing.servers.open_servers import MariaDB, PostgreSQL, open_mariadb, open_postgresql
+from subscriber.testing.servers.open_servers import MariaDB, PostgreSQL, open_mariadb, open_postgresql, open_seekdb
 from tests.random_seed import IN_CI
-from tests.seekdb import SeekDB
 from tests.spark import start_fast
 
 EXAMPLES = int(os.environ.get("HYPOTHESIS_EXAMPLES") or 50)
@@ -118,8 +117,8 @@ def mariadb() -> Iterator[MariaDB]:
 
 
 @pytest.fixture(scope="session")
-def seekdb() -> Iterator[SeekDB]:
-    with server_or_skip(SeekDB) as server:
+def seekdb() -> Iterator[MariaDB]:
+    with server_or_skip(open_seekdb) as server:
         yield server
 
 

@@ -46,7 +46,7 @@ def command() -> None:
 @_paths
 @click.option(
     "--subscriber", "subscribers", multiple=True, default=("sqlite",), show_default=True,
-    metavar="native|sqlite|duckdb|mariadb|postgresql|URL",
+    metavar="native|sqlite|duckdb|mariadb|postgresql|turso|seekdb|firebird|URL",
     help="The subscriber: native is PostgreSQL's, the others are targets of this program. Can be given more than once.",
 )  # fmt: skip
 @click.option(

@@ -276,6 +276,8 @@ def _default(
     if expression is None and column.constant is not None:
         place = TargetColumn(column.name, declared, target.ddl.storage(declared))
         expression = constant(target, column.type_oid, place, column.constant)
+    if expression is not None:
+        expression = target.ddl.default(expression, declared)
     if expression is None:
         reason = f'column "{column.name}" has no default'
         left.append(SchemaDifference("default", column.name, f"DEFAULT {column.default}", reason))

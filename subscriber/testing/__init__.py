@@ -3,7 +3,7 @@
 ::
 
     session/           reads session files, splits text into statements, prints and compares results
-    servers/           private PostgreSQL and MariaDB servers: finds, starts and stops them
+    servers/           private servers and empty databases: finds, starts and stops them
     nodes/             the databases of a session: PostgreSQL databases, and targets
     library            finds and reads scenario files, and the list of those that are known to fail
     stage              starts servers and the Spark session, and creates the nodes of a scenario

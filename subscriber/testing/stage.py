@@ -32,7 +32,7 @@ from subscriber.testing.servers.postgresql_server import PostgreSQL, PostgreSQLS
 from subscriber.worker import RECEIVER_MODULE
 
 NATIVE: Final = "native"
-KINDS: Final = (NATIVE, *open_servers.TARGET_KINDS)
+KINDS: Final = (NATIVE, *open_servers.TARGET_KINDS, *open_servers.FURTHER_KINDS)
 
 SETTINGS: Final[Mapping[str, str]] = {
     "wal_retrieve_retry_interval": "100ms",
@@ -151,7 +151,7 @@ class Stage:
 
     def _target_node(self, name: str, setup: Setup, resolve: ResolveConninfo, patience: float) -> SessionNode:
         version = self._version(setup.major)
-        servers = open_servers.TargetServers(postgresql=lambda: version.subscriber, mariadb=lambda: self._mariadb)
+        servers = open_servers.TargetServers(lambda: version.subscriber, lambda: self._mariadb, lambda: self._seekdb)
         target = self._targets.enter_context(open_servers.fresh_target(setup.subscriber, name, self._folder, servers))
         carrier = CARRIER if setup.publications == "emulated" else None
         settings = self._settings(setup)
@@ -169,6 +169,10 @@ class Stage:
     @cached_property
     def _mariadb(self) -> open_servers.MariaDB:
         return self._resources.enter_context(open_servers.open_mariadb())
+
+    @cached_property
+    def _seekdb(self) -> open_servers.MariaDB:
+        return self._resources.enter_context(open_servers.open_seekdb())
 
     @cached_property
     def _functions(self) -> SparkFunctions:

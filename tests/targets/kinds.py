@@ -19,7 +19,7 @@ from subscriber.targets import Target, open_target
 from subscriber.targets.dialects import DIALECTS, Dialect
 from subscriber.targets.generic.facts import DatabaseFacts
 from subscriber.targets.generic.target import GenericTarget, open_generic
-from tests import firebird
+from subscriber.testing.servers.firebird_database import new_firebird
 from tests.conftest import server_or_skip
 from tests.target_databases import opened
 
@@ -67,7 +67,7 @@ def documented_example(folder: Path) -> Iterator[None]:
 def opened_by_facts(kind: str, folder: Path) -> Iterator[GenericTarget]:
     """An empty database of one of :data:`PROBED`; the probes run once in a process."""
     if kind == "firebird":
-        url = server_or_skip(lambda: firebird.new_database(folder / "target.fdb"))
+        url = server_or_skip(lambda: new_firebird(folder / "target.fdb"))
     else:
         url = f"sqlite:///{folder / 'target.db'}"
     with open_generic(sa.make_url(url), facts=_FACTS.get(kind)) as target:

@@ -5,8 +5,11 @@ from __future__ import annotations
 import struct
 
 import pytest
+import sqlalchemy as sa
 
 from subscriber.base.errors import ConflictError
+from subscriber.catalog.catalog_upgrade import ensure_catalog
+from subscriber.catalog.own_tables import CONTROL
 from subscriber.targets.base.loading import write_block
 from tests.targets.tables import batch, created, insert, load_columns, shape_of, stored
 
@@ -78,3 +81,12 @@ def test_a_load_without_blocks_loads_nothing(target):
     created(target, SHAPE)
     load(target, SHAPE)
     assert stored(target, SHAPE) == []
+
+
+def test_what_a_target_finds_out_about_loads_leaves_the_catalog_as_it_is(target):
+    """progress_with_data: in OceanBase seekdb a load commits, so it cannot be rolled back."""
+    ensure_catalog(target.engine)
+    created(target, SHAPE)
+    load(target, SHAPE, ROWS)
+    with target.begin() as connection:
+        assert connection.execute(sa.select(CONTROL.c.controlid)).all() == [(1,)]

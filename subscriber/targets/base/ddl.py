@@ -72,6 +72,10 @@ class DDL:
         except NotKnown:
             return None
 
+    def default(self, expression: str, declared: str) -> str | None:
+        """The default of a column with this declaration; None if it can have none."""
+        return expression
+
     def is_virtual(self, column: PublisherColumn) -> bool:
         """Whether a new generated column is VIRTUAL; otherwise it is STORED."""
         return column.generated == "virtual"

@@ -25,10 +25,12 @@ from typing_extensions import override
 from subscriber.postgres.schema.publisher_tables import PublisherColumn, PublisherTable
 from subscriber.postgres.schema.shape import SchemaDifference
 from subscriber.targets.base.ddl import DDL
-from subscriber.targets.mariadb.transactions import facts_of
+from subscriber.targets.mariadb.transactions import facts_of, has_long_defaults
 from subscriber.targets.mariadb.values import INTEGERS, declaration, holds_every_length
 from subscriber.targets.target_table import AutoIncrement, Declarations
 from subscriber.targets.translate_expression import TranslationRules
+
+LONG: Final = frozenset({"tinytext", "text", "mediumtext", "longtext", "tinyblob", "blob", "mediumblob", "longblob"})
 
 
 def quote(name: str) -> str:
@@ -76,6 +78,13 @@ class MariaDBDDL(DDL):
     @override
     def literal(self, value: Any) -> str | None:
         return f"X'{value.hex()}'" if isinstance(value, bytes) else super().literal(value)
+
+    @override
+    def default(self, expression: str, declared: str) -> str | None:
+        """MySQL wants the default of a long text in parentheses."""
+        if self.storage(declared) not in LONG:
+            return expression
+        return f"({expression})" if has_long_defaults(self._engine) else None
 
     @override
     def auto_increment(self, shape: PublisherTable, column: PublisherColumn, declared: str) -> AutoIncrement | None:
@@ -257,7 +266,7 @@ def _limited(shape: PublisherTable, columns: list[_Column]) -> Iterator[SchemaDi
         if column.varies and not holds_every_length(_of(shape, column), column.longest or 0):
             kind = column.short_name
             reason = (
-                f'column "{column.name}" is {kind}, because MariaDB has no keys of unlimited length;'
+                f'column "{column.name}" is {kind}, because there are no keys of unlimited length;'
                 " a longer value is refused (22001), and stops the subscription"
             )
             ddl = f"{column.name} {_of(shape, column).type_name}"

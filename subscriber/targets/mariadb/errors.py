@@ -14,6 +14,7 @@ from typing_extensions import override
 from subscriber.base.errors import ConflictError, SubscriberError, TargetError, TargetUnavailable, UnsupportedValue
 from subscriber.targets.base.errors import Errors
 
+MARIADB: Final = "MariaDB"
 _CONSTRAINTS: Final = {
     1022: ("23505", "duplicate key value violates unique constraint"),
     1062: ("23505", "duplicate key value violates unique constraint"),
@@ -82,10 +83,10 @@ _NO_KEY: Final = "The server wants a primary key in every table. Set {} = OFF, a
 _HINTS: Final = {
     1173: _NO_KEY.format("innodb_force_primary_key"),
     3750: _NO_KEY.format("sql_require_primary_key"),
-    1059: f"MariaDB's names have 64 letters, and a schema is part of a name. {_OTHER_NAME}",
-    1103: f"MariaDB's names have 64 letters, and a schema is part of a name. {_OTHER_NAME}",
-    1300: f"MariaDB's names have no characters beyond U+FFFF. {_OTHER_NAME}",
-    1005: "MariaDB's tables have 1,017 columns, and the columns of a foreign key have the same type, character set and collation as those"
+    1059: f"Its names have 64 letters, and a schema is part of a name. {_OTHER_NAME}",
+    1103: f"Its names have 64 letters, and a schema is part of a name. {_OTHER_NAME}",
+    1300: f"Its names have no characters beyond U+FFFF. {_OTHER_NAME}",
+    1005: "A table has up to 1,017 columns, and the columns of a foreign key have the same type, character set and collation as those"
     " that they refer to. SHOW ENGINE INNODB STATUS in the target says more.",
     1071: "Create the table yourself, with shorter columns in its keys.",
     1118: "A row has up to 65,535 bytes without LONGTEXTs, and less than 8,126 bytes in its page, in which a text of up to 40 bytes counts."
@@ -102,23 +103,25 @@ _CHECK_NAME: Final = re.compile(r"^(?:CONSTRAINT|Check constraint) [`']([^`']+)[
 
 
 class MariaDBErrors(Errors):
+    """``database`` is the server's own name as soon as a connection has found it."""
+
     def __init__(self) -> None:
-        super().__init__("MariaDB")
+        super().__init__(MARIADB)
 
     @override
     def translate(self, error: exc.SQLAlchemyError, columns: Sequence[str] = ()) -> SubscriberError:
         arguments = getattr(getattr(error, "orig", None), "args", ())
         if not arguments or not isinstance(arguments[0], int):
             return super().translate(error, columns)
-        return translate_number(arguments[0], str(arguments[1]) if len(arguments) > 1 else "")
+        return translate_number(arguments[0], str(arguments[1]) if len(arguments) > 1 else "", self.database)
 
 
-def translate_driver(error: MySQLError) -> SubscriberError:
+def translate_driver(error: MySQLError, database: str) -> SubscriberError:
     """As :meth:`Errors.translate`, without SQLAlchemy. The driver's error may quote rows."""
-    return translate_number(error.args[0] if error.args else 0, str(error.args[-1]) if error.args else "")
+    return translate_number(error.args[0] if error.args else 0, str(error.args[-1]) if error.args else "", database)
 
 
-def translate_number(number: int, text: str) -> SubscriberError:
+def translate_number(number: int, text: str, database: str = MARIADB) -> SubscriberError:
     """Only names are taken from the text, and only from places that cannot contain a value."""
     column = found[1] if (found := _COLUMN.search(text)) else None
     if number in _CONSTRAINTS:
@@ -141,7 +144,7 @@ def translate_number(number: int, text: str) -> SubscriberError:
     known = f"error {number}" + ("" if symbol is None else f", {symbol}")
     if number == _LOCK_WAIT_TIMEOUT:
         return TargetUnavailable(
-            f"MariaDB is not available ({known})",
+            f"{database} is not available ({known})",
             detail="Another transaction holds a lock on a row that the change needs.",
             hint="A prepared transaction holds its locks until COMMIT PREPARED (XA RECOVER lists them); if the publisher has finished it"
             " since, run XA COMMIT or XA ROLLBACK in the target, too. A row of a table without a key is found by reading the table, which"
@@ -149,13 +152,13 @@ def translate_number(number: int, text: str) -> SubscriberError:
         )
     if number in _CONNECTING:
         return TargetUnavailable(
-            f"MariaDB is not available ({known})", detail=" ".join(text.split()), hint=_CONNECTING_HINT
+            f"{database} is not available ({known})", detail=" ".join(text.split()), hint=_CONNECTING_HINT
         )
     if number in _UNAVAILABLE or text.startswith(_DISK_FULL):
-        return TargetUnavailable(f"MariaDB is not available ({known})")
+        return TargetUnavailable(f"{database} is not available ({known})")
     if number in _DENIED:
-        return _denied(text, known)
-    return TargetError(f"MariaDB refused a statement ({known})", hint=_HINTS.get(number))
+        return _denied(text, known, database)
+    return TargetError(f"{database} refused a statement ({known})", hint=_HINTS.get(number))
 
 
 _COMMAND_DENIED: Final = re.compile(
@@ -169,7 +172,7 @@ _PRIVILEGE_NEEDED: Final = re.compile(
 """The text of error 1227."""
 
 
-def _denied(text: str, known: str) -> TargetError:
+def _denied(text: str, known: str, database: str) -> TargetError:
     if (found := _COMMAND_DENIED.match(text)) is not None:
         command = found["command"].upper()
         name = found["name"].replace("`", "").replace("'", "")
@@ -186,7 +189,7 @@ def _denied(text: str, known: str) -> TargetError:
         )
     needed = _PRIVILEGE_NEEDED.search(text)
     return TargetError(
-        f"MariaDB refused a statement ({known})"
+        f"{database} refused a statement ({known})"
         if needed is None
         else f"permission denied: {needed[1]} is needed ({known})",
         sqlstate="42501",

@@ -21,8 +21,8 @@ from subscriber.targets.base.catalog import by_table
 from subscriber.targets.base.objects import Objects
 from subscriber.targets.declared_columns import declared_length
 from subscriber.targets.mariadb.catalog import NAMES, counts
-from subscriber.targets.mariadb.ddl import KEY_BYTES, key_bytes
-from subscriber.targets.mariadb.transactions import facts_of
+from subscriber.targets.mariadb.ddl import KEY_BYTES, LONG, key_bytes
+from subscriber.targets.mariadb.transactions import facts_of, has_long_defaults
 from subscriber.targets.target_table import TargetColumn, TargetTable
 from subscriber.targets.translate_expression import Kind
 
@@ -67,7 +67,6 @@ _TRIGGERS: Final = sa.text(
 _EXACT: Final = ("nopad_bin", "0900_bin")
 """The ends of the names of collations that compare characters, and blanks at the end too."""
 _WIDTHS: Final = ("tinyint", "smallint", "mediumint", "int", "bigint")
-_LONG: Final = frozenset({"tinytext", "text", "mediumtext", "longtext", "tinyblob", "blob", "mediumblob", "longblob"})
 _TEXTS: Final = frozenset({"char", "varchar", "tinytext", "text", "mediumtext", "longtext"})
 _PREFIX: Final = 191
 """Characters of a long text in an index: with four bytes each, old row formats allow the key."""
@@ -141,6 +140,7 @@ class MariaDBObjects(Objects):
             case table_changes.NewView():
                 return self.view(change)
             case table_changes.NewDefault():
+                self._check_default(table, change.column)
                 column = self.quote(change.column)
                 return table_changes.Statements((f"{alter} ALTER COLUMN {column} SET DEFAULT ({change.expression})",))
             case table_changes.NewIdentity():
@@ -164,11 +164,11 @@ class MariaDBObjects(Objects):
         note = self.plain_index(change)
         index = change.index
         if change.predicate is not None:
-            raise table_changes.CannotBuild("MariaDB has no partial indexes")
+            raise table_changes.CannotBuild(f"{self._errors.database} has no partial indexes")
         keys = []
         for key, written in zip(index.keys, change.keys, strict=True):
             if key.column is None:
-                raise table_changes.CannotBuild("MariaDB has no indexes of expressions")
+                raise table_changes.CannotBuild(f"{self._errors.database} has no indexes of expressions")
             column = table.column(key.column)
             prefix = f"({_PREFIX})" if column is not None and _needs_prefix(column) else ""
             if column is not None and prefix and index.unique:
@@ -191,10 +191,10 @@ class MariaDBObjects(Objects):
         self, connection: sa.Connection, table: TargetTable, change: table_changes.NewForeignKey
     ) -> tuple[str, str]:
         if "SET DEFAULT" in (change.key.on_delete, change.key.on_update):
-            raise table_changes.CannotBuild("MariaDB has no SET DEFAULT")
+            raise table_changes.CannotBuild(f"{self._errors.database} has no SET DEFAULT")
         for owner, names in ((table, change.key.columns), (change.references, change.key.referenced)):
             for column in (owner.column(name) for name in names):
-                if column is not None and column.storage in _LONG:
+                if column is not None and column.storage in LONG:
                     raise table_changes.CannotBuild(
                         f'column "{column.name}" of table "{owner.name}" is declared {column.declared_type.upper()},'
                         " which no key can have; declare it as VARCHAR"
@@ -240,10 +240,17 @@ class MariaDBObjects(Objects):
         rest = declared.removeprefix(f"{self.quote(column)} {present.partition(' CHARACTER SET')[0]}")
         return f"{self.quote(column)} {kind}{re.sub(r' (CHARACTER SET|COLLATE) [a-z0-9_]+', '', rest)}"
 
+    def _check_default(self, table: TargetTable, name: str) -> None:
+        column = table.column(name)
+        if column is not None and column.storage in LONG and not has_long_defaults(self._engine):
+            raise table_changes.CannotBuild(
+                f"a column {column.declared_type.upper()} has no default in {self._errors.database}"
+            )
+
     def _check_counter(self, table: TargetTable, column: str) -> None:
         if any(counts(other) for other in table.columns):
             raise table_changes.CannotBuild(
-                "a table of MariaDB has one AUTO_INCREMENT column, and this one has it already"
+                f"a table of {self._errors.database} has one AUTO_INCREMENT column, and this one has it already"
             )
         if not table.key or table.key[0] != column:
             raise table_changes.CannotBuild("an AUTO_INCREMENT column must be the first of the key")
@@ -370,7 +377,7 @@ def _found(table: TargetTable, rows: Sequence[Sequence[sa.Row[Any]]], text: str 
 
 
 def _needs_prefix(column: TargetColumn) -> bool:
-    if column.storage in _LONG:
+    if column.storage in LONG:
         return True
     return column.storage in ("char", "varchar") and (declared_length(column.declared_type) or 0) > 4 * _PREFIX
 

@@ -26,6 +26,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -106,9 +107,9 @@ def open_mariadb(url: sa.URL) -> Target:
         except OSError as error:  # a TLS file is missing or unusable
             raise err.OperationalError(CR.CR_SSL_CONNECTION_ERROR, f"{error.strerror or error}") from None
 
-    sa.event.listen(engine, "connect", partial(_on_connect, engine.dialect))
     database = str(url.database)
     errors = MariaDBErrors()
+    sa.event.listen(engine, "connect", partial(_on_connect, engine.dialect, errors))
     counters = CounterRestarts(engine, errors)
     transactions = MariaDBTransactions(engine, errors, counters)
 
@@ -156,6 +157,16 @@ class MariaDBTarget(Target):
     if not TYPE_CHECKING:
 
         @property
+        def capabilities(self) -> Capabilities:
+            if self._capabilities.database != self.errors.database:
+                self._capabilities = replace(self._capabilities, database=self.errors.database)
+            return self._capabilities
+
+        @capabilities.setter
+        def capabilities(self, found: Capabilities) -> None:
+            self._capabilities = found
+
+        @property
         def prepared(self) -> Prepared | None:
             """A first use connects, if nothing has connected before."""
             if not are_known(self.engine.dialect):
@@ -184,10 +195,11 @@ def _check_options(options: Mapping[str, Any]) -> None:
         )
 
 
-def _on_connect(dialect: sa.Dialect, connection: Any, _record: object) -> None:
+def _on_connect(dialect: sa.Dialect, errors: MariaDBErrors, connection: Any, _record: object) -> None:
     with connection.cursor() as cursor:
         if not are_known(dialect):
             learn(dialect, find_facts(cursor))
+        errors.database = facts_of(dialect).database
         cursor.execute(_SESSION + facts_of(dialect).session())
         cursor.execute("SELECT @@max_allowed_packet")
         (connection.largest_statement,) = cursor.fetchone()

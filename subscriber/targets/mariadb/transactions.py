@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -22,7 +23,7 @@ from subscriber.base.errors import AlreadyRunning, ApplyError, SubscriberError, 
 from subscriber.base.waiting import session as describe
 from subscriber.targets.base.errors import Errors
 from subscriber.targets.base.transactions import DurabilityWarning, Prepared, RunLock, Transactions
-from subscriber.targets.mariadb.errors import PACKET_TOO_LARGE
+from subscriber.targets.mariadb.errors import MARIADB, PACKET_TOO_LARGE
 from subscriber.targets.target_table import TargetTable
 
 # Facts -----------------------------------------------------------------------------------------
@@ -50,7 +51,12 @@ _SETTINGS: Final[Mapping[str, int]] = {
 }
 """What a session sets of the variables that only some servers have."""
 _LOWER_CASE: Final = "lower_case_table_names"
+_VERSION: Final = "version"
+_NAME: Final = re.compile(r"-([A-Z]\w+(?: seekdb)?)")
 _ATTRIBUTE: Final = "subscriber_mariadb_facts"
+_LONG_DEFAULTS: Final = "subscriber_long_defaults"
+_NO_DEFAULT: Final = frozenset({ER.INVALID_DEFAULT, ER.BLOB_CANT_HAVE_DEFAULT, ER.NOT_SUPPORTED_YET})
+"""The last one is about temporary tables."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +65,7 @@ class MariaDBFacts:
     until then, it is as in MariaDB.
 
     Attributes:
+        database: the server's name, for messages.
         exact_collation: a collation in which texts are equal that have the same characters, blanks
             at the end included; None if there is none.
         has_xa: there are XA transactions.
@@ -67,6 +74,7 @@ class MariaDBFacts:
         settings: what a session sets beside the variables that every server has.
     """
 
+    database: str = MARIADB
     exact_collation: str | None = _COLLATIONS[0]
     has_xa: bool = True
     has_own_expressions: bool = True
@@ -98,14 +106,16 @@ def are_known(dialect: sa.Dialect) -> bool:
 
 def find_facts(cursor: Any) -> MariaDBFacts:
     """Ask the server; ``cursor`` is the driver's."""
-    names = (*_SETTINGS, _LOWER_CASE)
+    names = (*_SETTINGS, _LOWER_CASE, _VERSION)
     cursor.execute(f"SHOW VARIABLES WHERE variable_name IN {names}")
     variables = {str(name).lower(): value for name, value in cursor.fetchall()}
     cursor.execute(_SHOWN_COLLATIONS)
     collations = {row[0] for row in cursor.fetchall()}
     cursor.execute(_CHECKS)
     (has_own_expressions,) = cursor.fetchone()
+    name = _NAME.search(str(variables.get(_VERSION)))
     return MariaDBFacts(
+        database="MySQL" if name is None else name[1],
         exact_collation=next((one for one in _COLLATIONS if one in collations), None),
         has_xa=_knows(cursor, "XA RECOVER"),
         has_own_expressions=bool(has_own_expressions),
@@ -116,6 +126,28 @@ def find_facts(cursor: Any) -> MariaDBFacts:
 
 def learn(dialect: sa.Dialect, facts: MariaDBFacts) -> None:
     setattr(dialect, _ATTRIBUTE, facts)
+
+
+def has_long_defaults(engine: sa.Engine) -> bool:
+    """Whether a LONGTEXT can have a default. The first use asks the server."""
+    found: bool | None = getattr(engine.dialect, _LONG_DEFAULTS, None)
+    if found is None:
+        with engine.connect() as connection:
+            found = _takes(connection, "CREATE TEMPORARY TABLE `subscriber probe` (a LONGTEXT DEFAULT ('a'))")
+            if found:
+                connection.exec_driver_sql("DROP TEMPORARY TABLE IF EXISTS `subscriber probe`")
+        setattr(engine.dialect, _LONG_DEFAULTS, found)
+    return found
+
+
+def _takes(connection: sa.Connection, statement: str) -> bool:
+    """Whether the server has what a statement needs; a user who may not run it cannot know."""
+    try:
+        connection.exec_driver_sql(statement)
+    except exc.DBAPIError as error:
+        arguments = getattr(error.orig, "args", ())
+        return not arguments or arguments[0] not in _NO_DEFAULT
+    return True
 
 
 def _knows(cursor: Any, statement: str) -> bool:
@@ -380,7 +412,8 @@ class CounterRestarts:
         """Note tables whose counters are to restart, which a prepared transaction cannot do."""
         if tables and connection not in self._wanted:
             logger.warning(
-                "a prepared transaction of MariaDB cannot set AUTO_INCREMENT back: TRUNCATE leaves it where it is"
+                "a prepared transaction of %s cannot set AUTO_INCREMENT back: TRUNCATE leaves it where it is",
+                self._errors.database,
             )
         self._wanted.get(connection, []).extend(tables)
 

@@ -57,7 +57,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import sqlalchemy as sa
-from pymysql.constants import ER
 from pymysql.err import MySQLError
 from sqlalchemy.dialects.mysql import BINARY, CHAR
 from typing_extensions import override
@@ -71,7 +70,7 @@ from subscriber.targets.base.writing import Change, Matching, Writing
 from subscriber.targets.mariadb.catalog import counts, may_have_trigger, references_to
 from subscriber.targets.mariadb.ddl import MariaDBDDL, quote
 from subscriber.targets.mariadb.errors import translate_driver, translate_number
-from subscriber.targets.mariadb.transactions import CounterRestarts
+from subscriber.targets.mariadb.transactions import CounterRestarts, facts_of
 from subscriber.targets.mariadb.values import INEXACT_KEY, INTEGERS, STORED_ALIKE, TEXTS, MariaDBValues, from_text
 from subscriber.targets.target_table import TargetColumn, TargetTable
 
@@ -195,37 +194,32 @@ class MariaDBLoading(loading.Loading):
             self._bulk.insert(connection, table, rows)
 
 
-_LOAD_PROBE: Final = "LOAD DATA LOCAL INFILE 'block' INTO TABLE {} ({})"
 _PROBED: Final = "`subscriber probe`"
+_LOAD_PROBE: Final = f"LOAD DATA LOCAL INFILE 'block' INTO TABLE {_PROBED} (a)"
 
 
 def loads_exactly(connection: sa.Connection) -> bool:
-    """Whether LOAD DATA LOCAL reports a value that it changes, here ``x`` in a column of integers:
-    the catalog's, or a temporary one where there is no catalog. The connection is rolled back.
+    """Whether LOAD DATA LOCAL reports a value that it changes, here ``x`` in a column of integers.
+    The table is temporary, because a load of some servers commits.
     """
     driver: Any = connection.connection.driver_connection
-    try:
-        return bool(driver.load(_LOAD_PROBE.format("subscriber_control", "controlid"), b"x\n")[1])
-    except MySQLError as error:
-        if not error.args or error.args[0] != ER.NO_SUCH_TABLE:
-            return _is_report(error)
     try:
         connection.exec_driver_sql(f"CREATE TEMPORARY TABLE {_PROBED} (a INTEGER)")
     except sa.exc.DBAPIError:
         return False  # a load would not be known to be exact
     try:
-        return bool(driver.load(_LOAD_PROBE.format(_PROBED, "a"), b"x\n")[1])
+        return bool(driver.load(_LOAD_PROBE, b"x\n")[1])
     except MySQLError as error:
-        return _is_report(error)
+        return _is_report(error, facts_of(connection.dialect).database)
     finally:
         connection.exec_driver_sql(f"DROP TEMPORARY TABLE {_PROBED}")
 
 
-def _is_report(error: MySQLError) -> bool:
+def _is_report(error: MySQLError, database: str) -> bool:
     """True for an error that reports the value, and where the server forbids local data; another
     error is raised.
     """
-    translated = translate_driver(error)
+    translated = translate_driver(error, database)
     if isinstance(translated, UnsupportedValue) or (error.args and error.args[0] in _FORBIDDEN):
         return True
     raise translated from None
@@ -263,7 +257,7 @@ def _load(connection: sa.Connection, statement: str, data: bytes, rows: int) -> 
         loaded, warnings = driver.load(statement, data)
     except MySQLError as error:
         if not error.args or error.args[0] not in _FORBIDDEN:
-            raise translate_driver(error) from None
+            raise translate_driver(error, facts_of(connection.dialect).database) from None
         return False
     if warnings or loaded != rows:
         raise _refused(connection)
@@ -304,13 +298,14 @@ def _check_nulls(block: bytes, number: int, column: str) -> None:
 
 def _refused(connection: sa.Connection) -> SubscriberError:
     warnings = connection.exec_driver_sql("SHOW WARNINGS").all()
-    translated = [translate_number(number, text) for _, number, text in warnings]
+    database = facts_of(connection.dialect).database
+    translated = [translate_number(number, text, database) for _, number, text in warnings]
     # An ignored row causes one of these warnings; the first is enough.
     known = [error for error in translated if not isinstance(error, TargetError)]
     if known:
         return known[0]
     numbers = ", ".join(sorted({str(number) for _, number, _ in warnings})) or "none given"
-    return TargetError(f"MariaDB did not load every row as it is (warnings: {numbers})")
+    return TargetError(f"{database} did not load every row as it is (warnings: {numbers})")
 
 
 # Without LOAD DATA --------------------------------------------------------------------------------
@@ -476,7 +471,7 @@ class MariaDBBulk(loading.RowBulk):
         (first, _), order = pieces(self._delete_of(table, (key[0].column,)))
         head = first.removesuffix("= ") + "IN ("
         values = self._literals(loading.in_order(key, key), order)
-        return _sum(driver.query, packets(head, ["", ""], values, ",", tail=")", most=_PACKET))
+        return self._sum(driver.query, packets(head, ["", ""], values, ",", tail=")", most=_PACKET))
 
     @override
     def _execute(
@@ -484,7 +479,7 @@ class MariaDBBulk(loading.RowBulk):
     ) -> int:
         driver: Any = connection.connection.driver_connection
         parts, order = pieces(statement)
-        return _sum(driver.query_many, packets("", parts, self._literals(columns, order), ";", most=_PACKET))
+        return self._sum(driver.query_many, packets("", parts, self._literals(columns, order), ";", most=_PACKET))
 
     @override
     def _insert(
@@ -493,15 +488,14 @@ class MariaDBBulk(loading.RowBulk):
         driver: Any = connection.connection.driver_connection
         (first, *rest), order = pieces(statement)
         head = first.removesuffix("(")
-        return _sum(driver.query, packets(head, ["(", *rest], self._literals(columns, order), ",", most=_PACKET))
+        return self._sum(driver.query, packets(head, ["(", *rest], self._literals(columns, order), ",", most=_PACKET))
 
     def _literals(self, columns: Sequence[loading.BulkColumn], order: Sequence[int]) -> list[pa.Array]:
         values = [literals(self._values.as_stored(one.type_oid, one.column, one.values)) for one in columns]
         return [values[index] for index in order]
 
-
-def _sum(send: Callable[[bytes], int], texts: Iterable[bytes]) -> int:
-    try:
-        return sum(send(text) for text in texts)
-    except MySQLError as error:
-        raise translate_driver(error) from None
+    def _sum(self, send: Callable[[bytes], int], texts: Iterable[bytes]) -> int:
+        try:
+            return sum(send(text) for text in texts)
+        except MySQLError as error:
+            raise translate_driver(error, self._errors.database) from None

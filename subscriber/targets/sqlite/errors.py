@@ -52,8 +52,8 @@ _CODES_OF_TEXTS: Final = (
 class SQLiteErrors(Errors):
     """``driver_error`` is the class of the driver's errors."""
 
-    def __init__(self, file: str, driver_error: type[Exception] = sqlite3.Error) -> None:
-        super().__init__("SQLite")
+    def __init__(self, file: str, driver_error: type[Exception] = sqlite3.Error, database: str = "SQLite") -> None:
+        super().__init__(database)
         self._file = file
         self._driver_error = driver_error
 
@@ -68,8 +68,8 @@ class SQLiteErrors(Errors):
         """The translation of an error that the driver's connection raised, without SQLAlchemy."""
         name = _result_code(error)
         if name is None:
-            return UnsupportedValue(f"SQLite cannot hold a value exactly ({type(error).__name__})")
-        return _translate(name, str(error).removeprefix("Parse error: "), self._file)
+            return UnsupportedValue(f"{self.database} cannot hold a value exactly ({type(error).__name__})")
+        return _translate(name, str(error).removeprefix("Parse error: "), self._file, self.database)
 
     @contextmanager
     def reporting_driver(self) -> Iterator[None]:
@@ -92,7 +92,7 @@ def is_locked_file(error: Exception) -> bool:
     return str(error).startswith("Locking error: ")
 
 
-def _translate(name: str, text: str, database: str) -> SubscriberError:
+def _translate(name: str, text: str, file: str, database: str) -> SubscriberError:
     if name in _CONSTRAINTS:
         sqlstate, message = _CONSTRAINTS[name]
         column = text.rpartition(".")[2] if name == "SQLITE_CONSTRAINT_NOTNULL" else None
@@ -105,21 +105,21 @@ def _translate(name: str, text: str, database: str) -> SubscriberError:
         return ConflictError("a constraint of the target forbids the change", sqlstate="23000")
     kind = name.removeprefix("SQLITE_").partition("_")[0]
     if kind in _UNAVAILABLE:
-        found = obstacle(database) if kind in ("CANTOPEN", "READONLY") else None
+        found = obstacle(file) if kind in ("CANTOPEN", "READONLY") else None
         return TargetUnavailable(
-            f"the SQLite database {database} is not available ({name})",
+            f"the {database} database {file} is not available ({name})",
             hint="Another program may hold it locked, its disk may be full, or it may be read-only. A run tries the change again."
             if found is None
             else hint_at(found, "sqlite"),
         )
     if name == "SQLITE_NOTADB":
         return TargetError(
-            f"{database} is not a SQLite database ({name})",
+            f"{file} is not a {database} database ({name})",
             hint="Name another file in the target URL; this file has not been changed.",
         )
     if name == "SQLITE_ERROR" and _ABOUT_NAMES.fullmatch(text):
         return TargetError(text, sqlstate="42000")
-    return TargetError(f"SQLite refused a statement ({name})", hint=f"The database is {database}.")
+    return TargetError(f"{database} refused a statement ({name})", hint=f"The database is {file}.")
 
 
 def _constraint_detail(name: str, text: str) -> str | None:

@@ -155,12 +155,14 @@ class SQLiteObjects(Objects):
                     (f"ALTER TABLE {self.qualified(table)} ADD COLUMN {self._generated(change)}",),
                     ""
                     if change.virtual
-                    else "the column is VIRTUAL: SQLite cannot add a STORED column to a table that exists",
+                    else f"the column is VIRTUAL: {self._errors.database} cannot add a STORED column to a table that exists",
                 )
             case table_changes.NewView():
                 return self.view(change)
             case table_changes.NewIdentity():
-                raise table_changes.CannotBuild("SQLite generates values only for a column INTEGER PRIMARY KEY")
+                raise table_changes.CannotBuild(
+                    f"{self._errors.database} generates values only for a column INTEGER PRIMARY KEY"
+                )
             case (
                 table_changes.NewIndex()
                 | table_changes.NewForeignKey()
@@ -168,7 +170,7 @@ class SQLiteObjects(Objects):
                 | table_changes.NewDefault()
             ):
                 return self._rebuilt(connection, table, change, earlier)
-        raise table_changes.CannotBuild("SQLite has no comments")
+        raise table_changes.CannotBuild(f"{self._errors.database} has no comments")
 
     @override
     def removal(self, table: TargetTable, change: table_changes.Definition, name: str) -> tuple[str, ...]:
@@ -179,7 +181,9 @@ class SQLiteObjects(Objects):
                 return (f"ALTER TABLE {self.qualified(table)} DROP COLUMN {self.quote(name)}",)
             case table_changes.NewDefault():
                 return ()
-        raise table_changes.CannotBuild("SQLite cannot remove a constraint: the table must be made again without it")
+        raise table_changes.CannotBuild(
+            f"{self._errors.database} cannot remove a constraint: the table must be made again without it"
+        )
 
     @override
     def shown(self, connection: sa.Connection, table: TargetTable, change: table_changes.Definition) -> str:

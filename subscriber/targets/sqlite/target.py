@@ -99,7 +99,7 @@ def open_sqlite(url: sa.URL) -> Target:
     sa.event.listen(engine, "begin", begin_immediately)
     facts = learn(engine.dialect)
     file = str(url.database)
-    errors = SQLiteErrors(file, engine.dialect.loaded_dbapi.Error)
+    errors = SQLiteErrors(file, engine.dialect.loaded_dbapi.Error, facts.database)
     transactions = SQLiteTransactions(engine, errors, file)
 
     def table_roles() -> TableRoles:
@@ -127,7 +127,12 @@ def open_sqlite(url: sa.URL) -> Target:
     return Target(
         url=url,
         engine=engine,
-        capabilities=replace(CAPABILITIES, limits=replace(CAPABILITIES.limits, quotes_in_tables=facts.finds_quotes)),
+        capabilities=replace(
+            CAPABILITIES,
+            database=facts.database,
+            stored_columns=facts.generates,
+            limits=replace(CAPABILITIES.limits, quotes_in_tables=facts.finds_quotes),
+        ),
         errors=errors,
         transactions=transactions,
         open_table_roles=table_roles,

@@ -26,18 +26,22 @@ class SQLiteFacts:
     """What differs between SQLite and Turso, found in a database in memory.
 
     Attributes:
+        database: the library's name, for messages.
         attaches: a pragma's function has a parameter for the attached database.
         lower_case_tables: a table's name is stored with its ASCII letters in lower case.
         shows_sizes: a pragma shows the size of a declared type.
         finds_quotes: a pragma finds a table whose name has a double quote.
         signed_zero: a REAL column keeps the sign of zero.
+        generates: a table can have generated columns.
     """
 
+    database: str = "SQLite"
     attaches: bool = True
     lower_case_tables: bool = False
     shows_sizes: bool = True
     finds_quotes: bool = True
     signed_zero: bool = False
+    generates: bool = True
 
 
 def learn(dialect: sa.Dialect) -> SQLiteFacts:
@@ -55,12 +59,15 @@ def learn(dialect: sa.Dialect) -> SQLiteFacts:
         memory.execute('CREATE TABLE "A" (a NUMERIC_TEXT(1))')
         memory.execute('CREATE TABLE "q""q" (a REAL)')
         memory.execute('INSERT INTO "q""q" VALUES (-0.0)')
+        answers("CREATE TABLE g (a INTEGER, b INTEGER GENERATED ALWAYS AS (a) STORED)")
         facts = SQLiteFacts(
+            database="Turso" if answers("SELECT turso_version()") else "SQLite",
             attaches=bool(answers("SELECT name FROM pragma_table_xinfo('A', 'main')")),
             lower_case_tables="a" in answers("SELECT name FROM sqlite_master"),
             shows_sizes=answers("SELECT type FROM pragma_table_xinfo('A')") == ["NUMERIC_TEXT(1)"],
             finds_quotes=bool(answers("SELECT name FROM pragma_table_xinfo('q\"q')")),
             signed_zero=math.copysign(1, answers('SELECT a FROM "q""q"')[0]) < 0,
+            generates=bool(answers("SELECT name FROM pragma_table_xinfo('g')")),
         )
     setattr(dialect, _ATTRIBUTE, facts)
     return facts

@@ -101,7 +101,7 @@ class SQLiteValues(Values):
         name = type_name(type_oid)
         raise TargetRelationError(
             f'column "{column.name}" declared "{column.declared_type}" cannot hold type {name} exactly',
-            detail=f"SQLite gives the column {column.storage} affinity, which changes values as it stores them.",
+            detail=f"The column has {column.storage} affinity, which changes values as it stores them.",
             hint=f"Declare the column as {_declaration(type_oid)} to keep every value of type {name}.",
             column=column.name,
         )

@@ -103,7 +103,8 @@ class TargetNode(SessionNode):
             if own:
                 self._target = open_apart(self._target)
             self._target.is_throwaway = True
-            self._made_catalog = _make_catalog(self._target)
+            made = _make_catalog(self._target)
+            self._drops_catalog = made and not target.disposable  # else the whole database is dropped
             self._engine = Engine(name, self._target, spark, settings)
             noted = self._engine.change_version
             self._database: SessionDatabase = (
@@ -390,7 +391,7 @@ class TargetNode(SessionNode):
                     delete_subscription(connection, subscription.name)
 
     def _drop_catalog(self) -> None:
-        if self._made_catalog:
+        if self._drops_catalog:
             with self._target.reporting():
                 CATALOG.drop_all(self._target.engine)
 

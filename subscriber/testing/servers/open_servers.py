@@ -30,6 +30,7 @@ from sqlalchemy import make_url
 
 from subscriber.base.errors import UsageError
 from subscriber.targets.sqlite.target import new_database
+from subscriber.testing.servers.firebird_database import new_firebird
 from subscriber.testing.servers.mariadb_server import MariaDB, MariaDBServer
 from subscriber.testing.servers.postgresql_server import (
     PUBLISHER_SETTINGS,
@@ -43,6 +44,7 @@ from subscriber.testing.servers.processes import (
     find_mariadb,
     find_postgresql,
 )
+from subscriber.testing.servers.seekdb_server import SeekDB
 
 __all__ = [
     "PUBLISHER_SETTINGS",
@@ -53,10 +55,12 @@ __all__ = [
     "PostgreSQL",
     "PostgreSQLInstallation",
     "PostgreSQLServer",
+    "SeekDB",
     "find_mariadb",
     "find_postgresql",
     "open_mariadb",
     "open_postgresql",
+    "open_seekdb",
 ]
 
 _Server = TypeVar("_Server", PostgreSQL, MariaDB)
@@ -87,6 +91,13 @@ def open_mariadb(settings: Mapping[str, str] | None = None) -> MariaDB:
     if given := os.environ.get(variable):
         return MariaDB(given)
     return _start(lambda: MariaDBServer(find_mariadb(), settings), lambda: mariadb_container(settings or {}), variable)
+
+
+def open_seekdb() -> MariaDB:
+    """A started server; UsageError if pylibseekdb is not installed."""
+    server = SeekDB()
+    server.start()
+    return server
 
 
 def _start(local: Callable[[], _Server], container: Callable[[], _Server | None], variable: str) -> _Server:
@@ -149,6 +160,8 @@ def mariadb_container(settings: Mapping[str, str]) -> MariaDB | None:
 
 
 TARGET_KINDS: Final = ("sqlite", "postgresql", "duckdb", "mariadb")
+FURTHER_KINDS: Final = ("turso", "seekdb", "firebird")
+"""What the roles of the others, or the probes, serve as well."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +170,7 @@ class TargetServers:
 
     postgresql: Callable[[], PostgreSQL]
     mariadb: Callable[[], MariaDB]
+    seekdb: Callable[[], MariaDB] = open_seekdb
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,8 +192,14 @@ def fresh_target(kind: str, name: str, folder: Path, servers: TargetServers) -> 
         case "duckdb":
             with _file(folder / f"{name}.duckdb") as file:
                 yield FreshTarget(f"duckdb:///{file}")
-        case "postgresql" | "mariadb":
-            server: PostgreSQL | MariaDB = servers.postgresql() if kind == "postgresql" else servers.mariadb()
+        case "turso":
+            with _file(folder / f"{name}.turso") as file:
+                yield FreshTarget(f"sqlite+turso:///{file}")
+        case "firebird":
+            with _file(folder / f"{name}.fdb") as file:
+                yield FreshTarget(new_firebird(file))
+        case "postgresql" | "mariadb" | "seekdb":
+            server: PostgreSQL | MariaDB = getattr(servers, kind)()
             server.drop_database(name)
             server.create_database(name)
             try:
@@ -191,7 +211,7 @@ def fresh_target(kind: str, name: str, folder: Path, servers: TargetServers) -> 
         case _:
             raise UsageError(
                 f'unknown kind of target "{kind}"',
-                hint=f"It is one of {', '.join(TARGET_KINDS)}, or the SQLAlchemy URL of a database.",
+                hint=f"It is one of {', '.join((*TARGET_KINDS, *FURTHER_KINDS))}, or the SQLAlchemy URL of a database.",
             )
 
 

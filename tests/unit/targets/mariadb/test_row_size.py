@@ -81,7 +81,7 @@ def test_only_the_longest_columns_of_a_key_are_shortened(properties):
     assert kept == [f"VARCHAR(678){TEXT}", f"VARCHAR(90){TEXT}"]
     assert [one.instead for one in found.differences] == ["VARCHAR(678)", "VARCHAR(90)"]
     assert found.differences[0].reason == (
-        'column "c0" is VARCHAR(678), because MariaDB has no keys of unlimited length; a longer value is refused'
+        'column "c0" is VARCHAR(678), because there are no keys of unlimited length; a longer value is refused'
         " (22001), and stops the subscription"
     )
 

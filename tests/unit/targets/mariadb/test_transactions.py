@@ -356,6 +356,7 @@ VARIABLES = "SHOW VARIABLES"
 SEEKDB: dict[str, Any] = {
     VARIABLES: [
         {"Variable_name": "lower_case_table_names", "Value": "1"},
+        {"Variable_name": "version", "Value": "5.7.25-OceanBase seekdb-v1.4.0.0"},
         {"Variable_name": "ob_query_timeout", "Value": "10000000"},
         {"Variable_name": "ob_trx_lock_timeout", "Value": "-1"},
     ],
@@ -367,13 +368,17 @@ MYSQL: dict[str, Any] = {
     VARIABLES: [
         {"Variable_name": "lower_case_table_names", "Value": "0"},
         {"Variable_name": "information_schema_stats_expiry", "Value": "86400"},
+        {"Variable_name": "version", "Value": "8.4.6-0ubuntu0.24.04.1"},
     ],
     "SHOW COLLATION": [{"Collation": "utf8mb4_0900_bin"}],
     "check_constraints": [{"count": 0}],
     "XA RECOVER": OperationalError(1401, "XAER_RMERR: Fatal error occurred in the transaction branch"),
 }
 MARIADB: dict[str, Any] = {
-    VARIABLES: [{"Variable_name": "lower_case_table_names", "Value": "0"}],
+    VARIABLES: [
+        {"Variable_name": "lower_case_table_names", "Value": "0"},
+        {"Variable_name": "version", "Value": "10.11.18-MariaDB-0+deb12u1"},
+    ],
     "SHOW COLLATION": [{"Collation": "utf8mb4_nopad_bin"}],
     "check_constraints": [{"count": 1}],
 }
@@ -383,10 +388,10 @@ MARIADB: dict[str, Any] = {
     ("answers", "facts"),
     [
         (MARIADB, MariaDBFacts()),
-        (MYSQL, MariaDBFacts(exact_collation="utf8mb4_0900_bin", has_own_expressions=False,
+        (MYSQL, MariaDBFacts(database="MySQL", exact_collation="utf8mb4_0900_bin", has_own_expressions=False,
                              settings=("information_schema_stats_expiry",))),
-        (SEEKDB, MariaDBFacts(exact_collation=None, has_xa=False, has_own_expressions=False, lower_case_tables=True,
-                              settings=("ob_query_timeout", "ob_trx_lock_timeout"))),
+        (SEEKDB, MariaDBFacts(database="OceanBase seekdb", exact_collation=None, has_xa=False, has_own_expressions=False,
+                              lower_case_tables=True, settings=("ob_query_timeout", "ob_trx_lock_timeout"))),
     ],
     ids=["MariaDB", "MySQL without the privilege XA_RECOVER_ADMIN", "seekdb"],
 )  # fmt: skip

@@ -166,7 +166,9 @@ class Server:
         """The server as the role uses it."""
         driver = SimpleNamespace(driver_connection=self)
         warnings = SimpleNamespace(all=lambda: list(self.warnings))
-        return cast("sa.Connection", SimpleNamespace(connection=driver, exec_driver_sql=lambda _: warnings))
+        return cast(
+            "sa.Connection", SimpleNamespace(connection=driver, dialect=None, exec_driver_sql=lambda _: warnings)
+        )
 
 
 def sent(column: TargetColumn, *values: int | str | None, type_oid: int | None = None) -> BulkColumn:

@@ -68,6 +68,8 @@ def test_what_turso_lacks_is_known_before_it_is_used(tmp_path):
     with open_target(f"sqlite+turso:///{tmp_path / 'x.db'}") as target:
         facts = facts_of(target.engine.dialect)
         assert (facts.attaches, facts.lower_case_tables, facts.shows_sizes) == (False, True, False)
+        assert (facts.database, facts.generates) == ("Turso", False)
+        assert (target.capabilities.database, target.capabilities.stored_columns) == ("Turso", False)
         assert target.ddl.qualified("public", "Users") == (None, "users")
         reason = target.capabilities.limits.obstacle_of_name('a"b', is_table=True)
         assert (reason is None) is facts.finds_quotes

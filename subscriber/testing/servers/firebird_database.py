@@ -20,7 +20,7 @@ def _load() -> None:
         from firebird.embedded.provider import FirebirdProvider
 
         provider = FirebirdProvider()
-        # For the processes that a test starts.
+        # For the processes that this one starts.
         os.environ["FIREBIRD"] = os.environ["LD_LIBRARY_PATH"] = str(provider.root)
         # The engine looks for these by their names, and not in its own folder.
         for library in ("libtommath.so.1", str(provider.root / "libtomcrypt.so.1"), str(provider.client_library)):
@@ -33,7 +33,7 @@ def _load() -> None:
         ) from None
 
 
-def new_database(file: Path) -> str:
+def new_firebird(file: Path) -> str:
     """Create an empty database, whose texts are UTF-8; returns its SQLAlchemy URL."""
     _load()
     from firebird.driver import create_database, driver_config
