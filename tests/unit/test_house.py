@@ -266,6 +266,7 @@ def test_every_import_of_the_package_is_a_declared_dependency(project):
     known_as = {
         "prometheus_client": "prometheus-client",
         "yaml": "pyyaml",
+        "firebird": "firebird-embedded",
         "py4j": "pyspark",
         "typing_extensions": "typing-extensions",
     }

@@ -215,8 +215,8 @@ def _check_actions(connection: sa.Connection, table: TargetTable) -> None:
         if acts:
             raise NotSupportedError(
                 f'retain_dead_tuples is not supported for table "{table.name}"',
-                detail=f'The foreign key of column "{column}" deletes or changes rows by {min(acts)}, and this executes no'
-                " trigger then.",
+                detail=f'The foreign key of column "{column}" deletes or changes rows by {min(acts)}, and such an action executes no'
+                " trigger.",
                 hint=f"Declare the foreign key without {min(acts)} in the target, or leave retain_dead_tuples out.",
                 column=column,
             )
