@@ -48,7 +48,7 @@ from subscriber.apply.history_frames import HistoryFrames
 from subscriber.apply.message_listener import MessageListener, deliver_messages
 from subscriber.apply.prepared import TwoPhaseBatch
 from subscriber.apply.relations.follow_schema_changes import Answer, Following
-from subscriber.apply.relations.target_relations import RelationMap
+from subscriber.apply.relations.target_relations import RelationMap, UnchangedTables
 from subscriber.apply.reorder import OrderMatters
 from subscriber.apply.statements.change_statements import StatementCache
 from subscriber.apply.target_transactions import MakeWriter, TargetTransactions
@@ -113,6 +113,7 @@ class ExactApplier:
         self._changes: Final = SchemaChanges(subid, subscription)
         self.interruption: Final = Interruption(target)
         self._statements: StatementCache = {}
+        self._known: Final = UnchangedTables()
         # The catch-up of a table must not hold the locks of a prepared transaction (rule C52).
         self.two_phase = target.prepared is not None and self._progress.of_subscription
         self._reorders = False
@@ -145,7 +146,7 @@ class ExactApplier:
         # First deliver the messages that an earlier call has committed but not delivered.
         self.deliver_messages()
         with self._local(self._writer) as local:
-            stored = local.start()
+            stored = local.start(start, end)
             if stored < start:
                 raise _gap(self._progress.name, stored, start)
             if stored >= end:
@@ -260,6 +261,7 @@ class ExactApplier:
             prepared=prepared,
             alone=alone,
             following=Following(self._changes, self._answers, rules.is_shared, mixed=mixed),
+            known=self._known,
         )
 
     def examine(self, frames: Iterable[Frame], conflict: Conflict, *, start: LSN, end: LSN) -> Conflict | None:
@@ -270,7 +272,7 @@ class ExactApplier:
         examiner = partial(self._writer, make=partial(ConflictExaminer, failed=conflict.place))
         try:
             with self._local(examiner) as local:
-                if not start <= local.start() < end:
+                if not start <= local.start(start, end) < end:
                     return None
                 local.take()
                 self._batch(local, end).run(self._as_written(frames, local.rules))

@@ -78,6 +78,7 @@ class TargetTransactions:
         self._on_altered = on_altered
         self._block = ExitStack()
         self.stored = INVALID_LSN
+        self._moved_to = INVALID_LSN
         self.commit_seconds = 0.0
 
     def __enter__(self) -> Self:
@@ -88,17 +89,24 @@ class TargetTransactions:
     ) -> None:
         self._block.__exit__(kind, error, traceback)
 
-    def start(self) -> LSN:
-        """Begin the first transaction; returns the stored progress, or raises ProgressConflict."""
+    def start(self, expected: LSN, end: LSN) -> LSN:
+        """Begin the first transaction, of a batch up to ``end``; returns the stored progress, or
+        raises ProgressConflict. Usually the progress is as ``expected``, and one statement checks,
+        locks and moves it.
+        """
         self._enter(self.target.begin())
-        self.stored = self._progress.read(self.connection)
+        if expected < end and self._progress.begin(self.connection, expected, end):
+            self.stored, self._moved_to = expected, end
+        else:
+            self.stored = self._moved_to = self._progress.read(self.connection)
         return self.stored
 
     def take(self) -> None:
         """Begin to write: no other session may move the progress until the transaction ends.
         ProgressConflict, also in :meth:`begin` and :meth:`commit`, tells that one has moved it.
         """
-        self._progress.lock(self.connection, self.stored)
+        if self._moved_to == self.stored:
+            self._progress.lock(self.connection, self.stored)
         self.rules = self._read_rules(self.connection)
         self._record()
         self._open()
@@ -109,7 +117,7 @@ class TargetTransactions:
 
     def commit(self, applied: LSN, timestamp: int | None = None) -> None:
         """Commit; ``timestamp`` is the last remote transaction's (µs since 2000-01-01 UTC)."""
-        self._progress.advance(self.connection, self.stored, applied)
+        self._move(applied)
         if self.target.origins is not None:
             self.target.origins.set_position(self.connection, applied, timestamp)
         failpoints.hit("target.commit.before")
@@ -121,7 +129,15 @@ class TargetTransactions:
         self.commit_seconds += time.perf_counter() - began
         failpoints.hit("target.commit.after")
         self._on_altered(self.writer.alterations)
-        self.stored = applied
+        self.stored = self._moved_to = applied
+
+    def _move(self, applied: LSN) -> None:
+        """Move the progress to where this transaction ends: a prepared one ends it early."""
+        if applied >= self.stored and self._moved_to > self.stored:
+            if applied != self._moved_to:
+                self._progress.restart(self.connection, self._moved_to, applied)
+            return
+        self._progress.advance(self.connection, self.stored, applied)
 
     def begin_prepared(self, transaction: PreparedTransaction) -> None:
         """Begin a transaction that is to be prepared. It does not move the progress, and uses the

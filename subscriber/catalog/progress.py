@@ -9,9 +9,8 @@ use parsed integers (rule A19a).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Final, Protocol
 
 import sqlalchemy as sa
 
@@ -44,6 +43,14 @@ class Progress(Protocol):
     def lock(self, connection: sa.Connection, expected: LSN) -> None:
         """Lock the row of the progress until the transaction ends."""
 
+    def begin(self, connection: sa.Connection, from_lsn: LSN, to_lsn: LSN) -> bool:
+        """:meth:`advance` the progress, which locks it too, if it is ``from_lsn``; whether it was.
+        A batch begins so: without waiting for the answer to a :meth:`read`.
+        """
+
+    def restart(self, connection: sa.Connection, from_lsn: LSN, to_lsn: LSN) -> None:
+        """Move the progress, also backwards."""
+
     def advance(self, connection: sa.Connection, from_lsn: LSN, to_lsn: LSN) -> None:
         """Move the progress, in the transaction of the data and never backwards (rule C32)."""
 
@@ -65,7 +72,9 @@ class OriginProgress:
 
     def create(self, connection: sa.Connection, lsn: LSN) -> None:
         """Begin to track the origin at ``lsn``: nothing at or before it will be applied."""
-        connection.execute(sa.insert(ORIGIN_STATUS).values(external_id=self.name, **_moved_to(lsn)))
+        connection.execute(
+            sa.insert(ORIGIN_STATUS).values(external_id=self.name, remote_lsn=lsn, updated_at=clock.now())
+        )
 
     def drop(self, connection: sa.Connection) -> None:
         connection.execute(sa.delete(ORIGIN_STATUS).where(self._is_mine()))
@@ -82,13 +91,15 @@ class OriginProgress:
 
     def find(self, connection: sa.Connection) -> LSN | None:
         """The applied LSN; None if the origin is not tracked."""
-        lsn: LSN | None = connection.execute(
-            sa.select(ORIGIN_STATUS.c.remote_lsn).where(self._is_mine())
-        ).scalar_one_or_none()
+        lsn: LSN | None = connection.execute(_READ, {"origin": self.name}).scalar_one_or_none()
         return lsn
 
     def lock(self, connection: sa.Connection, expected: LSN) -> None:
-        self._compare_and_set(connection, expected, {"remote_lsn": expected})
+        self._check(expected, moved=self.begin(connection, expected, expected))
+
+    def begin(self, connection: sa.Connection, from_lsn: LSN, to_lsn: LSN) -> bool:
+        move = {"origin": self.name, "expected": from_lsn, "moved_to": to_lsn, "moved_at": clock.now()}
+        return connection.execute(_MOVE if from_lsn != to_lsn else _LOCK, move).rowcount == 1
 
     def advance(self, connection: sa.Connection, from_lsn: LSN, to_lsn: LSN) -> None:
         if to_lsn < from_lsn:
@@ -96,17 +107,16 @@ class OriginProgress:
                 f'progress of replication origin "{self.name}" cannot move back'
                 f" from {format_lsn(from_lsn)} to {format_lsn(to_lsn)}"
             )
-        self._compare_and_set(connection, from_lsn, _moved_to(to_lsn))
+        self.restart(connection, from_lsn, to_lsn)
 
     def restart(self, connection: sa.Connection, from_lsn: LSN, to_lsn: LSN) -> None:
         """Move the progress to where a new slot begins, also backwards: the publisher may have been
         restored to an older state. All tables must be copied again from a later snapshot.
         """
-        self._compare_and_set(connection, from_lsn, _moved_to(to_lsn))
+        self._check(from_lsn, moved=self.begin(connection, from_lsn, to_lsn))
 
-    def _compare_and_set(self, connection: sa.Connection, expected: LSN, values: Mapping[str, Any]) -> None:
-        there = self._is_mine() & (ORIGIN_STATUS.c.remote_lsn == expected)
-        if connection.execute(sa.update(ORIGIN_STATUS).where(there).values(**values)).rowcount != 1:
+    def _check(self, expected: LSN, *, moved: bool) -> None:
+        if not moved:
             raise ProgressConflict(
                 f'progress of replication origin "{self.name}" is no longer at {format_lsn(expected)}',
                 hint="Another `subscriber run` applies to this target. Stop one of them.",
@@ -116,5 +126,12 @@ class OriginProgress:
         return ORIGIN_STATUS.c.external_id == self.name
 
 
-def _moved_to(lsn: LSN) -> dict[str, Any]:
-    return {"remote_lsn": lsn, "updated_at": clock.now()}
+# Every batch executes these, so they are built once.
+_MINE: Final = ORIGIN_STATUS.c.external_id == sa.bindparam("origin")
+_READ: Final = sa.select(ORIGIN_STATUS.c.remote_lsn).where(_MINE)
+_LOCK: Final = (
+    sa.update(ORIGIN_STATUS)
+    .where(_MINE & (ORIGIN_STATUS.c.remote_lsn == sa.bindparam("expected")))
+    .values(remote_lsn=sa.bindparam("moved_to"))
+)
+_MOVE: Final = _LOCK.values(updated_at=sa.bindparam("moved_at"))

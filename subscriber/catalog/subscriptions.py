@@ -126,9 +126,31 @@ def insert_subscription(
 
 
 def find_subscription(connection: sa.Connection, name: str) -> Subscription | None:
-    row = connection.execute(sa.select(*_READ).where(SUBSCRIPTION.c.subname == name)).one_or_none()
+    row = connection.execute(_BY_NAME, {"name": name}).one_or_none()
     # In MariaDB, a catalog that an earlier version has created treats "s " and "s" as equal.
     return _subscription(connection, row) if row is not None and row.subname == name else None
+
+
+class CachedSubscription:
+    """Reads a subscription only if it has changed (:mod:`subscriber.catalog.catalog_version`). One
+    thread uses it. ``any_retains``: a subscription, this or another, has ``retain_dead_tuples``.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.any_retains = False
+        self._name = name
+        self._cached: Subscription | None = None
+
+    def read(self, connection: sa.Connection) -> Subscription | None:
+        row = connection.execute(_VERSION, {"name": self._name}).one_or_none()
+        self.any_retains = row is not None and bool(row.any_retains)
+        cached = self._cached
+        if row is None or cached is None or (row.subid, row.subversion) != (cached.subid, cached.version):
+            found = find_subscription(connection, self._name)
+            # A foreign server is read each time: it may be altered without this catalog.
+            self._cached = None if found is None or found.server is not None else found
+            return found
+        return cached
 
 
 def get_subscription(connection: sa.Connection, name: str) -> Subscription:
@@ -261,6 +283,15 @@ _READ: Final = tuple(column for column in SUBSCRIPTION.columns if column.name !=
 """The columns that every batch reads. The publisher's tables are left out, because that text grows
 with the number of tables.
 """
+
+_BY_NAME: Final = sa.select(*_READ).where(SUBSCRIPTION.c.subname == sa.bindparam("name"))
+_ANY: Final = SUBSCRIPTION.alias()
+_VERSION: Final = sa.select(
+    SUBSCRIPTION.c.subid,
+    SUBSCRIPTION.c.subversion,
+    sa.exists().where(_ANY.c.subretaindeadtuples == sa.true()).label("any_retains"),
+).where(SUBSCRIPTION.c.subname == sa.bindparam("name"))
+"""Every batch executes these two, so they are built once."""
 
 
 def _subscription(connection: sa.Connection, row: sa.Row[tuple[object, ...]]) -> Subscription:

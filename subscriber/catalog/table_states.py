@@ -323,6 +323,15 @@ class CatchUpProgress:
     def lock(self, connection: sa.Connection, expected: LSN) -> None:
         self.advance(connection, expected, expected)
 
+    def begin(self, connection: sa.Connection, from_lsn: LSN, to_lsn: LSN) -> bool:
+        if self.read(connection) != from_lsn:
+            return False
+        self.advance(connection, from_lsn, to_lsn)
+        return True
+
+    def restart(self, connection: sa.Connection, from_lsn: LSN, to_lsn: LSN) -> None:
+        self.advance(connection, from_lsn, to_lsn)
+
     def advance(self, connection: sa.Connection, from_lsn: LSN, to_lsn: LSN) -> None:
         self._set(connection, from_lsn, srsublsn=to_lsn)
 

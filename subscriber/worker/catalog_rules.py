@@ -11,9 +11,8 @@ from typing import Final
 from subscriber.apply.applier import Rules, ShouldApply
 from subscriber.base.errors import PublicationsChanged
 from subscriber.base.lsn import INVALID_LSN, LSN
-from subscriber.catalog.deleted_rows import is_retained
 from subscriber.catalog.publications import find_publication, publication_versions
-from subscriber.catalog.subscriptions import Subscription, find_subscription, list_subscriptions, set_skip_lsn
+from subscriber.catalog.subscriptions import CachedSubscription, Subscription, list_subscriptions, set_skip_lsn
 from subscriber.catalog.table_states import CachedStates, SubscriptionRelation, relations_of
 from subscriber.postgres.protocol.messages import Relation
 from subscriber.postgres.publication.publishing import Publishing
@@ -45,7 +44,9 @@ class BatchRules:
         stored = self._replicated.read(connection)
         begins = self._states.read(connection, stored).begins
         return replace(
-            _rules(connection, stored, partial(self._should_apply, begins)),
+            _rules(
+                connection, stored, partial(self._should_apply, begins), records=self._replicated.cached.any_retains
+            ),
             skip_lsn=stored.skip_lsn,
             clear_skip=lambda inside: set_skip_lsn(inside, self._subid, INVALID_LSN),
         )
@@ -83,16 +84,21 @@ class CatchUpRules:
     def __call__(self, connection: Connection) -> Rules:
         self._definitions.check(connection, self._publishing)
         stored = self._replicated.read(connection)
-        return _rules(connection, stored, lambda relation, _lsn: (relation.namespace, relation.name) in self._keys)
+        return _rules(
+            connection,
+            stored,
+            lambda relation, _lsn: (relation.namespace, relation.name) in self._keys,
+            records=self._replicated.cached.any_retains,
+        )
 
 
-def _rules(connection: Connection, stored: Subscription, should_apply: ShouldApply) -> Rules:
+def _rules(connection: Connection, stored: Subscription, should_apply: ShouldApply, *, records: bool) -> Rules:
     return Rules(
         should_apply,
         options=stored.options,
         is_shared=partial(_is_shared, connection, stored),
         retains=stored.options.retain_dead_tuples and stored.retention_active,
-        records=is_retained(connection),
+        records=records,
     )
 
 
@@ -115,11 +121,12 @@ class _Replicated:
     """
 
     def __init__(self, subscription: Subscription) -> None:
+        self.cached = CachedSubscription(subscription.name)
         self._subscription = subscription
 
     def read(self, connection: Connection) -> Subscription:
         before = self._subscription
-        stored = find_subscription(connection, before.name)
+        stored = self.cached.read(connection)
         if stored is None or stored.subid != before.subid:
             raise PublicationsChanged(f'subscription "{before.name}" was dropped or renamed', hint=_LOOKED_AT_AGAIN)
         is_same_slot = stored.slot_name == before.slot_name and stored.slot_adopted

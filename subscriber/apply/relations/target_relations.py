@@ -1,15 +1,16 @@
 """Find the target's table for a change, and the table's columns (rules C1-C5).
 
 A relation is looked up when the first change for it arrives, and is cached for one batch only,
-because the target's tables may change between batches. A relation message with another shape is
-another key of the cache, so a change is always applied with the shape that was announced before it.
+because the target's tables may change between batches. A target that shows whether they have
+(:meth:`Shapes.version`) is asked again only then. A relation message with another shape is another
+key of the cache, so a change is always applied with the shape that was announced before it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final, TypeVar
 
 import pyarrow as pa
 import sqlalchemy as sa
@@ -49,8 +50,44 @@ class TargetRelation:
         return hash(self.remote)
 
 
+_Answer = TypeVar("_Answer")
+
+
+class UnchangedTables:
+    """What earlier batches have found out about the target's tables. It is used as long as the
+    target shows that no table has changed (:meth:`Shapes.version`). One thread uses it.
+    """
+
+    def __init__(self) -> None:
+        self._version: Hashable | None = None
+        self._answers: dict[Hashable, Any] = {}
+
+    def begin(self, target: Target, connection: sa.Connection) -> None:
+        """Begin a transaction."""
+        version = target.shapes.version(connection)
+        if version is None or version != self._version:
+            self._answers = {}
+        self._version = version
+
+    def forget(self) -> None:
+        """This transaction changes a table: nothing is kept of what it finds from now on."""
+        self._version, self._answers = None, {}
+
+    def has(self, what: Hashable) -> bool:
+        return what in self._answers
+
+    def ask(self, what: Hashable, ask: Callable[[], _Answer]) -> _Answer:
+        """The answer to a question about a table, which is asked if the answer is not known."""
+        if self._version is None:
+            return ask()
+        if what not in self._answers:
+            self._answers[what] = ask()
+        found: _Answer = self._answers[what]
+        return found
+
+
 class RelationMap:
-    """The relations of one batch, looked up at their first change (rule C1). For ``alone``,
+    """The relations of one transaction, looked up at their first change (rule C1). For ``alone``,
     ``prepared`` and ``following`` see :class:`SchemaFollower`.
     """
 
@@ -64,7 +101,10 @@ class RelationMap:
         alone: bool = False,
         prepared: bool = False,
         following: Following | None = None,
+        known: UnchangedTables | None = None,
     ) -> None:
+        self.known: Final = known or UnchangedTables()
+        self.known.begin(target, connection)
         self._target = target
         self._connection = connection
         self._names = names
@@ -93,8 +133,13 @@ class RelationMap:
         """Read the tables of relations that are about to be opened for the first time, all with one
         query or a few: in a catalog of many tables, to look for one takes as long as for many.
         """
-        new = (remote for remote in remotes if remote not in self._open and remote not in self._looked_up)
-        places = set(map(self._place, new))
+        places = {
+            self._place(remote)
+            for remote in remotes
+            if remote not in self._open
+            and remote not in self._looked_up
+            and not self.known.has((remote, self._place(remote)))
+        }
         self._read = dict(self._target.shapes.reflect_all(self._connection, places)) if len(places) > 1 else {}
 
     def opened(self, remote: Relation) -> TargetRelation | None:
@@ -166,16 +211,19 @@ class RelationMap:
         return self._names.qualified(remote.namespace, remote.name)
 
     def _resolve(self, remote: Relation) -> TargetRelation:
-        alterations = len(self._follower.alterations)
-        table = self._follower.follow(remote, self._find_table(remote))
-        if len(self._follower.alterations) > alterations:
+        found = self._find_table(remote)
+        table = self._follower.follow(remote, found)
+        if table is not found:
             self._read = {}  # a partition is altered with its root
+            self.known.forget()
         return self._fit(remote, table)
 
     def _find_table(self, remote: Relation) -> TargetTable:
         """What was read together counts once, and until a table is altered."""
-        return find_table(
-            self._target, self._connection, self._names, remote, self._read.pop(self._place(remote), None)
+        place = self._place(remote)
+        return self.known.ask(
+            (remote, place),
+            lambda: find_table(self._target, self._connection, self._names, remote, self._read.pop(place, None)),
         )
 
     def _place(self, remote: Relation) -> tuple[str, str]:

@@ -16,11 +16,13 @@ that a long backlog is not listed for each batch.
 
 from __future__ import annotations
 
+import bisect
 import contextlib
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import Final
 
 from subscriber.base.errors import RECREATE_SLOT, JournalCorrupt, JournalGap, UsageError
@@ -33,6 +35,7 @@ from subscriber.stream.journal.storage import Storage
 RELIST_SECONDS: Final = 5.0
 """How long entries in memory may be planned without a listing. Meanwhile, they may be merged."""
 
+_END: Final = attrgetter("end")
 _LISTINGS: Final = 4
 """How often the folder is listed again before a gap is reported."""
 
@@ -143,12 +146,13 @@ class JournalReader:
         return entries
 
     def _after(self, start: LSN) -> list[Entry]:
-        return [entry for entry in self._listing.entries if entry.end > start]
+        return self._listing.entries[bisect.bisect_right(self._listing.entries, start, key=_END) :]
 
     def require(self, start: LSN, end: LSN) -> None:
         """Raise JournalGap unless the journal still has, or has trimmed, the end of a batch."""
-        if not self._has(end):
-            self._list()
+        if self._has(end):
+            return
+        self._list()
         if max(start, self.control().begin) < end and not self._has(end):
             raise JournalGap(
                 f"changes up to {format_lsn(end)} are to be applied, but the journal has no entry that ends there",
@@ -159,10 +163,8 @@ class JournalReader:
 
     def _has(self, end: LSN) -> bool:
         """Whether an entry in memory ends at ``end``, or an entry there was merged with others."""
-        return any(
-            entry.end == end or (entry.begin < end < entry.end and entry.segments[0].is_run)
-            for entry in self._listing.entries
-        )
+        entry = next(iter(self._listing.entries[bisect.bisect_left(self._listing.entries, end, key=_END) :]), None)
+        return entry is not None and (entry.end == end or (entry.begin < end and entry.segments[0].is_run))
 
     def latest(self, start: LSN, max_bytes: int | None = None) -> LSN:
         """The end of :meth:`next_range`."""
@@ -172,7 +174,11 @@ class JournalReader:
         """The end and size of the next range to read after ``start``: at least one entry, up to
         ``max_bytes`` and ``limit`` (:func:`ends_within`). ``start`` and 0 if there is none.
         """
-        if max_bytes is not None and self._clock() - self._listed_at < RELIST_SECONDS:
+        if (
+            max_bytes is not None
+            and self._clock() - self._listed_at < RELIST_SECONDS
+            and _limited(self._after(start), start, max_bytes, limit)[2]
+        ):
             end, size, is_limited = _limited(self._entries(start), start, max_bytes, limit)
             if is_limited:
                 return end, size
@@ -185,9 +191,11 @@ class JournalReader:
         if not self._listing.entries or self._listing.entries[-1].end < end:
             self._list()
         entries = self._chain(LSN(max(start, self.control().begin)))
-        prepared = {entry.xid: entry for entry in self._listing.entries if entry.kind is EntryKind.PREPARED}
+        prepared: Mapping[int, Entry] | None = None
         ranges: list[SegmentRange] = []
         for entry in entries:
+            if entry.begin >= end:
+                break
             if entry.segments[0].is_run:
                 if entry.begin < end:
                     part = _part(entry.segments[0], start, end)
@@ -196,6 +204,8 @@ class JournalReader:
             if entry.end > end or (entry.kind is EntryKind.PREPARED and not two_phase):
                 continue
             if entry.kind is EntryKind.COMMIT_PREPARED and not two_phase:
+                if prepared is None:
+                    prepared = {one.xid: one for one in self._listing.entries if one.kind is EntryKind.PREPARED}
                 if entry.xid not in prepared:
                     raise JournalGap(
                         f"transaction {entry.xid} was committed at {format_lsn(entry.end)}, "

@@ -192,6 +192,8 @@ RESERVE_BYTES: Final = 256 * 1024
 _SMALL_FILE_BYTES: Final = 8 * 1024
 """A small file needs one or two blocks while it is replaced."""
 
+_READ_AT_ONCE_BYTES: Final = 256 * 1024
+
 _PRIVATE_FOLDER: Final = 0o700
 _PRIVATE_FILE: Final = 0o600
 
@@ -240,9 +242,14 @@ class LocalStorage:
         return None
 
     def open(self, name: str) -> pa.NativeFile:
+        """A small file is read at once: Arrow reads a mapped one in another thread, which takes longer."""
         import pyarrow as pa
 
-        return pa.memory_map(str(self.folder / name))
+        path = self.folder / name
+        with path.open("rb", buffering=0) as file:
+            if os.fstat(file.fileno()).st_size <= _READ_AT_ONCE_BYTES:
+                return pa.BufferReader(file.read())
+        return pa.memory_map(str(path))
 
     def create(self, name: str, table: pa.Table) -> int:
         path = self.folder / name

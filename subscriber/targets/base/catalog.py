@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import chain, pairwise
@@ -30,6 +30,12 @@ class Shapes:
     def __init__(self, errors: Errors, qualified: Callable[[str, str], tuple[str | None, str]] | None = None) -> None:
         self._errors = errors
         self._qualified = qualified
+
+    def version(self, connection: sa.Connection) -> Hashable | None:
+        """The version of all tables in a transaction: if a later one has the same, the answers of
+        this role are the same, too. None: it is not known, so each transaction has to ask.
+        """
+        return None
 
     def reflect(self, connection: sa.Connection, schema: str, table: str) -> TargetTable | None:
         """The table for the publisher's ``schema.table`` (rule C1); None if it does not exist."""

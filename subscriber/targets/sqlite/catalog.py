@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -192,6 +192,19 @@ _REFUSING: Final = re.compile(r"\b(CHECK|STRICT|COLLATE)\b", re.IGNORECASE)
 
 
 class SQLiteShapes(Shapes):
+    @override
+    def version(self, connection: sa.Connection) -> Hashable | None:
+        """The schema cookies, by which SQLite itself finds out whether a statement is outdated."""
+        if not facts_of(connection.dialect).attaches:
+            return None  # Turso is not known to count each change
+        with self._errors.reporting():
+            names = [row[1] for row in connection.exec_driver_sql("PRAGMA database_list")]
+            quote = connection.dialect.identifier_preparer.quote_identifier
+            pragmas = (f"PRAGMA {quote(name)}.schema_version" for name in names)
+            return tuple(
+                (name, connection.exec_driver_sql(one).scalar()) for name, one in zip(names, pragmas, strict=True)
+            )
+
     @override
     def reflect_all(
         self, connection: sa.Connection, tables: Iterable[tuple[str, str]]

@@ -175,9 +175,16 @@ def test_a_batch_may_move_another_progress_than_the_subscriptions(target, rows):
         def lock(self, connection, expected):
             assert expected == self.position
 
-        def advance(self, connection, from_lsn, to_lsn):
+        def begin(self, connection, from_lsn, to_lsn):
             assert connection.in_transaction()
+            assert from_lsn == self.position
             self.position = to_lsn
+            return True
+
+        def advance(self, connection, from_lsn, to_lsn):
+            assert self.begin(connection, from_lsn, to_lsn)
+
+        restart = advance
 
     kept = Kept()
     applier = ExactApplier(target, subscription="sub", subid=1, kept=kept)

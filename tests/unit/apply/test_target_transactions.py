@@ -80,7 +80,7 @@ def insert(local: TargetTransactions, number: int) -> None:
 def test_data_and_progress_are_committed_together(transactions, recorder, execute, stored):
     """progress_with_data"""
     with transactions() as local:
-        assert local.start() == 100
+        assert local.start(LSN(100), LSN(200)) == 100
         local.take()
         insert(local, 1)
         local.commit(LSN(200))
@@ -91,7 +91,7 @@ def test_data_and_progress_are_committed_together(transactions, recorder, execut
 
 def test_an_error_rolls_the_open_transaction_back(transactions, recorder, execute, stored):
     with pytest.raises(InterruptedError), transactions() as local:
-        local.start()
+        local.start(LSN(100), LSN(200))
         local.take()
         insert(local, 1)
         raise InterruptedError
@@ -101,7 +101,7 @@ def test_an_error_rolls_the_open_transaction_back(transactions, recorder, execut
 def test_the_next_transaction_reads_the_rules_again(transactions, recorder, execute, stored):
     """What was committed before it stays when it fails."""
     with pytest.raises(InterruptedError), transactions() as local:
-        local.start()
+        local.start(LSN(100), LSN(200))
         local.take()
         insert(local, 1)
         local.commit(LSN(200))
@@ -115,15 +115,37 @@ def test_the_next_transaction_reads_the_rules_again(transactions, recorder, exec
 def test_progress_that_another_session_has_moved_is_noticed(transactions):
     """progress_with_data"""
     with transactions() as local:
-        local.start()
+        local.start(LSN(100), LSN(100))
         OriginProgress(1).advance(local.connection, LSN(100), LSN(150))
         with pytest.raises(ProgressConflict, match="no longer at 0/64"):
             local.take()
 
 
+def test_a_batch_begins_where_the_target_is_also_if_that_is_further(transactions, stored):
+    """progress_with_data"""
+    with transactions() as local:
+        assert local.start(LSN(50), LSN(200)) == 100
+        local.take()
+        local.commit(LSN(200))
+    assert stored() == 200
+
+
+@pytest.mark.parametrize("end", [100, 150, 300])
+def test_the_progress_is_where_the_transaction_ends_and_not_where_its_batch_would(transactions, stored, end):
+    """progress_with_data: a transaction that is to be prepared ends the one before it early."""
+    with transactions() as local:
+        local.start(LSN(100), LSN(300))
+        local.take()
+        local.commit(LSN(end))
+        local.begin()
+        with pytest.raises(ProgressConflict, match="cannot move back"):
+            local.commit(LSN(end - 1))
+    assert stored() == end
+
+
 def test_an_unknown_progress_cannot_be_started(transactions):
     with transactions(progress=OriginProgress(2)) as local, pytest.raises(ProgressConflict, match='"pg_2"'):
-        local.start()
+        local.start(LSN(100), LSN(200))
 
 
 def test_the_failpoints_are_on_both_sides_of_the_commit(transactions, target, monkeypatch):
@@ -138,7 +160,7 @@ def test_the_failpoints_are_on_both_sides_of_the_commit(transactions, target, mo
 
     monkeypatch.setattr(failpoints, "hit", look)
     with transactions() as local:
-        local.start()
+        local.start(LSN(100), LSN(200))
         local.take()
         insert(local, 1)
         local.commit(LSN(200))
@@ -166,7 +188,7 @@ def test_an_error_at_commit_says_so(transactions, target, execute, stored):
     """C35"""
     refusing = replace(target, transactions=RefusedAtCommit(target))
     with pytest.raises(ConflictError) as caught, transactions(refusing) as local:
-        local.start()
+        local.start(LSN(100), LSN(200))
         local.take()
         insert(local, 1)
         local.commit(LSN(200))
@@ -201,7 +223,7 @@ def test_each_transaction_is_marked_with_the_origin_and_its_position(transaction
     """C32"""
     origins = RecordedOrigins()
     with transactions(replace(target, origins=origins)) as local:
-        local.start()
+        local.start(LSN(100), LSN(200))
         local.take()
         local.commit(LSN(200), 1_000_000)
         local.begin()
@@ -216,7 +238,7 @@ def test_a_transaction_is_prepared_between_two_others(transactions, target, reco
     """C50: it does not move the progress, and does not read the catalog."""
     able, prepared = with_prepared_transactions(target)
     with transactions(able) as local:
-        local.start()
+        local.start(LSN(100), LSN(200))
         local.take()
         write_prepared(local.connection, PREPARED)
         insert(local, 1)
@@ -237,7 +259,7 @@ def test_a_transaction_is_prepared_between_two_others(transactions, target, reco
 def test_a_transaction_that_fails_before_its_prepare_is_not_prepared(transactions, target, execute, stored):
     able, prepared = with_prepared_transactions(target)
     with pytest.raises(InterruptedError), transactions(able) as local:
-        local.start()
+        local.start(LSN(100), LSN(200))
         local.take()
         local.commit(LSN(200))
         local.begin_prepared(PREPARED)
@@ -250,7 +272,7 @@ def test_the_progress_is_committed_before_rollback_prepared(transactions, target
     able, prepared = with_prepared_transactions(target)
     prepared.gids.add("g")
     with transactions(able) as local:
-        local.start()
+        local.start(LSN(100), LSN(200))
         local.take()
         local.finish_prepared("g", LSN(300), commit=False)
     assert (prepared.steps, stored()) == (["ROLLBACK PREPARED g of pg_1"], 300)

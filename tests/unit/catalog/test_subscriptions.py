@@ -24,6 +24,7 @@ from subscriber.catalog.rows import JsonText, Lsn
 from subscriber.catalog.statistics import statistics_of
 from subscriber.catalog.subscription_options import SubscriptionOptions
 from subscriber.catalog.subscriptions import (
+    CachedSubscription,
     Subscription,
     adopt_slot,
     check_replicated,
@@ -144,6 +145,21 @@ def test_a_subscription_is_found_by_its_name(connection):
     assert list_subscriptions(connection) == []
     inserted = insert(connection)
     assert find_subscription(connection, "s") == inserted
+
+
+def test_a_subscription_is_read_again_only_if_it_has_changed(connection):
+    subid = insert_subscription(connection, "s", "host=p", ["p"], SubscriptionOptions()).subid
+    cached = CachedSubscription("s")
+    first = cached.read(connection)
+    assert cached.read(connection) is first
+    assert [cached.any_retains] == [False]
+    set_skip_lsn(connection, subid, LSN(200))
+    assert cached.read(connection) == find_subscription(connection, "s") != first
+    insert_subscription(connection, "t", "host=p", ["p"], SubscriptionOptions(retain_dead_tuples=True))
+    assert cached.read(connection) is not first
+    assert [cached.any_retains] == [True]
+    rename_subscription(connection, subid, "u")
+    assert cached.read(connection) is None
 
 
 def test_one_subscription_is_enabled_or_disabled(connection):

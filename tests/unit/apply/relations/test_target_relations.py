@@ -11,6 +11,7 @@ from subscriber.apply.relations.missing_columns import find_table, joined, named
 from subscriber.apply.relations.target_relations import (
     RelationMap,
     TargetRelation,
+    UnchangedTables,
     check_binary,
     check_required,
     with_shapes,
@@ -117,6 +118,49 @@ def test_a_table_that_was_read_together_is_read_again_for_the_next_shape(execute
         assert [column.name for column in relations.open(wide).columns] == ["a", "b", "c"]
         with pytest.raises(TargetRelationError, match=r'"public\.missing" does not exist'):
             relations.open(relation("public.missing", AB))
+
+
+def test_a_table_is_read_again_only_if_a_table_has_changed(execute, target):
+    execute("CREATE TABLE t (a INT, b TEXT)")
+    known = UnchangedTables()
+
+    def queries(*statements):
+        texts: list[str] = []
+        with target.begin() as connection:
+            for statement in statements:
+                connection.exec_driver_sql(statement)
+            relations = RelationMap(target, connection, known=known)
+            sa.event.listen(connection, "before_cursor_execute", lambda *arguments: texts.append(arguments[2]))
+            assert [column.name for column in relations.open(relation("public.t", AB)).columns] == ["a", "b"]
+        return len(texts)
+
+    assert queries() > 0
+    assert queries("INSERT INTO t VALUES (1, 'one')") == 0
+    assert queries("CREATE TRIGGER g AFTER INSERT ON t BEGIN SELECT 1; END") > 0
+    assert queries() == 0
+    execute("ALTER TABLE t RENAME COLUMN b TO c")
+    with pytest.raises(TargetRelationError, match='missing replicated column: "b"'):
+        queries()
+
+
+def test_what_a_transaction_finds_after_it_has_altered_a_table_is_not_kept(execute, target):
+    """It may be rolled back."""
+    execute("CREATE TABLE t (a INT)")
+    known = UnchangedTables()
+
+    def opened(remote, **rules):
+        with target.begin() as connection:
+            found = RelationMap(target, connection, known=known, **rules).open(remote)
+            if rules:
+                raise InterruptedError
+            return [column.name for column in found.table.columns]
+
+    assert opened(relation("public.t", {"a": "int4"})) == ["a"]
+    with pytest.raises(InterruptedError):
+        opened(relation("public.t", AB), add_columns=True)
+    assert opened(relation("public.t", {"a": "int4"})) == ["a"]
+    with pytest.raises(TargetRelationError, match='missing replicated column: "b"'):
+        opened(relation("public.t", AB))
 
 
 # names of the target ------------------------------------------------------------------------------
