@@ -242,7 +242,9 @@ class LocalStorage:
         return None
 
     def open(self, name: str) -> pa.NativeFile:
-        """A small file is read at once: Arrow reads a mapped one in another thread, which takes longer."""
+        """A small file is read at once: Arrow reads a mapped one in another thread, which takes
+        longer.
+        """
         import pyarrow as pa
 
         path = self.folder / name
