@@ -93,6 +93,7 @@ def _rules(connection: Connection, stored: Subscription, should_apply: ShouldApp
         is_shared=partial(_is_shared, connection, stored),
         retains=stored.options.retain_dead_tuples and stored.retention_active,
         records=is_retained(connection),
+        source=(stored, stored.version, is_retained(connection)),
     )
 
 
