@@ -130,6 +130,7 @@ class Rules:
         is_shared: whether another subscription also writes to the target's table of a relation.
         retains: an UPDATE that does not find its row looks for the row among the deleted ones.
         records: deleted rows are recorded, for this or another subscription.
+        source: what the rules were made from; they are the same as others with an equal source.
     """
 
     should_apply: ShouldApply = field(default=lambda _relation, _lsn: True)
@@ -139,6 +140,7 @@ class Rules:
     is_shared: Callable[[Relation], bool] = field(default=lambda _relation: False)
     retains: bool = False
     records: bool = False
+    source: object = None
 
 
 ReadRules = Callable[[sa.Connection], Rules]

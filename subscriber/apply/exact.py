@@ -113,7 +113,7 @@ class ExactApplier:
         self._changes: Final = SchemaChanges(subid, subscription)
         self.interruption: Final = Interruption(target)
         self._statements: StatementCache = {}
-        self._known: Final = UnchangedTables()
+        self._known: UnchangedTables | None = UnchangedTables()
         # The catch-up of a table must not hold the locks of a prepared transaction (rule C52).
         self.two_phase = target.prepared is not None and self._progress.of_subscription
         self._reorders = False

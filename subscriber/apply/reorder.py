@@ -185,7 +185,7 @@ def _free_changes(
     # The same key may have two forms: as text and as a value.
     if len({None if found is None else tuple(one.type for one in found) for found in columns}) != 1 or not columns[0]:
         return None
-    codes = _codes([pa.concat_arrays(parts) for parts in zip(*(found or () for found in columns), strict=True)])
+    codes = row_codes([pa.concat_arrays(parts) for parts in zip(*(found or () for found in columns), strict=True)])
     keeps = np.concatenate([_keeps_key(group, key or ()) for group, key in zip(groups, keys, strict=True)])
     return keeps, _first_of_each(codes)[codes]
 
@@ -309,7 +309,7 @@ def _keeps_key(group: ChangeGroup, key: Sequence[str]) -> NDArray[np.bool_]:
     return keeps
 
 
-def _codes(columns: Sequence[pa.Array]) -> NDArray[np.int64]:
+def row_codes(columns: Sequence[pa.Array]) -> NDArray[np.int64]:
     """Numbers from 0 on: rows with the same values in all columns have the same number."""
     if len(columns) == 1 and pa.types.is_integer(columns[0].type) and np.all(np.diff(columns[0].to_numpy()) > 0):
         return np.arange(len(columns[0]))  # as new rows mostly come

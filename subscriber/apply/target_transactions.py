@@ -52,6 +52,7 @@ class TargetTransactions:
         on_altered: called with the alterations of tables, after they are committed.
 
     Attributes:
+        origin: with which changes are marked, where the target can do so.
         stored: the progress that the target has.
         commit_seconds: how long the commits have taken.
         connection: that of the open transaction, as are ``rules`` and ``writer``.
@@ -71,6 +72,7 @@ class TargetTransactions:
         on_altered: Callable[[Sequence[Alteration]], None],
     ) -> None:
         self.target = target
+        self.origin = kept.name
         self._progress = kept
         self._read_rules = read_rules
         self._make_writer = make_writer
@@ -176,5 +178,5 @@ class TargetTransactions:
     def _open(self, *, prepared: bool = False) -> None:
         self.target.transactions.set_synchronous_commit(self.connection, self.rules.options.synchronous_commit)
         if self._progress.of_subscription and self.target.origins is not None:
-            self.target.origins.set(self.connection, self._progress.name)
+            self.target.origins.set(self.connection, self.origin)
         self.writer = self._make_writer(self.connection, self.rules, prepared=prepared)

@@ -19,7 +19,7 @@ option is ignored (refuse_not_guess).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final, Literal
 
@@ -178,25 +178,16 @@ def _carrier(name: str, value: option_list.OptionValue) -> str:
     return carrier
 
 
-def _schema_changes(name: str, value: option_list.OptionValue) -> str:
-    text = option_list.read_text(name, value)
-    if fold(text) not in ("stop", "add_columns"):
-        raise UsageError(f'unrecognized {name} value: "{text}"', hint="Available values: stop, add_columns.")
-    return fold(text)
+def _one_of(words: Sequence[str], hint: str | None = None) -> option_list.OptionReader:
+    def read(name: str, value: option_list.OptionValue) -> str:
+        text = option_list.read_text(name, value)
+        if fold(text) not in words:
+            raise UsageError(
+                f'unrecognized {name} value: "{text}"', hint=hint or f"Available values: {', '.join(words)}."
+            )
+        return fold(text)
 
-
-def _conflict_log_destination(name: str, value: option_list.OptionValue) -> str:
-    text = option_list.read_text(name, value)
-    if fold(text) not in ("log", "table", "all"):
-        raise UsageError(f'unrecognized {name} value: "{text}"', hint='Valid values are "log", "table", and "all".')
-    return fold(text)
-
-
-def _history(name: str, value: option_list.OptionValue) -> str:
-    text = option_list.read_text(name, value)
-    if fold(text) not in MODES:
-        raise UsageError(f'unrecognized {name} value: "{text}"', hint=f"Available values: {', '.join(MODES)}.")
-    return fold(text)
+    return read
 
 
 def _retention(name: str, value: option_list.OptionValue) -> int:
@@ -204,6 +195,15 @@ def _retention(name: str, value: option_list.OptionValue) -> int:
         raise SQLSyntaxError(f"{name} requires an integer value")
     if value < 0:
         raise UsageError(f"{name} cannot be negative")
+    return value
+
+
+def _writers(name: str, value: option_list.OptionValue) -> int:
+    """At most eight: a target's engine has a limited number of connections."""
+    if not isinstance(value, int):
+        raise SQLSyntaxError(f"{name} requires an integer value")
+    if not 1 <= value <= 8:
+        raise UsageError(f'{value} is outside the valid range for parameter "{name}" (1 .. 8)')
     return value
 
 
@@ -395,7 +395,9 @@ class SubscriptionOptions:
     """The names of the publisher's tables and schemas in the target."""
     schema_changes: Literal["stop", "add_columns"] = field(
         default="stop",
-        metadata=_option(read=_schema_changes, column=_word("subschemachanges", 16, server_default="stop")),
+        metadata=_option(
+            read=_one_of(("stop", "add_columns")), column=_word("subschemachanges", 16, server_default="stop")
+        ),
     )
     """What happens if the target's table lacks a column that the publisher's table has.
     PostgreSQL's behavior is ``stop``.
@@ -410,7 +412,7 @@ class SubscriptionOptions:
     conflict_log_destination: Literal["log", "table", "all"] = field(
         default="all",
         metadata=_option(
-            read=_conflict_log_destination,
+            read=_one_of(("log", "table", "all"), 'Valid values are "log", "table", and "all".'),
             column=_word("subconflictlogdest", 8, server_default="all"),
             restarts=False,
         ),
@@ -432,7 +434,7 @@ class SubscriptionOptions:
     """
     history: History = field(
         default="off",
-        metadata=_option(forms=("CREATE",), read=_history, column=_word("subhistory", 16, server_default="off")),
+        metadata=_option(forms=("CREATE",), read=_one_of(MODES), column=_word("subhistory", 16, server_default="off")),
     )
     """Whether tables of the target get a row for each change, or keep the versions of rows, in
     place of the publisher's rows.
@@ -469,6 +471,13 @@ class SubscriptionOptions:
         ),
     )
     """The columns that have other values in the target."""
+    parallel_apply: int = field(
+        default=1,
+        metadata=_option(
+            read=_writers, column=sa.Column("subparallelapply", sa.Integer, nullable=False, server_default="1")
+        ),
+    )
+    """How many connections of the target write at a time (:mod:`subscriber.apply.parallel`)."""
 
     @property
     def history_rules(self) -> HistoryRules:

@@ -27,8 +27,8 @@ from subscriber.targets import Target
 
 
 def check_target(target: Target, options: Mapping[str, Any]) -> None:
-    """``synchronous_commit`` waits for standbys, which a target may not have; and
-    ``retain_dead_tuples`` needs triggers.
+    """``synchronous_commit`` waits for standbys, which a target may not have;
+    ``retain_dead_tuples`` needs triggers, and ``parallel_apply`` a target with several writers.
     """
     value = options.get("synchronous_commit")
     if value in ("remote_write", "remote_apply") and not target.capabilities.standbys:
@@ -43,6 +43,13 @@ def check_target(target: Target, options: Mapping[str, Any]) -> None:
             detail="Rows that other programs delete are known only by triggers, which this program does not create in"
             f" {target.capabilities.database}.",
             hint="Leave retain_dead_tuples out.",
+        )
+    if options.get("parallel_apply", 1) > 1 and not target.capabilities.several_writers:
+        raise NotSupportedError(
+            f"parallel_apply = {options['parallel_apply']} is not supported",
+            detail=f"It is not known of {target.capabilities.database} that several transactions can write at a time, and that each"
+            " of them locks only the rows that it changes.",
+            hint="Leave parallel_apply out.",
         )
 
 

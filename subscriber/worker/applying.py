@@ -9,12 +9,14 @@ from __future__ import annotations
 import logging
 import time
 from collections import deque
+from functools import partial
 from typing import Final
 
 from subscriber.apply.applier import ApplyResult
 from subscriber.apply.conflicts.conflict import PostgreSQLPolicy
 from subscriber.apply.exact import BulkApplier
 from subscriber.apply.message_listener import MessageListener
+from subscriber.apply.parallel import ParallelApplier
 from subscriber.base import errors
 from subscriber.base.lsn import INVALID_LSN, LSN, format_lsn
 from subscriber.base.retry import RetryState
@@ -128,7 +130,9 @@ class Applying:
         state.consumers.record_publishing(publishing, state.applied)
         state.consumers.record_applied(state.applied)
         state.consumers.take_over()
-        applier = BulkApplier(
+        writers = subscription.options.parallel_apply
+        make = BulkApplier if writers == 1 else partial(ParallelApplier, writers=writers)
+        applier = make(
             state.target,
             subscription=subscription.name,
             subid=subscription.subid,

@@ -99,6 +99,7 @@ def _rules(connection: Connection, stored: Subscription, should_apply: ShouldApp
         is_shared=partial(_is_shared, connection, stored),
         retains=stored.options.retain_dead_tuples and stored.retention_active,
         records=records,
+        source=(stored, stored.version, records),
     )
 
 

@@ -30,11 +30,14 @@ from typing import Any, Final
 
 import psycopg
 
+from subscriber.apply import parallel
 from subscriber.apply.exact import ExactApplier
+from subscriber.apply.parallel import ParallelApplier
 from subscriber.apply.prepared import prepared_names
 from subscriber.base.lsn import LSN, format_lsn, parse_lsn
 from subscriber.catalog.own_tables import CATALOG
 from subscriber.catalog.progress import OriginProgress
+from subscriber.stream.decode import decode_frames
 from subscriber.stream.journal.reader import JournalReader
 from subscriber.stream.journal.segment import journal_entries
 from subscriber.stream.journal.storage import LocalStorage
@@ -79,6 +82,7 @@ ALTER TABLE indexed REPLICA IDENTITY USING INDEX indexed_k_key;
 CREATE PUBLICATION p FOR TABLE keyed, pair, bag, wide, indexed, typed, parted, full_keyed WITH (publish_via_partition_root = true);
 """
 TABLES: Final = ("keyed", "pair", "bag", "wide", "indexed", "typed", "parted", "full_keyed")
+SPREAD: Final = ("pair", "typed")
 OWN_COLUMN: Final = "note"
 """A column that only the target's table ``wide`` has, with a default."""
 TARGETS: Final = ("sqlite", "duckdb", "mariadb", "postgresql")
@@ -106,6 +110,7 @@ class History:
     Attributes:
         two_phase: transactions are prepared.
         prepares_bags: also those with changes of a table without a key.
+        spread: most changes are of single rows with different keys, in two tables.
         script: all statements, for the report of a failure.
         ends: WAL positions behind the commits.
         states: what the tables held there.
@@ -116,6 +121,7 @@ class History:
     source: random.Random
     two_phase: bool
     prepares_bags: bool
+    spread: bool = False
     script: list[str] = field(default_factory=list)
     ends: list[int] = field(default_factory=list)
     states: list[Contents] = field(default_factory=list)
@@ -154,13 +160,13 @@ class History:
         choice = self.source.random()
         if session.is_idle and self._prepared and choice < 0.2:
             self._finish_prepared()
-        elif session.is_idle and choice < 0.25:
+        elif session.is_idle and choice < (0.21 if self.spread else 0.25):
             self._truncate(number)
         elif not session.is_idle and choice < 0.2:
             self._end(number, self.source.choices(["COMMIT", "ROLLBACK", "PREPARE"], [12, 2, 4])[0])
         elif choice < 0.4:
             self._savepoint(number)
-        elif choice < 0.43:
+        elif choice < 0.43 and not self.spread:
             self._run(number, self._many())
         else:
             for statement in self._statements():
@@ -266,7 +272,7 @@ class History:
     # Statements ----------------------------------------------------------------------------------
 
     def _statements(self) -> list[str]:
-        table = self.source.choice(TABLES)
+        table = self.source.choice(SPREAD if self.spread and self.source.random() < 0.98 else TABLES)
         kind = self.source.random()
         key, other = self._number(), self._number()
         where = self._where(table, key)
@@ -322,7 +328,7 @@ class History:
         column = "a" if table in ("pair", "bag", "indexed") else "id"
         if table == "bag" and self.source.random() < 0.5:
             return f"ctid = (SELECT ctid FROM bag WHERE a = {key} OR a IS NULL ORDER BY random() LIMIT 1)"
-        return f"{column} {self.source.choice(['=', '=', '=', '<', '>'])} {key}"
+        return f"{column} {'=' if self.spread else self.source.choice(['=', '=', '=', '<', '>'])} {key}"
 
     def _row(self, table: str, key: int) -> list[str]:
         values = {name: self._value(kind) for name, kind in COLUMNS[table]}
@@ -371,7 +377,7 @@ class History:
         return self.source.choice(["'x'", "'X'", "'x '", "'é'", "''", "'longer word'"])
 
     def _number(self) -> int:
-        return self.source.randint(0, 8)
+        return self.source.randint(0, 300 if self.spread else 8)
 
 
 COLUMNS: Final[dict[str, list[tuple[str, str]]]] = {
@@ -406,8 +412,10 @@ VALUES: Final = {
 class Replica:
     """One target, and the part of the journal that it has applied."""
 
-    def __init__(self, url: str, start: LSN, database: Database) -> None:
+    def __init__(self, url: str, start: LSN, database: Database, *, writers: int = 1) -> None:
         self._url = url
+        self._writers = writers
+        self.pieces: Counter[str] = Counter()
         self.target = self._open()
         with psycopg.connect(database.conninfo, autocommit=True) as publisher:
             shapes = [read_shape(publisher, "public", name) for name in TABLES]
@@ -431,6 +439,9 @@ class Replica:
 
     def _start_anew(self) -> None:
         self.applier = ExactApplier(self.target, subscription="s", subid=1)
+        if self._writers > 1:
+            self.applier = ParallelApplier(self.target, writers=self._writers, subscription="s", subid=1)
+            self.applier.pieces = self.pieces
 
     def restart(self) -> None:
         self.close()
@@ -512,14 +523,17 @@ def shown(rows: Counter[tuple[str | None, ...]]) -> str:
 
 
 @contextmanager
-def history_of(server: Any, folder: Path, seed: int) -> Iterator[tuple[History, LSN]]:
+def history_of(server: Any, folder: Path, seed: int, *, spread: bool = False) -> Iterator[tuple[History, LSN]]:
     """A history, received into a journal in ``folder``."""
     source = random.Random(seed)
-    two_phase, streaming = source.random() < 0.6, source.choice(["off", "on", "parallel", "parallel"])
+    two_phase, streaming = (
+        seed % 2 == 1 if spread else source.random() < 0.6,
+        source.choice(["off", "on", "parallel", "parallel"]),
+    )
     with contextmanager(fresh_database)(server) as database:
         database.execute(SCHEMA)
         start = make_slot(database, two_phase=two_phase)
-        history = History(database, source, two_phase, prepares_bags=source.random() < 0.3)
+        history = History(database, source, two_phase, prepares_bags=source.random() < 0.3, spread=spread)
         binary, first = source.random() < 0.3, source.randint(0, STEPS)
 
         def receive() -> Any:
@@ -548,36 +562,56 @@ def test_every_target_is_the_publisher_after_every_batch(postgresql18, mariadb, 
     """Rules C1, C7-C9, C11, C14, C16, C29, C31-C34, C42-C51; invariants commit_order,
     progress_with_data, absence_is_typed.
     """
-    first = random_seed()
-    seen: Counter[str] = Counter()
-    for seed in range(first, first + HISTORIES):
-        folder = tmp_path / str(seed)
-        with history_of(postgresql18, folder / "journal", seed) as (history, start):
-            try:
-                seen += play(history, start, folder, postgresql18, mariadb, seed)
-            except BaseException:
-                print(f"SEED={seed}", *history.script, sep="\n")  # noqa: T201 - pytest shows it with a failure
-                raise
+    seen, _ = play_histories(postgresql18, mariadb, tmp_path)
     if HISTORIES > 1:
         assert {"many", "truncated", "rolled back to a savepoint"} <= set(seen)
 
 
-def play(
-    history: History, start: LSN, folder: Path, postgresql: PostgreSQL, mariadb: MariaDB, seed: int
-) -> Counter[str]:
-    """Apply one history to all targets."""
-    reader = JournalReader(LocalStorage(folder / "journal"))
-    for kind in TARGETS:
-        with fresh_url(kind, folder, postgresql, mariadb) as url:
-            replica = Replica(url, start, history.database)
+def test_several_writers_leave_what_one_does(postgresql18, mariadb, tmp_path, monkeypatch):
+    """commit_order, progress_with_data: with parallel_apply, in pieces of a few transactions"""
+    monkeypatch.setattr(parallel, "LEAST_CHANGES", 1)
+    monkeypatch.setattr(decode_frames, "JOINED_ROWS", 1)
+    _, pieces = play_histories(postgresql18, mariadb, tmp_path, targets=("mariadb", "postgresql"), writers=3)
+    if HISTORIES > 1:
+        assert pieces["beside"] > 0 < pieces["alone"]
+
+
+def play_histories(
+    postgresql: PostgreSQL, mariadb: MariaDB, folder: Path, *, targets: Sequence[str] = TARGETS, writers: int = 1
+) -> tuple[Counter[str], Counter[str]]:
+    """What happened at the publisher, and how pieces were applied to targets of several writers."""
+    first = random_seed()
+    seen: Counter[str] = Counter()
+    pieces: Counter[str] = Counter()
+    for seed in range(first, first + HISTORIES):
+        inside = folder / str(seed)
+        with history_of(postgresql, inside / "journal", seed, spread=writers > 1) as (history, start):
             try:
-                # Where a transaction is prepared in the target, its rows are locked, and whoever
-                # looks for a row by reading the table waits for it: PostgreSQL's own worker, too,
-                # if the rows are equal.
-                if not (history.prepares_bags and replica.target.prepared is not None):
-                    replay(history, reader, replica, random.Random(seed), f"SEED={seed}, {kind}")
-                    assert_equal(history.states[-1], replica.contents(), f"SEED={seed}, {kind}, at the end")
-            finally:
-                replica.end()
-    kinds = Counter(entry.kind.name for entry in journal_entries(LocalStorage(folder / "journal")))
-    return history.seen + kinds
+                for kind in targets:
+                    with fresh_url(kind, inside, postgresql, mariadb) as url:
+                        pieces += play(history, start, inside, kind, url, seed, writers)
+                seen += history.seen + kinds_of(inside)
+            except BaseException:
+                print(f"SEED={seed}", *history.script, sep="\n")  # noqa: T201 - pytest shows it with a failure
+                raise
+    return seen, pieces
+
+
+def play(history: History, start: LSN, folder: Path, kind: str, url: str, seed: int, writers: int) -> Counter[str]:
+    """Apply one history to a target."""
+    reader = JournalReader(LocalStorage(folder / "journal"))
+    replica = Replica(url, start, history.database, writers=writers)
+    try:
+        # Where a transaction is prepared in the target, its rows are locked, and whoever looks for
+        # a row by reading the table waits for it: PostgreSQL's own worker, too, if the rows are
+        # equal.
+        if not (history.prepares_bags and replica.target.prepared is not None):
+            replay(history, reader, replica, random.Random(seed), f"SEED={seed}, {kind}")
+            assert_equal(history.states[-1], replica.contents(), f"SEED={seed}, {kind}, at the end")
+    finally:
+        replica.end()
+    return replica.pieces
+
+
+def kinds_of(folder: Path) -> Counter[str]:
+    return Counter(entry.kind.name for entry in journal_entries(LocalStorage(folder / "journal")))

@@ -38,11 +38,22 @@ class Transactions:
         TargetUnavailable if there is no connection, or another writer holds the database for too
         long.
         """
+        with self._begin(self.write_engine()) as connection:
+            yield connection
+
+    def begin_beside_others(self) -> AbstractContextManager[sa.Connection]:
+        """Begin as :meth:`begin`, where there are several writers (:class:`Capabilities`): each
+        statement sees what others have committed before it, and locks no rows but its own.
+        """
+        return self._begin(self.write_engine().execution_options(isolation_level="READ COMMITTED"))
+
+    @contextmanager
+    def _begin(self, engine: sa.Engine) -> Iterator[sa.Connection]:
         sessions: list[int] = []
         with (
             watched(f"a transaction of the target ({self._errors.database})", partial(self._asked, sessions)),
             self._errors.reporting(),
-            self.write_engine().begin() as connection,
+            engine.begin() as connection,
         ):
             session = self.session_id(connection)
             if session is not None:
@@ -143,10 +154,11 @@ class Origins(ABC):
     """Marks changes with a replication origin (an optional role, rules C32, C34, C38)."""
 
     @abstractmethod
-    def set(self, connection: sa.Connection, name: str) -> None:
-        """Mark the changes of this transaction with a replication origin (rule C32). If the
-        target's database role may not use origins, nothing is marked. TargetUnavailable if another
-        process uses it.
+    def set(self, connection: sa.Connection, name: str) -> bool:
+        """Mark the changes of this transaction with a replication origin (rule C32); returns
+        whether they are. They are not if the target's database role may not use origins.
+        TargetUnavailable if another session uses it: several writers have origins of their own,
+        whose names are the subscription's with a suffix, as in ``pg_16394_1``.
         """
 
     @abstractmethod
@@ -158,7 +170,9 @@ class Origins(ABC):
 
     @abstractmethod
     def others(self, connection: sa.Connection) -> sa.ColumnElement[bool] | None:
-        """The condition that another origin changed a row last; None if it is not recorded."""
+        """The condition that another origin changed a row last, and none with a suffix of
+        :meth:`set` either; None if it is not recorded.
+        """
 
     @abstractmethod
     def are_tracked(self, connection: sa.Connection) -> bool:
@@ -166,7 +180,7 @@ class Origins(ABC):
 
     @abstractmethod
     def drop(self, connection: sa.Connection, name: str) -> None:
-        """Drop the origin that :meth:`set` created, if it exists."""
+        """Drop the origins that :meth:`set` created, with every suffix."""
 
 
 class StatementPipeline(ABC):

@@ -68,6 +68,7 @@ _SESSION: Final = (
 CAPABILITIES: Final = Capabilities(
     database="MariaDB",
     multi_rowcount=True,
+    several_writers=True,
     driver_cursor=True,
     signed_zero=False,
     stored_columns=False,

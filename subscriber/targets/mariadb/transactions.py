@@ -195,8 +195,12 @@ class MariaDBTransactions(Transactions):
 
     @override
     @contextmanager
-    def begin(self) -> Iterator[sa.Connection]:
-        with self.renewing_sessions(), super().begin() as connection, self._counters.collected(connection) as truncated:
+    def _begin(self, engine: sa.Engine) -> Iterator[sa.Connection]:
+        with (
+            self.renewing_sessions(),
+            super()._begin(engine) as connection,
+            self._counters.collected(connection) as truncated,
+        ):
             yield connection
         if truncated:
             self._counters.restart(truncated)

@@ -34,6 +34,7 @@ CAPABILITIES: Final = Capabilities(
     standbys=True,
     empty_tables=True,
     multi_rowcount=True,
+    several_writers=True,
     driver_cursor=True,
     transactional_ddl=True,
     statement_snapshots=True,

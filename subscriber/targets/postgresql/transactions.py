@@ -9,6 +9,7 @@ warning is logged once, and triggers and foreign keys act as in any other sessio
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, Final
@@ -252,19 +253,29 @@ logger = logging.getLogger(__name__)
 
 _ORIGIN: Final = "subscriber_origin"
 """Under this key a connection stores the number of the replication origin that it uses."""
-_TRACKED: Final = "subscriber_commit_times"
-"""Under this key a connection stores whether the server records commit times."""
+_OWN_ORIGINS: Final = "subscriber_own_origins"
+"""Under this key a connection stores the numbers of all origins of the subscription; None if the
+server does not record commit times.
+"""
 _NOT_ALLOWED: Final = frozenset({"42501", "53400"})
+_SUFFIX: Final = re.compile(r"(?<=\d)_\d+$")
+"""The end of the origin's name of one of several writers; other names end with ``_pg_<subid>``."""
 
 _DATABASE: Final = sa.text("SELECT oid::text FROM pg_database WHERE datname = current_database()")
 _CREATE_ORIGIN: Final = sa.text(
     "SELECT CASE WHEN pg_replication_origin_oid(:name) IS NULL THEN pg_replication_origin_create(:name) END"
 )
+_OF_SUBSCRIPTION: Final = (
+    "(s.roname = CAST(:subscription AS text)"
+    " OR left(s.roname, length(CAST(:subscription AS text)) + 1) = CAST(:subscription AS text) || '_')"
+)
+"""The origin of a subscription, and those of its several writers."""
 _SET_ORIGIN: Final = sa.text(
     # From the table and not by pg_replication_origin_oid: a cache may not yet contain an origin
     # that another session has created.
-    "SELECT pg_replication_origin_session_setup(roname), roident AS number,"
-    " current_setting('track_commit_timestamp') = 'on' AS tracked FROM pg_replication_origin WHERE roname = :name"
+    "SELECT pg_replication_origin_session_setup(roname), roident AS number, CASE WHEN current_setting('track_commit_timestamp') = 'on'"
+    f" THEN (SELECT string_agg(s.roident::text, ', ') FROM pg_replication_origin s WHERE {_OF_SUBSCRIPTION}) END AS numbers"
+    " FROM pg_replication_origin WHERE roname = :name"
 )
 _COMMITS_TRACKED: Final = sa.text("SELECT current_setting('track_commit_timestamp') = 'on'")
 _RESET_ORIGIN: Final = sa.text("SELECT pg_replication_origin_session_reset()")
@@ -272,8 +283,8 @@ _SET_ORIGIN_POSITION: Final = sa.text(
     "SELECT pg_replication_origin_xact_setup(CAST(:lsn AS pg_lsn),"
     " timestamptz '2000-01-01 00:00:00+00' + :microseconds * interval '1 microsecond')"
 )
-_DROP_ORIGIN: Final = sa.text(
-    "SELECT CASE WHEN pg_replication_origin_oid(:name) IS NOT NULL THEN pg_replication_origin_drop(:name) END"
+_DROP_ORIGINS: Final = sa.text(
+    f"SELECT pg_replication_origin_drop(s.roname) FROM pg_replication_origin s WHERE {_OF_SUBSCRIPTION}"
 )
 
 
@@ -284,19 +295,21 @@ class PostgreSQLOrigins(Origins):
         self._made: dict[str, str | None] = {}
 
     @override
-    def set(self, connection: sa.Connection, name: str) -> None:
+    def set(self, connection: sa.Connection, name: str) -> bool:
         with self._errors.reporting():
             if name not in self._made:
                 self._made[name] = self._make(connection, name)
             made = self._made[name]
             if made is None:
-                return
-            row = connection.execute(_SET_ORIGIN, {"name": made}).one_or_none()
+                return False
+            names = {"name": made, "subscription": _SUFFIX.sub("", made)}
+            row = connection.execute(_SET_ORIGIN, names).one_or_none()
             if row is None:  # another process dropped it, with a subscription of the same number
                 self._make(connection, name)
-                row = connection.execute(_SET_ORIGIN, {"name": made}).one()
+                row = connection.execute(_SET_ORIGIN, names).one()
         connection.info[_ORIGIN] = int(row.number)
-        connection.info[_TRACKED] = row.tracked
+        connection.info[_OWN_ORIGINS] = row.numbers
+        return True
 
     @override
     def set_position(self, connection: sa.Connection, lsn: int, timestamp: int | None) -> None:
@@ -306,14 +319,14 @@ class PostgreSQLOrigins(Origins):
     @override
     def others(self, connection: sa.Connection) -> sa.ColumnElement[bool] | None:
         """None without ``track_commit_timestamp``."""
-        own = connection.info.get(_ORIGIN)
         # The origin of a row's last transaction is recorded only with its commit time.
-        if own is None or not connection.info.get(_TRACKED):
+        own = connection.info.get(_OWN_ORIGINS)
+        if own is None or _ORIGIN not in connection.info:
             return None
         # Rows that this transaction itself wrote do not have a commit time yet.
         return sa.literal_column(
             "(SELECT v.roident FROM pg_xact_commit_timestamp_origin(xmin) v WHERE v.timestamp IS NOT NULL)", sa.Integer
-        ) != sa.literal_column(str(own))
+        ).not_in([sa.literal_column(number) for number in own.split(", ")])
 
     @override
     def are_tracked(self, connection: sa.Connection) -> bool:
@@ -326,7 +339,7 @@ class PostgreSQLOrigins(Origins):
             return
         try:
             with connection.begin_nested():
-                connection.execute(_DROP_ORIGIN, {"name": _qualified(connection, name)})
+                connection.execute(_DROP_ORIGINS, {"subscription": _qualified(connection, name)})
         except exc.DBAPIError as error:
             logger.warning("a replication origin is left in the target: %s", self._errors.translate(error).message)
 
@@ -336,7 +349,7 @@ class PostgreSQLOrigins(Origins):
         try:
             with autocommit.connect() as other:
                 other.execute(_CREATE_ORIGIN, {"name": made})
-                other.execute(_SET_ORIGIN, {"name": made})
+                other.execute(_SET_ORIGIN, {"name": made, "subscription": made})
                 other.execute(_RESET_ORIGIN)
         except exc.DBAPIError as error:
             if getattr(error.orig, "sqlstate", None) not in _NOT_ALLOWED:

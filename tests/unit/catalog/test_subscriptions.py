@@ -95,6 +95,7 @@ def test_what_was_inserted_is_read_back(connection):
         {"schema_changes": "add_columns"},
         {"log_conflict_values": True},
         {"conflict_log_destination": "table"},
+        {"parallel_apply": 4},
     ],
 )
 def test_every_option_of_a_subscription_is_kept(connection, change):

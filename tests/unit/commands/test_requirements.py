@@ -27,7 +27,10 @@ SQLITE, POSTGRESQL = "sqlite:///target.db", "postgresql://nobody@nowhere/none"
         (SQLITE, {"synchronous_commit": "remote_apply"}, "synchronous_commit = remote_apply is not supported"),
         (SQLITE, {"synchronous_commit": "remote_write"}, "synchronous_commit = remote_write is not supported"),
         (SQLITE, {"synchronous_commit": "local", "two_phase": True}, None),
+        (SQLITE, {"parallel_apply": 2}, "parallel_apply = 2 is not supported"),
+        (SQLITE, {"parallel_apply": 1}, None),
         (SQLITE, {}, None),
+        (POSTGRESQL, {"parallel_apply": 8}, None),
         (POSTGRESQL, {"synchronous_commit": "remote_apply", "two_phase": True}, None),
     ],
 )

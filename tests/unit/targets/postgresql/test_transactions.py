@@ -314,7 +314,7 @@ def test_the_session_that_finishes_it_has_the_origin():
     server = RecordedServer(
         {
             "FROM pg_database": [{"oid": "5"}],
-            "session_setup": [{"pg_replication_origin_session_setup": "", "number": 1, "tracked": False}],
+            "session_setup": [{"pg_replication_origin_session_setup": "", "number": 1, "numbers": None}],
         }
     )
     prepared(server).finish("g", commit=True, origin="pg_1")
@@ -357,7 +357,7 @@ SET_UP = "pg_replication_origin_session_setup"
 
 
 def found(*, tracked: bool) -> list[dict[str, Any]]:
-    return [{SET_UP: "", "number": 7, "tracked": tracked}]
+    return [{SET_UP: "", "number": 7, "numbers": "7, 9" if tracked else None}]
 
 
 class OpenedOrigin:
@@ -455,14 +455,21 @@ def test_rows_of_others_are_known_with_commit_times(is_tracked):
         opened.origins.set(connection, "pg_1")
         condition = opened.origins.others(connection)
     assert (condition is not None) is is_tracked
-    assert condition is None or str(condition).endswith(" != 7")
+    assert condition is None or str(condition).endswith(" NOT IN (7, 9))")
 
 
 def test_an_origin_is_dropped_if_it_exists(tracked):
     """C38"""
     tracked.origins.drop(tracked.connection, "pg_1")
     (statement,) = tracked.asked("origin_drop")
-    assert "pg_replication_origin_drop('subscriber_5_pg_1'" in statement
+    assert "roname = CAST('subscriber_5_pg_1' AS text)" in statement
+
+
+def test_each_of_several_writers_has_an_origin_of_the_same_subscription(tracked):
+    assert tracked.origins.set(tracked.connection, "pg_1_2")
+    for statement in tracked.asked("session_setup"):
+        assert "roname = 'subscriber_5_pg_1_2'" in statement
+    assert "s.roname = CAST('subscriber_5_pg_1' AS text)" in tracked.asked("session_setup")[-1]
 
 
 def test_an_origin_that_cannot_be_dropped_is_left(caplog):
