@@ -261,6 +261,10 @@ _KINDS: Final = {
         "column of a key has a limited length, and a longer value stops the subscription",
         "columns of keys have a limited length, and a longer value stops the subscription",
     ),
+    "default length": (
+        "column with a default has a limited length, and a longer value stops the subscription",
+        "columns with a default have a limited length, and a longer value stops the subscription",
+    ),
     "foreign key type": (
         "column has the type of the other side of a foreign key",
         "columns have the type of the other side of a foreign key",

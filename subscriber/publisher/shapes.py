@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -117,16 +118,16 @@ _IN_CONSTANTS: Final = (
     exp.Identifier,
     exp.Dot,
 )
-_MOMENTS: Final = ("now", "today", "tomorrow", "yesterday")
+_MOMENT: Final = re.compile(r"(?<![a-z])(?:now|today|tomorrow|yesterday)(?![a-z])")
 
 
 def is_constant(expression: str) -> bool:
     """Whether an expression of ``pg_get_expr`` consists of constants and casts only.
 
-    >>> is_constant("'x'::text"), is_constant("(- 5)"), is_constant("now()")
+    >>> is_constant("'unknown'::text"), is_constant("(- 5)"), is_constant("'now'::date")
     (True, True, False)
     """
-    if any(moment in expression.lower() for moment in _MOMENTS):
+    if _MOMENT.search(expression.lower()):
         return False  # a cast of such a text gives the current time
     try:
         tree = parse_one(expression, dialect="postgres")

@@ -87,7 +87,8 @@ def test_locators_address_exactly_one_row(target):
         clause = table.clause()
         here = [clause.c[name] for name in table.locators]
         first = connection.execute(sa.select(*here)).first()
-        conditions = (column == sa.literal_column(f"'{value}'") for column, value in zip(here, first, strict=True))
+        values = [sa.bindparam(None, value, type_=sa.types.NullType(), unique=True) for value in first]
+        conditions = (column == value for column, value in zip(here, values, strict=True))
         assert connection.execute(sa.delete(clause).where(*conditions)).rowcount == 1
     assert stored(target, shape) == [("1",), ("1",)]
 

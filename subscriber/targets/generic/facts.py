@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import sqlalchemy as sa
+from sqlalchemy.sql import quoted_name
 
 from subscriber.base.errors import NotSupportedError
 from subscriber.targets.base.catalog import declared_as, declared_storage
@@ -39,6 +40,9 @@ KINDS: Final[Mapping[str, sa.types.TypeEngine[Any]]] = {
     "varchar": sa.String(KEY_CHARACTERS),
 }
 """The kinds of columns, by SQLAlchemy's types; decimals have a precision of their own."""
+
+LOCATORS: Final = ("rowid", "RDB$DB_KEY", "$rowid$")
+"""Names that databases have for the place of a row."""
 
 _FORBIDDEN: Final[Mapping[str, str]] = {
     "transactions": "A rollback does not undo an INSERT, so progress and data could not be committed together.",
@@ -110,6 +114,11 @@ class DatabaseFacts:
     def kinds(self, storage: str) -> tuple[str, ...]:
         """The kinds of values that columns of a type hold exactly, by the type's stored name."""
         return tuple(name for name in (*KINDS, "decimal") if self[name] == storage)
+
+
+def locator(name: str) -> quoted_name:
+    """A pseudo-column, whose name some databases know only without quotes."""
+    return quoted_name(name, quote=False)
 
 
 DOUBLES: Final[tuple[sa.types.TypeEngine[Any], ...]] = (sa.Double(), sa.DOUBLE_PRECISION(), sa.Float(53))

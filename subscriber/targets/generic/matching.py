@@ -1,19 +1,43 @@
-"""Comparisons of texts in a database that ignores blanks at their end."""
+"""Comparisons of texts in a database that ignores blanks at their end, and the places of equal rows."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Final
 
 import sqlalchemy as sa
 from typing_extensions import override
 
+from subscriber.targets.base.catalog import Shapes
+from subscriber.targets.base.errors import Errors
 from subscriber.targets.base.writing import Matching
 from subscriber.targets.declared_columns import declared_length
-from subscriber.targets.generic.facts import KINDS, DatabaseFacts
-from subscriber.targets.target_table import TargetColumn
+from subscriber.targets.generic.facts import KINDS, DatabaseFacts, locator
+from subscriber.targets.target_table import TargetColumn, TargetTable
 
 _LONGEST: Final = 255
+
+
+class GenericShapes(Shapes):
+    def __init__(
+        self,
+        errors: Errors,
+        qualified: Callable[[str, str], tuple[str | None, str]],
+        facts: Callable[[], DatabaseFacts],
+    ) -> None:
+        super().__init__(errors, qualified)
+        self._facts = facts
+
+    @override
+    def inspect(self, connection: sa.Connection, schema: str, table: str) -> TargetTable | None:
+        """The locator is left out where the table has a column of its name."""
+        found = super().inspect(connection, schema, table)
+        place = self._facts()["row_locator"]
+        if found is None or found.kind != "table" or not isinstance(place, str):
+            return found
+        names = {column.name.lower() for column in found.columns}
+        return found if place.lower() in names else replace(found, locators=(locator(place),))
 
 
 class GenericMatching(Matching):

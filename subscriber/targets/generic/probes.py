@@ -28,11 +28,13 @@ from subscriber.targets.generic.facts import (
     DOUBLES,
     KEY_CHARACTERS,
     KINDS,
+    LOCATORS,
     PRECISIONS,
     UPPER_CASE,
     DatabaseFacts,
     by_name,
     folds_names,
+    locator,
     signature,
 )
 from subscriber.targets.statements import ALTER_WORDS, AddColumn, DropColumn, RenameColumn, set_alter_words
@@ -185,6 +187,33 @@ def _multi_row_counts(probing: Probing) -> bool:
         return connection.execute(statement, [{"wanted": number} for number in (1, 99, 2)]).rowcount == 2
 
 
+def _row_locator(probing: Probing) -> str | None:
+    """The first pseudo-column by which one of several equal rows is changed alone, and deleted."""
+    table = probing.table(sa.Column("value", sa.Integer))
+    return next((name for name in LOCATORS if _tried(partial(_locates, probing, table, name), otherwise=False)), None)
+
+
+def _locates(probing: Probing, table: sa.Table, name: str) -> bool:
+    place = locator(name)
+    rows = sa.table(table.name, sa.column("value"), sa.column(place))
+    equal = rows.alias("subscriber_search")
+    # As an UPDATE or DELETE of apply finds one of the rows.
+    first = sa.select(equal.c[place]).where(equal.c.value == 1)
+    here = rows.c[place] == first.limit(sa.literal_column("1")).offset(sa.literal_column("0")).scalar_subquery()
+    with probing.engine.begin() as connection:
+        connection.execute(sa.delete(rows))
+        for _ in range(3):
+            connection.execute(sa.insert(table).values(value=1))
+        found = [
+            connection.execute(one).rowcount
+            for one in (sa.update(rows).where(here).values(value=2), sa.delete(rows).where(here))
+        ]
+        left = connection.execute(sa.select(rows.c.value, rows.c[place]).order_by(rows.c.value)).all()
+        there = rows.c[place] == sa.bindparam("there", left[0][1], type_=sa.types.NullType())
+        again = connection.execute(sa.select(rows.c.value).where(there)).all()
+    return found == [1, 1] and [value for value, _ in left] == [1, 2] and again == [(1,)]
+
+
 def _savepoints(probing: Probing) -> bool:
     table = probing.rows(1)
     with probing.engine.begin() as connection:
@@ -335,6 +364,7 @@ PROBES: Final = (
     Probe("transactions", "a rollback undoes what was inserted and deleted", _transactions),
     Probe("row_counts", "UPDATE and DELETE report how many rows they found, also if nothing changes", _row_counts),
     Probe("multi_row_counts", "so does a statement that is executed for many rows at once", _multi_row_counts),
+    Probe("row_locator", "the pseudo-column by which one of several equal rows is changed alone", _row_locator),
     Probe("savepoints", "a part of a transaction is undone, also after an error", _savepoints),
     Probe("alter_table", "the words with which a column is added, renamed and dropped", _alter_table),
     Probe(

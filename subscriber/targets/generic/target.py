@@ -142,15 +142,13 @@ def _table_roles(
     roles: Mapping[str, Callable[[sa.Engine, GenericErrors], Any]],
 ) -> TableRoles:
     from subscriber.targets.generic.ddl import GenericDDL
-    from subscriber.targets.generic.matching import GenericMatching
+    from subscriber.targets.generic.matching import GenericMatching, GenericShapes
     from subscriber.targets.generic.values import GenericValues
 
     given: dict[str, Any] = {"matching": GenericMatching(facts)}
     given |= {name: role(engine, errors) for name, role in roles.items() if name != "transactions"}
+    new_tables = given.pop("ddl", None) or GenericDDL(engine, facts)
+    given.setdefault("shapes", GenericShapes(errors, new_tables.qualified, facts))
     return base_roles(
-        engine,
-        errors,
-        given.pop("values", None) or GenericValues(engine, facts),
-        ddl=given.pop("ddl", None) or GenericDDL(engine, facts),
-        **given,
+        engine, errors, given.pop("values", None) or GenericValues(engine, facts), ddl=new_tables, **given
     )

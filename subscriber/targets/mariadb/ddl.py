@@ -17,13 +17,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from typing_extensions import override
 
 from subscriber.postgres.schema.publisher_tables import PublisherColumn, PublisherTable
 from subscriber.postgres.schema.shape import SchemaDifference
+from subscriber.postgres.schema.transform_rules import TEXT_TYPES
 from subscriber.targets.base.ddl import DDL
 from subscriber.targets.mariadb.transactions import facts_of, has_long_defaults
 from subscriber.targets.mariadb.values import INTEGERS, declaration, holds_every_length
@@ -31,6 +32,20 @@ from subscriber.targets.target_table import AutoIncrement, Declarations
 from subscriber.targets.translate_expression import TranslationRules
 
 LONG: Final = frozenset({"tinytext", "text", "mediumtext", "longtext", "tinyblob", "blob", "mediumblob", "longblob"})
+
+
+_WITH_DEFAULT: Final = "VARCHAR(4095)"
+"""Four such columns have less than 65,535 bytes."""
+
+
+def _default_length(column: PublisherColumn) -> SchemaDifference:
+    reason = (
+        f'column "{column.name}" is {_WITH_DEFAULT}, because a LONGTEXT has no default there; a longer value is refused'
+        " (22001), and stops the subscription"
+    )
+    return SchemaDifference(
+        "default length", column.name, f"{column.name} {column.type_name}", reason, instead=_WITH_DEFAULT
+    )
 
 
 def quote(name: str) -> str:
@@ -58,7 +73,18 @@ class MariaDBDDL(DDL):
 
     @override
     def fit(self, shape: PublisherTable, declared: Mapping[str, str]) -> Declarations:
-        return fit(shape, declared)
+        """Where a LONGTEXT can have no default, a text with a default is a VARCHAR."""
+        defaulted = [
+            one
+            for one in shape.columns
+            if one.default is not None and one.type_oid in TEXT_TYPES and declared[one.name].startswith("LONGTEXT")
+        ]
+        if not defaulted or has_long_defaults(self._engine):
+            return fit(shape, declared)
+        shorter = {one.name: declared[one.name].replace("LONGTEXT", _WITH_DEFAULT, 1) for one in defaulted}
+        found = fit(shape, {**declared, **shorter})
+        limited = [one for one in defaulted if self.storage(found.declared[one.name]) not in LONG]
+        return replace(found, differences=(*found.differences, *map(_default_length, limited)))
 
     @property
     def collation(self) -> str:

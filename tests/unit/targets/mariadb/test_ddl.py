@@ -101,3 +101,20 @@ def test_one_column_with_which_a_key_begins_can_be_auto_increment(mariadb_ddl, t
     found = mariadb_ddl.auto_increment(table, column, declared)
     assert (None if found is None else found.declared) == (f"{declared} AUTO_INCREMENT" if incremented else None)
     assert found is None or not (found.is_key or found.before)
+
+
+TEXT_WITH_DEFAULT = column_shape("b", 25, "text", default="'x'::text", constant="x")
+
+
+@pytest.mark.parametrize(("long_defaults", "declared"), [(True, "LONGTEXT"), (False, "VARCHAR(4095)")])
+def test_a_text_with_a_default_is_shorter_where_a_longtext_can_have_none(target, monkeypatch, long_defaults, declared):
+    """C7"""
+    monkeypatch.setattr(target.engine.dialect, "subscriber_long_defaults", long_defaults, raising=False)
+    table = shape(column_shape("a", 23, "integer"), TEXT_WITH_DEFAULT, column_shape("c", 25, "text"), key=("a",))
+    declarations = target.ddl.fit(
+        table, {one.name: target.ddl.column_type(one.type_oid, one.type_name) for one in table.columns}
+    )
+    assert [declarations.declared[name].partition(" ")[0] for name in "abc"] == ["INT", declared, "LONGTEXT"]
+    assert [one.kind for one in declarations.differences] == ([] if long_defaults else ["default length"])
+    assert target.ddl.default("'x'", declarations.declared["b"]) == ("('x')" if long_defaults else "'x'")
+    assert target.ddl.default("'x'", "LONGTEXT") == ("('x')" if long_defaults else None)

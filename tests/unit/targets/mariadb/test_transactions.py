@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from pymysql.err import DataError, OperationalError, ProgrammingError
+from pymysql.err import DataError, NotSupportedError, OperationalError, ProgrammingError
 
 from subscriber.base.errors import (
     AlreadyRunning,
@@ -30,6 +30,7 @@ from subscriber.targets.mariadb.transactions import (
     MariaDBTransactions,
     blockers,
     find_facts,
+    has_long_defaults,
     learn,
 )
 from tests.unit.targets.recorded_server import RecordedServer
@@ -399,6 +400,24 @@ def test_what_differs_between_servers_is_asked_for(answers, facts):
     with RecordedServer(answers).engine(URL).connect() as connection:
         driver: Any = connection.connection.driver_connection
         assert find_facts(driver.cursor()) == facts
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        ([], True),
+        (OperationalError(1067, "Invalid default value"), False),
+        (OperationalError(1101, "can't have a default value"), False),
+        (NotSupportedError(1235, "temporary table not supported"), False),
+        (OperationalError(1044, "Access denied"), True),
+    ],
+    ids=["it takes one", "refused", "refused in old words", "no temporary tables", "it may not be tried"],
+)
+def test_a_longtext_has_a_default_unless_the_server_says_otherwise(answer, expected):
+    server = RecordedServer({"CREATE TEMPORARY": answer})
+    engine = server.engine(URL)
+    assert [has_long_defaults(engine), has_long_defaults(engine)] == [expected, expected]
+    assert len([one for one in server.statements if "LONGTEXT DEFAULT" in one]) == 1
 
 
 def test_a_session_sets_only_the_variables_that_the_server_has():
