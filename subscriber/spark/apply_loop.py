@@ -64,6 +64,9 @@ SMALL_BYTES: Final = 16 * 1024 * 1024
 MOST_BYTES: Final = 64 * 1024 * 1024
 """About how much of the journal is in flight; in a cluster it is in the JVM in several copies."""
 
+LARGEST_TASK: Final = 32 * 1024 * 1024
+"""The most that a task decodes whose frames do not pass the JVM; with many cores it is less."""
+
 _SHORTEST_POLL_SECONDS: Final = 0.002
 _LONGEST_POLL_SECONDS: Final = 1.0
 _POLLS_SINCE_BATCH: Final = 20
@@ -231,14 +234,17 @@ class ApplyLoop:
     def _decoded_by_executors(self, context: SparkContext, batch: JournalRange, folder: Path | None) -> Iterator[Frame]:
         if folder is not None:
             remove_results(folder)
-        tasks = (self._journal.task(partition, folder) for partition in self._journal.partitions(batch))
+        size = self._journal.partition_bytes
+        if folder is not None:
+            size = max(size, min(LARGEST_TASK, batch.bytes // context.defaultParallelism))
+        tasks = (self._journal.task(partition, folder) for partition in self._journal.partitions(batch, size))
         jobs = (lambda running, task=task: running.run(task) for task in tasks)
         description = f"{self._name}, {format_lsn(batch.start)} to {format_lsn(batch.end)}"
         results = run_jobs(
             context,
             jobs,
             JobGroup(self._name, description, _FAILURE),
-            jobs_of_cores(context, MOST_BYTES // self._journal.partition_bytes),
+            jobs_of_cores(context, MOST_BYTES // size),
             in_order=True,
             check=self._applier.interruption.check,
         )

@@ -11,7 +11,8 @@
 message would pass the JVM as a row of its own, and this would take most of the time of a batch.
 
 The JVM takes as much processor time for a frame as the executor that decodes it. So on one machine
-frames are in files (:mod:`subscriber.spark.result_files`), and only their names pass the JVM.
+frames are in files (:mod:`subscriber.spark.result_files`), and only their names pass the JVM. A job
+then costs the JVM some 60 ms whatever the task reads, so there the tasks after the first are larger.
 
 A row may have a gigabyte, and the JVM needs several times the size of what passes it. So the driver
 itself decodes the rest of a partition from a frame on that is too large; its Python process must
@@ -113,10 +114,10 @@ class JournalFrames:
         end, size = self._journal.next_range(start, most_bytes, limit)
         return JournalRange(start, end, size)
 
-    def partitions(self, wanted: JournalRange) -> Sequence[JournalPartition]:
-        return plan_partitions(
-            self._journal, self._url, wanted.start, wanted.end, self.partition_bytes, two_phase=self._two_phase
-        )
+    def partitions(self, wanted: JournalRange, later_bytes: int = 0) -> Sequence[JournalPartition]:
+        """The partitions after the first one may have up to ``later_bytes``."""
+        sizes = self.partition_bytes, max(self.partition_bytes, later_bytes)
+        return plan_partitions(self._journal, self._url, wanted.start, wanted.end, *sizes, two_phase=self._two_phase)
 
     def frames(self, wanted: JournalRange) -> Iterator[Frame]:
         for partition in self.partitions(wanted):
@@ -169,9 +170,18 @@ def _decode_partition(
 
 
 def plan_partitions(
-    journal: JournalReader, url: str, start: LSN, end: LSN, partition_bytes: int, *, two_phase: bool
+    journal: JournalReader,
+    url: str,
+    start: LSN,
+    end: LSN,
+    partition_bytes: int,
+    later_bytes: int | None = None,
+    *,
+    two_phase: bool,
 ) -> list[JournalPartition]:
-    """Consecutive segments in groups of about ``partition_bytes``. JournalGap: one is missing."""
+    """Consecutive segments in groups of about ``partition_bytes``, those after the first of about
+    ``later_bytes``. JournalGap: one is missing.
+    """
     journal.require(start, end)
     finishes: dict[str, Finish | None] = {}
 
@@ -184,16 +194,19 @@ def plan_partitions(
     ranges = journal.plan(start, end, two_phase=two_phase)
     return [
         JournalPartition(url, tuple(with_finish(one) for one in group))
-        for group in group_ranges(ranges, partition_bytes)
+        for group in group_ranges(ranges, partition_bytes, later_bytes)
     ]
 
 
-def group_ranges(ranges: Sequence[SegmentRange], partition_bytes: int) -> list[list[SegmentRange]]:
+def group_ranges(
+    ranges: Sequence[SegmentRange], partition_bytes: int, later_bytes: int | None = None
+) -> list[list[SegmentRange]]:
     """Consecutive groups of a plan: small segments share a task, which takes time to begin."""
     groups: list[list[SegmentRange]] = []
     size = 0
     for one in ranges:
-        if not groups or size + one.segment.size > partition_bytes:
+        most = partition_bytes if len(groups) < 2 or later_bytes is None else later_bytes
+        if not groups or size + one.segment.size > most:
             groups.append([])
             size = 0
         groups[-1].append(one)

@@ -74,6 +74,13 @@ def test_consecutive_segments_share_a_partition_up_to_its_size(sizes, expected):
     assert [each for group in groups for each in group] == ranges
 
 
+def test_the_first_partition_is_small_so_that_its_rows_come_early_where_a_job_is_dear():
+    ranges = [segments(number, 5) for number in range(12)]
+    groups = group_ranges(ranges, 10, 20)
+    assert [sum(each.segment.size for each in group) for group in groups] == [10, 20, 20, 10]
+    assert [each for group in groups for each in group] == ranges
+
+
 def test_a_query_without_checkpoint_begins_where_the_journal_does(tmp_path):
     three_transactions(tmp_path)
     assert stream_reader(tmp_path).initialOffset() == offset("0/100")
