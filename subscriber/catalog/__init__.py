@@ -3,8 +3,8 @@ pg_subscription, pg_publication and related catalogs, for any database.
 
 - ``own_tables`` defines and creates the tables, ``catalog_names`` recognizes their names;
   ``existing_catalog`` only reads them; ``rows`` converts between rows and dataclasses.
-- Subscriptions: ``subscription_options``, ``subscriptions``, ``table_states``; ``catalog_version``
-  shows whether what was read before is still valid.
+- Subscriptions: ``subscription_options`` with ``option_readers``, ``subscriptions``,
+  ``table_states``; ``catalog_version`` shows whether what was read before is still valid.
 - ``foreign_servers``: the connection strings of subscriptions with SERVER.
 - Emulated publications: ``publications``, ``stored_publishing``.
 - Written while changes are applied: ``progress``, ``statistics`` (errors and conflicts),

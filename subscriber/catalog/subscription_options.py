@@ -19,16 +19,29 @@ option is ignored (refuse_not_guess).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final, Literal
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import mysql
 
-from subscriber.base.errors import SQLSyntaxError, UsageError
-from subscriber.base.lsn import INVALID_LSN, LSN, parse_lsn
+from subscriber.base.errors import SQLSyntaxError
 from subscriber.base.settings import parse_receiver_timeout
+from subscriber.catalog.option_readers import (
+    INHERITED,
+    one_of,
+    read_carrier,
+    read_origin,
+    read_receiver_timeout,
+    read_retention,
+    read_skip_lsn,
+    read_slot_name,
+    read_streaming,
+    read_synchronous_commit,
+    read_system_identifier,
+    read_writers,
+)
 from subscriber.catalog.rows import TEXT
 from subscriber.postgres.schema.conflict_resolvers import (
     NO_RESOLVERS,
@@ -50,7 +63,6 @@ from subscriber.postgres.schema.server_features import OPTION_VERSIONS
 from subscriber.postgres.schema.transform_rules import NO_TRANSFORMS, TransformRules, parse_transforms
 from subscriber.postgres.schema.value_rules import STOP, ValueRules, parse_value_rules
 from subscriber.postgres.sql import option_list
-from subscriber.postgres.sql.lexer import fold
 
 Form = Literal["CREATE", "SET", "PUBLICATION", "REFRESH", "SKIP"]
 """The forms of commands with options: CREATE SUBSCRIPTION … WITH; ALTER SUBSCRIPTION … SET (…); …
@@ -105,156 +117,8 @@ def _rules(name: str) -> sa.Column[str]:
 # Values -------------------------------------------------------------------------------------------
 
 
-def _streaming(name: str, value: option_list.OptionValue) -> str:
-    found = option_list.as_boolean(value)
-    if found is not None:
-        return "on" if found else "off"
-    if isinstance(value, str) and fold(value) == "parallel":
-        return "parallel"
-    raise SQLSyntaxError(f'{name} requires a Boolean value or "parallel"')
-
-
 _STREAM_CODES: Final = {"off": "f", "on": "t", "parallel": "p"}
 _STREAMING: Final = {code: value for value, code in _STREAM_CODES.items()}
-
-
-def _slot_name(name: str, value: option_list.OptionValue) -> str | None:
-    slot = option_list.read_text(name, value)
-    if slot == "none":
-        return None
-    if not slot:
-        raise SQLSyntaxError(f'replication slot name "{slot}" is too short', sqlstate="42602")
-    if len(slot.encode()) > _NAME_BYTES:
-        raise SQLSyntaxError(f'replication slot name "{slot}" is too long', sqlstate="42622")
-    if not all(character in "abcdefghijklmnopqrstuvwxyz0123456789_" for character in slot):
-        raise SQLSyntaxError(
-            f'replication slot name "{slot}" contains invalid character',
-            sqlstate="42602",
-            hint="Replication slot names may only contain lower case letters, numbers, and the underscore character.",
-        )
-    if slot == CONFLICT_SLOT:
-        raise UsageError(
-            f'replication slot name "{slot}" is reserved',
-            sqlstate="42939",
-            hint=f'The name "{slot}" is reserved for the conflict detection slot.',
-        )
-    return slot
-
-
-_NAME_BYTES: Final = 63  # NAMEDATALEN - 1
-CONFLICT_SLOT: Final = "pg_conflict_detection"
-"""The slot by which PostgreSQL 19 keeps dead rows for ``retain_dead_tuples``."""
-
-
-def _origin(name: str, value: option_list.OptionValue) -> str:
-    origin = option_list.read_text(name, value)
-    if fold(origin) not in ("any", "none"):
-        raise UsageError(f'unrecognized origin value: "{origin}"')
-    return fold(origin)
-
-
-def _synchronous_commit(name: str, value: option_list.OptionValue) -> str:
-    text = option_list.read_text(name, value)
-    found = _SYNCHRONOUS_COMMIT.get(fold(text))
-    if found is None:
-        raise UsageError(
-            f'invalid value for parameter "{name}": "{text}"',
-            hint="Available values: local, remote_write, remote_apply, on, off.",
-        )
-    return found
-
-
-_SYNCHRONOUS_COMMIT: Final[Mapping[str, str]] = {
-    **{value: value for value in ("local", "remote_write", "remote_apply", "on", "off")},
-    **dict.fromkeys(("true", "yes", "1"), "on"),
-    **dict.fromkeys(("false", "no", "0"), "off"),
-}
-
-
-def _carrier(name: str, value: option_list.OptionValue) -> str:
-    carrier = option_list.read_text(name, value)
-    if not carrier:
-        raise SQLSyntaxError(f"{name} requires the name of a publication")
-    return carrier
-
-
-def _one_of(words: Sequence[str], hint: str | None = None) -> option_list.OptionReader:
-    def read(name: str, value: option_list.OptionValue) -> str:
-        text = option_list.read_text(name, value)
-        if fold(text) not in words:
-            raise UsageError(
-                f'unrecognized {name} value: "{text}"', hint=hint or f"Available values: {', '.join(words)}."
-            )
-        return fold(text)
-
-    return read
-
-
-def _retention(name: str, value: option_list.OptionValue) -> int:
-    if not isinstance(value, int):
-        raise SQLSyntaxError(f"{name} requires an integer value")
-    if value < 0:
-        raise UsageError(f"{name} cannot be negative")
-    return value
-
-
-def _writers(name: str, value: option_list.OptionValue) -> int:
-    """At most eight: a target's engine has a limited number of connections."""
-    if not isinstance(value, int):
-        raise SQLSyntaxError(f"{name} requires an integer value")
-    if not 1 <= value <= 8:
-        raise UsageError(f'{value} is outside the valid range for parameter "{name}" (1 .. 8)')
-    return value
-
-
-def _receiver_timeout(name: str, value: option_list.OptionValue) -> str:
-    """A value of the setting ``wal_receiver_timeout``, or -1; it is stored as it is written."""
-    text = option_list.read_text(name, value)
-    if text.strip() == INHERITED:
-        return text
-    seconds = parse_receiver_timeout(text)
-    hint = None
-    if seconds is not None and not -_LARGEST_INTEGER <= seconds * 1000 <= _LARGEST_INTEGER:
-        hint = "Value exceeds integer range."
-    elif seconds is None and text.strip()[:1].isdigit():
-        hint = 'Valid units for this parameter are "us", "ms", "s", "min", "h", and "d".'
-    if seconds is None or hint is not None:
-        raise UsageError(f'invalid value for parameter "{name}": "{text}"', hint=hint)
-    if seconds < 0:
-        least = round(seconds * 1000)
-        raise UsageError(
-            f'{least} ms is outside the valid range for parameter "{name}" (0 ms .. {_LARGEST_INTEGER} ms)'
-        )
-    return text
-
-
-INHERITED: Final = "-1"
-"""The ``wal_receiver_timeout`` of a subscription that has the program's setting."""
-_LARGEST_INTEGER: Final = 2**31 - 1
-
-
-def _system_identifier(name: str, value: option_list.OptionValue) -> str:
-    identifier = option_list.read_text(name, value)
-    if not (identifier.isascii() and identifier.isdigit()):
-        raise UsageError(
-            f'invalid value for parameter "{name}": "{identifier}"',
-            hint="Give the number that SELECT system_identifier FROM pg_control_system() returns at the publisher.",
-        )
-    return identifier
-
-
-def _skip_lsn(name: str, value: option_list.OptionValue) -> LSN:
-    """The LSN to skip; ``NONE`` means 0/0."""
-    text = option_list.read_text(name, value)
-    if text == "none":
-        return INVALID_LSN
-    lsn = parse_lsn(text)
-    if lsn == INVALID_LSN:
-        raise UsageError(f"invalid WAL location (LSN): {text}")
-    return lsn
-
-
-# Options ------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,7 +134,7 @@ class SubscriptionOptions:
     enabled: bool = field(default=True, metadata=_option(forms=("CREATE",), column=_boolean("subenabled")))
     create_slot: bool = field(default=True, metadata=_option(forms=("CREATE",)))
     slot_name: str | None = field(
-        default=None, metadata=_option(read=_slot_name, column=sa.Column("subslotname", sa.String(63)))
+        default=None, metadata=_option(read=read_slot_name, column=sa.Column("subslotname", sa.String(63)))
     )
     """None means ``slot_name = NONE``. The default of the command is the subscription's name."""
     copy_data: bool = field(default=True, metadata=_option(forms=("CREATE", "PUBLICATION", "REFRESH")))
@@ -283,7 +147,7 @@ class SubscriptionOptions:
     streaming: Literal["off", "on", "parallel"] = field(
         default="parallel",
         metadata=_option(
-            read=_streaming,
+            read=read_streaming,
             column=_word("substream", 1),
             stored=_STREAM_CODES.__getitem__,
             loaded=_STREAMING.__getitem__,
@@ -310,7 +174,7 @@ class SubscriptionOptions:
     origin: Literal["any", "none"] = field(
         default="any",
         metadata=_option(
-            read=_origin,
+            read=read_origin,
             column=_word("suborigin", 63),
             since=OPTION_VERSIONS["origin"],
             streamed=True,
@@ -341,7 +205,7 @@ class SubscriptionOptions:
     max_retention_duration: int = field(
         default=0,
         metadata=_option(
-            read=_retention,
+            read=read_retention,
             column=sa.Column("submaxretention", sa.Integer, nullable=False, server_default="0"),
             restarts=False,
             heading="Max retention duration",
@@ -354,7 +218,10 @@ class SubscriptionOptions:
     synchronous_commit: str = field(
         default="off",
         metadata=_option(
-            read=_synchronous_commit, column=_word("subsynccommit", 32), restarts=False, heading="Synchronous commit"
+            read=read_synchronous_commit,
+            column=_word("subsynccommit", 32),
+            restarts=False,
+            heading="Synchronous commit",
         ),
     )
     """PostgreSQL's setting for the transactions that apply; the commits of other targets are always
@@ -364,7 +231,7 @@ class SubscriptionOptions:
     wal_receiver_timeout: str = field(
         default=INHERITED,
         metadata=_option(
-            read=_receiver_timeout,
+            read=read_receiver_timeout,
             column=_word("subwalrcvtimeout", 64, server_default=INHERITED),
             heading="Receiver timeout",
             shown_since=19,
@@ -378,7 +245,7 @@ class SubscriptionOptions:
     )
     """Create the tables that are missing in the target, from the publisher's tables."""
     carrier: str | None = field(
-        default=None, metadata=_option(forms=("CREATE",), read=_carrier, column=sa.Column("subcarrier", TEXT))
+        default=None, metadata=_option(forms=("CREATE",), read=read_carrier, column=sa.Column("subcarrier", TEXT))
     )
     """A publication of the server that sends everything. The publications that PUBLICATION names
     are then emulated publications.
@@ -396,7 +263,7 @@ class SubscriptionOptions:
     schema_changes: Literal["stop", "add_columns"] = field(
         default="stop",
         metadata=_option(
-            read=_one_of(("stop", "add_columns")), column=_word("subschemachanges", 16, server_default="stop")
+            read=one_of(("stop", "add_columns")), column=_word("subschemachanges", 16, server_default="stop")
         ),
     )
     """What happens if the target's table lacks a column that the publisher's table has.
@@ -412,7 +279,7 @@ class SubscriptionOptions:
     conflict_log_destination: Literal["log", "table", "all"] = field(
         default="all",
         metadata=_option(
-            read=_one_of(("log", "table", "all"), 'Valid values are "log", "table", and "all".'),
+            read=one_of(("log", "table", "all"), 'Valid values are "log", "table", and "all".'),
             column=_word("subconflictlogdest", 8, server_default="all"),
             restarts=False,
         ),
@@ -434,7 +301,7 @@ class SubscriptionOptions:
     """
     history: History = field(
         default="off",
-        metadata=_option(forms=("CREATE",), read=_one_of(MODES), column=_word("subhistory", 16, server_default="off")),
+        metadata=_option(forms=("CREATE",), read=one_of(MODES), column=_word("subhistory", 16, server_default="off")),
     )
     """Whether tables of the target get a row for each change, or keep the versions of rows, in
     place of the publisher's rows.
@@ -474,7 +341,7 @@ class SubscriptionOptions:
     parallel_apply: int = field(
         default=1,
         metadata=_option(
-            read=_writers, column=sa.Column("subparallelapply", sa.Integer, nullable=False, server_default="1")
+            read=read_writers, column=sa.Column("subparallelapply", sa.Integer, nullable=False, server_default="1")
         ),
     )
     """How many connections of the target write at a time (:mod:`subscriber.apply.parallel`)."""
@@ -495,8 +362,8 @@ OPTIONS: Final[Mapping[str, OptionDescriptor]] = {
 
 _OF_COMMANDS: Final[Mapping[str, OptionDescriptor]] = {
     "refresh": OptionDescriptor(forms=("PUBLICATION",)),
-    "lsn": OptionDescriptor(read=_skip_lsn, forms=("SKIP",)),
-    "system_identifier": OptionDescriptor(read=_system_identifier, forms=("SET",)),
+    "lsn": OptionDescriptor(read=read_skip_lsn, forms=("SKIP",)),
+    "system_identifier": OptionDescriptor(read=read_system_identifier, forms=("SET",)),
 }
 """What commands take in the place of options. ``system_identifier`` is a step after pg_upgrade."""
 

@@ -39,8 +39,8 @@ from subscriber.base.errors import NotSupportedError
 from subscriber.base.lsn import LSN, format_lsn, parse_lsn
 from subscriber.catalog.deleted_rows import is_retained
 from subscriber.catalog.foreign_servers import SERVERS
+from subscriber.catalog.option_readers import CONFLICT_SLOT
 from subscriber.catalog.own_tables import SUBSCRIPTION, SUBSCRIPTION_REL, SUBSCRIPTION_STATS, ConflictKind
-from subscriber.catalog.subscription_options import CONFLICT_SLOT
 from subscriber.catalog.subscriptions import list_subscriptions
 from subscriber.commands.server_grammar import is_server_command
 from subscriber.postgres.sql.lexer import Kind, Lexeme, lex
