@@ -83,8 +83,8 @@ class Reorderable:
         local = self._relations.open(group.relation)
         refuses = self._refuses.get(local)
         if refuses is None:
-            refuses = self._refuses[local] = self._relations.known.ask(
-                ("refuses", local.table), lambda: self._target.shapes.refuses_rows(self._connection, local.table)
+            refuses = self._refuses[local] = self._relations.ask(
+                local, "refuses_rows", lambda: self._target.shapes.refuses_rows(self._connection, local.table)
             )
         return not refuses and holds_all(self._target, local, group)
 
@@ -92,8 +92,8 @@ class Reorderable:
         matters = self._ordered.get(local)
         if matters is None:
             matters = self._ordered[local] = (
-                self._relations.known.ask(
-                    ("order", local.table), lambda: self._target.shapes.order_matters(self._connection, local.table)
+                self._relations.ask(
+                    local, "order_matters", lambda: self._target.shapes.order_matters(self._connection, local.table)
                 )
                 or not identifies(self._target, local)
                 or has_own_columns(local)

@@ -114,6 +114,58 @@ def test_a_dropped_table_is_gone(target, shape):
         assert target.shapes.reflect(connection, shape.schema, shape.name) is None
 
 
+_NEW_VERSIONS: Final = (
+    "ALTER TABLE {t} ADD COLUMN c INTEGER",
+    "CREATE INDEX i ON {t} (b)",
+    "DROP INDEX {i}",
+    "CREATE UNIQUE INDEX i ON {t} (b)",
+    "ALTER TABLE {t} RENAME COLUMN b TO d",
+)
+_VERSIONS_OF: Final = {
+    "postgresql": (
+        "ALTER TABLE {t} ALTER COLUMN a TYPE bigint",
+        "ALTER TABLE {t} ALTER COLUMN d SET DEFAULT 1",
+        "ALTER TABLE {t} ALTER COLUMN d SET NOT NULL",
+        "ALTER TABLE {t} ADD CHECK (a > 0)",
+        "CREATE TABLE u (a int REFERENCES {t})",
+        "CREATE RULE r AS ON DELETE TO {t} DO INSTEAD NOTHING",
+        "ALTER TABLE {t} DISABLE RULE r",
+        "DROP RULE r ON {t}",
+        "CREATE TRIGGER g BEFORE UPDATE ON {t} FOR EACH ROW EXECUTE FUNCTION suppress_redundant_updates_trigger()",
+        "CREATE TRIGGER h BEFORE DELETE ON {t} FOR EACH ROW EXECUTE FUNCTION suppress_redundant_updates_trigger()",
+        "ALTER TABLE {t} ENABLE ALWAYS TRIGGER h",
+        "ALTER TABLE {t} REPLICA IDENTITY FULL",
+        "ALTER TABLE {t} ENABLE ROW LEVEL SECURITY",
+        "ALTER TABLE {t} DROP CONSTRAINT t_pkey CASCADE",
+        "CREATE PUBLICATION p",
+    ),
+    "sqlite": ("CREATE TRIGGER g BEFORE UPDATE ON t BEGIN SELECT 1; END", "DROP TRIGGER g"),
+}
+
+
+def test_a_version_shows_that_a_table_has_changed(target):
+    """If a target shows versions: what is cached is not used after a change."""
+    shape = shape_of({"a": "integer", "b": "integer"}, ["a"])
+    created(target, shape)
+
+    def version():
+        place = (shape.schema, shape.name)
+        with target.begin() as connection:
+            return target.shapes.versions(connection, [place]).get(place)
+
+    before = version()
+    if before is None:
+        pytest.skip("it shows none")
+    with target.begin() as connection:
+        insert(target, connection, shape, ("1", "2"))
+    assert version() == before
+    for statement in (*_NEW_VERSIONS, *_VERSIONS_OF.get(target.engine.dialect.name, ())):
+        index = "public.i" if target.capabilities.postgresql_text else "i"
+        run(target, statement.format(t=qualified(target, shape), i=index))
+        assert version() != before, statement
+        before = version()
+
+
 def order_matters(target: Target, table: TargetTable) -> bool:
     with target.begin() as connection:
         return target.shapes.order_matters(connection, table)

@@ -2,13 +2,13 @@
 
 A relation is looked up when the first change for it arrives, and is cached for one batch only,
 because the target's tables may change between batches. A target that shows whether they have
-(:meth:`Shapes.version`) is asked again only then. A relation message with another shape is another
+(:meth:`Shapes.versions`) is asked again only then. A relation message with another shape is another
 key of the cache, so a change is always applied with the shape that was announced before it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
 
@@ -51,38 +51,52 @@ class TargetRelation:
 
 
 _Answer = TypeVar("_Answer")
+_Place = tuple[str, str]
 
 
 class UnchangedTables:
-    """What earlier batches have found out about the target's tables. It is used as long as the
-    target shows that no table has changed (:meth:`Shapes.version`). One thread uses it.
+    """What earlier transactions have found out about the target's tables. It is used as long as the
+    target shows that a table has not changed (:meth:`Shapes.versions`). One thread uses it.
     """
 
     def __init__(self) -> None:
-        self._version: Hashable | None = None
-        self._answers: dict[Hashable, Any] = {}
+        self._answers: dict[_Place, tuple[Hashable, dict[Hashable, Any]]] = {}
+        self._looked_at: set[_Place] = set()
+        self._is_open = True
 
-    def begin(self, target: Target, connection: sa.Connection) -> None:
+    def begin(self) -> None:
         """Begin a transaction."""
-        version = target.shapes.version(connection)
-        if version is None or version != self._version:
-            self._answers = {}
-        self._version = version
+        self._looked_at, self._is_open = set(), True
+
+    def look(self, target: Target, connection: sa.Connection, places: Collection[_Place]) -> None:
+        """Find out whether tables have changed since they were asked about."""
+        new = set(places) - self._looked_at
+        if not new or not self._is_open:
+            return
+        self._looked_at |= new
+        versions = target.shapes.versions(connection, new)
+        for place in new:
+            version = versions.get(place)
+            if version is None:
+                self._answers.pop(place, None)
+            elif place not in self._answers or self._answers[place][0] != version:
+                self._answers[place] = version, {}
 
     def forget(self) -> None:
         """This transaction changes a table: nothing is kept of what it finds from now on."""
-        self._version, self._answers = None, {}
+        self._answers, self._is_open = {}, False
 
-    def has(self, what: Hashable) -> bool:
-        return what in self._answers
+    def has(self, place: _Place, question: Hashable) -> bool:
+        return place in self._answers and question in self._answers[place][1]
 
-    def ask(self, what: Hashable, ask: Callable[[], _Answer]) -> _Answer:
+    def ask(self, place: _Place, question: Hashable, ask: Callable[[], _Answer]) -> _Answer:
         """The answer to a question about a table, which is asked if the answer is not known."""
-        if self._version is None:
+        if place not in self._answers:
             return ask()
-        if what not in self._answers:
-            self._answers[what] = ask()
-        found: _Answer = self._answers[what]
+        answers = self._answers[place][1]
+        if question not in answers:
+            answers[question] = ask()
+        found: _Answer = answers[question]
         return found
 
 
@@ -103,8 +117,8 @@ class RelationMap:
         following: Following | None = None,
         known: UnchangedTables | None = None,
     ) -> None:
-        self.known: Final = known or UnchangedTables()
-        self.known.begin(target, connection)
+        self._known = known or UnchangedTables()
+        self._known.begin()
         self._target = target
         self._connection = connection
         self._names = names
@@ -133,14 +147,18 @@ class RelationMap:
         """Read the tables of relations that are about to be opened for the first time, all with one
         query or a few: in a catalog of many tables, to look for one takes as long as for many.
         """
-        places = {
-            self._place(remote)
+        new = {
+            remote: self._place(remote)
             for remote in remotes
-            if remote not in self._open
-            and remote not in self._looked_up
-            and not self.known.has((remote, self._place(remote)))
+            if remote not in self._open and remote not in self._looked_up
         }
+        self._known.look(self._target, self._connection, new.values())
+        places = {place for remote, place in new.items() if not self._known.has(place, remote)}
         self._read = dict(self._target.shapes.reflect_all(self._connection, places)) if len(places) > 1 else {}
+
+    def ask(self, local: TargetRelation, question: str, ask: Callable[[], bool]) -> bool:
+        """The answer to a question about the table of a relation, perhaps of an earlier batch."""
+        return self._known.ask(self._place(local.remote), question, ask)
 
     def opened(self, remote: Relation) -> TargetRelation | None:
         """The result of the last :meth:`open`; None if the relation was not opened."""
@@ -215,14 +233,16 @@ class RelationMap:
         table = self._follower.follow(remote, found)
         if table is not found:
             self._read = {}  # a partition is altered with its root
-            self.known.forget()
+            self._known.forget()
         return self._fit(remote, table)
 
     def _find_table(self, remote: Relation) -> TargetTable:
         """What was read together counts once, and until a table is altered."""
         place = self._place(remote)
-        return self.known.ask(
-            (remote, place),
+        self._known.look(self._target, self._connection, [place])
+        return self._known.ask(
+            place,
+            remote,
             lambda: find_table(self._target, self._connection, self._names, remote, self._read.pop(place, None)),
         )
 

@@ -242,9 +242,7 @@ class LocalStorage:
         return None
 
     def open(self, name: str) -> pa.NativeFile:
-        """A small file is read at once: Arrow reads a mapped one in another thread, which takes
-        longer.
-        """
+        """Small files are read at once, because Arrow reads a mapped one in another thread."""
         import pyarrow as pa
 
         path = self.folder / name

@@ -31,11 +31,14 @@ class Shapes:
         self._errors = errors
         self._qualified = qualified
 
-    def version(self, connection: sa.Connection) -> Hashable | None:
-        """The version of all tables in a transaction: if a later one has the same, the answers of
-        this role are the same, too. None: it is not known, so each transaction has to ask.
+    def versions(
+        self, connection: sa.Connection, tables: Iterable[tuple[str, str]]
+    ) -> Mapping[tuple[str, str], Hashable]:
+        """Versions of the tables for the publisher's tables: in a later transaction in which one
+        has the same, the answers of this role about it are the same, except unique indexes. A table
+        of which this is not known is left out, and is read in each transaction.
         """
-        return None
+        return {}
 
     def reflect(self, connection: sa.Connection, schema: str, table: str) -> TargetTable | None:
         """The table for the publisher's ``schema.table`` (rule C1); None if it does not exist."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -124,6 +124,23 @@ _UNIQUE_INDEXES: Final = sa.text(
     " LEFT JOIN pg_attribute a ON a.attrelid = t.oid AND a.attnum = u.attnum AND u.attnum <> 0"
     " WHERE n.nspname = :schema AND t.relname = :table AND i.indisunique AND i.indimmediate AND i.indislive"
     " GROUP BY c.oid, c.relname, i.indpred, i.indrelid, i.* ORDER BY c.oid"
+)
+_VERSIONS: Final = sa.text(
+    # Everything that the other queries read of a plain table of built-in types (OIDs below 10000).
+    # A row of a catalog that is written has another xmin and place. The flags of pg_class that are
+    # changed in place only announce rows of other catalogs.
+    "SELECT n.nspname AS schema, c.relname AS name, concat_ws(' ', c.oid, c.xmin, c.ctid, n.xmin, n.ctid, current_user,"
+    " row_security_active(c.oid), has_table_privilege(c.oid, 'INSERT'), has_table_privilege(c.oid, 'UPDATE'),"
+    " has_table_privilege(c.oid, 'DELETE'), EXISTS (SELECT FROM pg_publication),"
+    " (SELECT array_agg((a.attnum, a.xmin, a.ctid) ORDER BY a.attnum) FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0),"
+    " (SELECT array_agg((i.indexrelid, i.xmin, i.ctid) ORDER BY i.indexrelid) FROM pg_index i WHERE i.indrelid = c.oid),"
+    " (SELECT array_agg((k.oid, k.xmin, k.ctid) ORDER BY k.oid) FROM pg_constraint k WHERE k.conrelid = c.oid),"
+    " (SELECT array_agg((g.oid, g.xmin, g.ctid) ORDER BY g.oid) FROM pg_trigger g WHERE g.tgrelid = c.oid),"
+    " (SELECT array_agg((r.oid, r.xmin, r.ctid) ORDER BY r.oid) FROM pg_rewrite r WHERE r.ev_class = c.oid)) AS version"
+    " FROM unnest(CAST(:schemas AS text[]), CAST(:tables AS text[])) AS w (schema, name)"
+    " JOIN pg_namespace n ON n.nspname = w.schema JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = w.name"
+    " WHERE c.relkind = 'r' AND NOT c.relispartition"
+    " AND NOT EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0 AND a.atttypid >= 10000)"
 )
 
 
@@ -246,6 +263,17 @@ class PostgreSQLShapes(Shapes):
     ) -> Mapping[tuple[str, str], target_table.TargetTable]:
         with self._errors.reporting():
             return read_tables(connection, list(tables), fires=self._transactions.fires)
+
+    @override
+    def versions(
+        self, connection: sa.Connection, tables: Iterable[tuple[str, str]]
+    ) -> Mapping[tuple[str, str], Hashable]:
+        """The rows of the system catalogs that describe a table."""
+        places = list(tables)
+        place = {"schemas": [schema for schema, _ in places], "tables": [name for _, name in places]}
+        with self._errors.reporting():
+            found = connection.execute(_VERSIONS, place).all()
+        return {(row.schema, row.name): (row.version, self._transactions.fires) for row in found}
 
     @override
     def order_matters(self, connection: sa.Connection, table: target_table.TargetTable) -> bool:

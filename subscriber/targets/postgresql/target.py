@@ -20,6 +20,7 @@ from subscriber.targets.postgresql.transactions import (
     PostgreSQLRunLock,
     PostgreSQLStatementPipeline,
     PostgreSQLTransactions,
+    check_connection,
     reset_origin,
     set_up_session,
 )
@@ -53,10 +54,11 @@ def open_postgresql(url: sa.URL) -> Target:
             hint="Write the URL as postgresql+psycopg://...",
         )
     # Positional parameters, because rows are bound as tuples.
-    engine = sa.create_engine(url, paramstyle="format", pool_pre_ping=True, hide_parameters=True)
+    engine = sa.create_engine(url, paramstyle="format", hide_parameters=True)
     _check_options(engine)
     sa.event.listen(engine, "do_connect", _connect)
     sa.event.listen(engine, "connect", set_up_session)
+    sa.event.listen(engine, "checkout", check_connection)
     sa.event.listen(engine, "checkin", reset_origin)
     errors = PostgreSQLErrors()
     transactions, origins = PostgreSQLTransactions(engine, errors), PostgreSQLOrigins(engine, errors)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 import re
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, Final
@@ -40,6 +41,9 @@ _CANCEL_SECONDS: Final = 2.0
 """Seconds that a cancel request may take to reach the server."""
 _ZONE: Final = "subscriber_time_zone"
 """Under this key a connection stores the time zone that is configured for its role and database."""
+_USED_AT: Final = "subscriber_used_at"
+"""Under this key a connection stores when it was used last (monotonic seconds)."""
+_TRUSTED_SECONDS: Final = 1.0
 _SESSION: Final = (
     "SET datestyle = 'ISO'; SET intervalstyle = 'postgres'; SET timezone = 'UTC'; SET client_encoding = 'UTF8';"
     " SET extra_float_digits = 1; SET bytea_output = 'hex';"
@@ -61,8 +65,11 @@ _PREPARED_HERE: Final = sa.text(
     "SELECT gid, owner::text, date_trunc('second', prepared)::text FROM pg_prepared_xacts"
     " WHERE database = current_database() ORDER BY prepared"
 )
-_AS_REPLICA: Final = sa.func.set_config("session_replication_role", "replica", True)
-_NO_SEARCH_PATH: Final = sa.func.set_config("search_path", "", True)
+_AS_REPLICA: Final = sa.text("SELECT set_config('session_replication_role', 'replica', true)")
+_SET_UP_OTHERWISE: Final = sa.text("SELECT set_config('search_path', '', true), set_config('TimeZone', :zone, true)")
+_SET_UP: Final = sa.text(
+    f"{_AS_REPLICA.text}, set_config('search_path', '', true), set_config('TimeZone', :zone, true)"
+)
 
 
 class PostgreSQLTransactions(Transactions):
@@ -85,15 +92,14 @@ class PostgreSQLTransactions(Transactions):
             self._schema = connection.execute(sa.select(sa.func.current_schema())).scalar_one()
             try:
                 with connection.begin_nested():
-                    connection.execute(sa.select(_AS_REPLICA))
+                    connection.execute(_AS_REPLICA)
                 self._may_be_replica = True
             except exc.ProgrammingError:
                 self._may_be_replica = False
                 logger.warning("the target's role may not set session_replication_role: triggers and foreign keys act")
-        elif self._may_be_replica:
-            connection.execute(sa.select(_AS_REPLICA))
         connection.execution_options(schema_translate_map={None: self._schema})
-        connection.execute(sa.select(_NO_SEARCH_PATH, sa.func.set_config("TimeZone", connection.info[_ZONE], True)))
+        settings = _SET_UP if self._may_be_replica else _SET_UP_OTHERWISE
+        connection.execute(settings, {"zone": connection.info[_ZONE]})
 
     @override
     def interrupt(self, connection: sa.Connection) -> None:
@@ -153,6 +159,18 @@ def set_up_session(connection: Any, record: Any) -> None:
         (record.info[_ZONE],) = cursor.execute("SELECT current_setting('TimeZone')").fetchone()
         cursor.execute(_SESSION)
     connection.commit()
+    record.info[_USED_AT] = time.monotonic()
+
+
+def check_connection(connection: Any, record: Any, _pooled: Any) -> None:
+    """Replace a connection that the server has ended, and the others of the pool; but one that was
+    used a moment ago is not asked, because a small transaction takes only a few round trips.
+    """
+    if time.monotonic() - record.info[_USED_AT] > _TRUSTED_SECONDS:
+        try:
+            _execute_alone(connection, "SELECT 1")
+        except connection.Error:
+            raise exc.InvalidatePoolError from None
 
 
 # Run lock --------------------------------------------------------------------------------------
@@ -363,14 +381,21 @@ class PostgreSQLOrigins(Origins):
 
 def reset_origin(connection: Any, record: Any) -> None:
     """Release the origin when a connection returns to its pool: others may need it."""
+    record.info[_USED_AT] = time.monotonic()
     if connection is None or record.info.pop(_ORIGIN, None) is None:
         return
     try:
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT pg_replication_origin_session_reset()")
-        connection.commit()
+        _execute_alone(connection, "SELECT pg_replication_origin_session_reset()")
     except connection.Error:
         record.invalidate()
+
+
+def _execute_alone(connection: Any, sql: str) -> None:
+    """With one round trip: without BEGIN and COMMIT."""
+    connection.autocommit = True
+    with connection.cursor() as cursor:
+        cursor.execute(sql)
+    connection.autocommit = False
 
 
 def _qualified(connection: sa.Connection, name: str) -> str:

@@ -193,17 +193,20 @@ _REFUSING: Final = re.compile(r"\b(CHECK|STRICT|COLLATE)\b", re.IGNORECASE)
 
 class SQLiteShapes(Shapes):
     @override
-    def version(self, connection: sa.Connection) -> Hashable | None:
+    def versions(
+        self, connection: sa.Connection, tables: Iterable[tuple[str, str]]
+    ) -> Mapping[tuple[str, str], Hashable]:
         """The schema cookies, by which SQLite itself finds out whether a statement is outdated."""
         if not facts_of(connection.dialect).attaches:
-            return None  # Turso is not known to count each change
+            return {}  # Turso is not known to count each change
         with self._errors.reporting():
             names = [row[1] for row in connection.exec_driver_sql("PRAGMA database_list")]
             quote = connection.dialect.identifier_preparer.quote_identifier
             pragmas = (f"PRAGMA {quote(name)}.schema_version" for name in names)
-            return tuple(
+            cookies = tuple(
                 (name, connection.exec_driver_sql(one).scalar()) for name, one in zip(names, pragmas, strict=True)
             )
+        return dict.fromkeys(tables, cookies)
 
     @override
     def reflect_all(

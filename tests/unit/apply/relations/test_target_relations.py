@@ -132,7 +132,7 @@ def test_a_table_is_read_again_only_if_a_table_has_changed(execute, target):
             relations = RelationMap(target, connection, known=known)
             sa.event.listen(connection, "before_cursor_execute", lambda *arguments: texts.append(arguments[2]))
             assert [column.name for column in relations.open(relation("public.t", AB)).columns] == ["a", "b"]
-        return len(texts)
+        return len([text for text in texts if not text.startswith("PRAGMA")])
 
     assert queries() > 0
     assert queries("INSERT INTO t VALUES (1, 'one')") == 0

@@ -5,11 +5,13 @@ them.
 from __future__ import annotations
 
 import logging
+import time
 from types import SimpleNamespace
 from typing import Any
 
 import psycopg
 import pytest
+from sqlalchemy import exc
 
 from subscriber.base.errors import AlreadyRunning, ApplyError, ConflictError, SubscriberError, TargetUnavailable
 from subscriber.targets.postgresql.errors import PostgreSQLErrors
@@ -19,6 +21,7 @@ from subscriber.targets.postgresql.transactions import (
     PostgreSQLPrepared,
     PostgreSQLRunLock,
     PostgreSQLTransactions,
+    check_connection,
     reset_origin,
     set_up_session,
 )
@@ -56,10 +59,12 @@ def test_each_transaction_applies_changes_as_a_replica():
     for _ in range(2):
         with opened.connect() as connection:
             opened.transactions.apply_as_replica(connection)
-    assert len(opened.asked(REPLICA)) == 2
-    *_, settings = opened.asked("search_path")
-    assert "set_config('search_path'::VARCHAR, ''::VARCHAR, True)" in settings
-    assert "set_config('TimeZone'::VARCHAR, 'Europe/Vienna'::VARCHAR, True)" in settings
+    first, *both = opened.asked(REPLICA)
+    assert "search_path" not in first  # finds out whether the role may do so
+    assert len(both) == 2
+    for settings in both:
+        assert "set_config('search_path', '', true)" in settings
+        assert "set_config('TimeZone', 'Europe/Vienna', true)" in settings
 
 
 def test_the_catalogs_tables_are_found_without_a_search_path():
@@ -180,7 +185,7 @@ def test_a_new_session_reads_and_writes_values_as_the_publishers_does():
     )
     with server.engine(URL).connect() as connection:
         set_up_session(connection.connection.driver_connection, record)
-    assert record.info == {"subscriber_time_zone": "Europe/Vienna"}
+    assert record.info["subscriber_time_zone"] == "Europe/Vienna"
     zone, settings, commit = server.statements[1:4]
     assert (zone, commit) == ("SELECT current_setting('TimeZone')", "COMMIT")
     for setting in ("datestyle = 'ISO'", "intervalstyle = 'postgres'", "timezone = 'UTC'", "client_encoding = 'UTF8'"):
@@ -501,8 +506,25 @@ def driver(server: RecordedServer) -> Any:
 def test_a_connection_releases_its_origin():
     server, record = RecordedServer(), Record(subscriber_origin=7)
     reset_origin(driver(server), record)
-    assert server.statements[-2:] == ["SELECT pg_replication_origin_session_reset()", "COMMIT"]
-    assert (record.info, record.is_invalid) == ({}, False)
+    assert server.statements[-1] == "SELECT pg_replication_origin_session_reset()"
+    assert ("subscriber_origin" in record.info, record.is_invalid) == (False, False)
+
+
+def test_a_connection_is_asked_whether_it_still_works_only_if_it_was_not_used_a_moment_ago():
+    server = RecordedServer(info={"Error": psycopg.Error})
+    connection, record = driver(server), Record(subscriber_used_at=time.monotonic())
+    before = len(server.statements)
+    check_connection(connection, record, None)
+    assert len(server.statements) == before
+    record.info["subscriber_used_at"] -= 60.0
+    check_connection(connection, record, None)
+    assert len(server.statements) > before
+
+
+def test_a_connection_that_the_server_has_ended_is_replaced():
+    server = RecordedServer({"SELECT 1": psycopg.OperationalError("lost")}, info={"Error": psycopg.Error})
+    with pytest.raises(exc.InvalidatePoolError):
+        check_connection(driver(server), Record(subscriber_used_at=-60.0), None)
 
 
 def test_a_connection_without_an_origin_is_left_alone():
