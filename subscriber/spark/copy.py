@@ -83,12 +83,13 @@ MOST_BYTES: Final = 64 * 1024 * 1024
 """The amount of COPY text of all jobs in flight together. After its share of it, a job returns the
 rest of its range, whatever the size of the ranges.
 
-The result of a job is in memory until the target has it, and in the JVM in several copies until the
-driver has it. With 4 jobs of 16 MB the JVM peaked at 550 MiB, with 4 of 64 MB at 860 MiB, and the
-copy was not faster, because loading begins when the first job has ended.
+The result of a job is in memory or in files until the target has it. What passes the JVM is there
+in several copies until the driver has it. With 4 jobs of 16 MB the JVM peaked at 550 MiB, with 4 of
+64 MB at 860 MiB, and the copy was not faster, because loading begins when the first job has ended.
 """
 
 _MOST_JOB_BYTES: Final = 16 * 1024 * 1024
+"""The amount of one job if its blocks pass the JVM. In files, fewer and larger jobs cost less."""
 _FIRST_SHARE: Final = 8
 """The first jobs read so many times less, so that loading begins early."""
 
@@ -252,7 +253,8 @@ def executor_blocks(
     Where the executors are on this machine, the blocks do not pass the JVM.
     """
     at_a_time = jobs_of_cores(context)
-    most_bytes = bytes_of_job(job_bytes, at_a_time)
+    in_files = is_local(str(context.master))
+    most_bytes = bytes_of_job(job_bytes, at_a_time, in_files=in_files)
 
     def check() -> None:
         if stop.is_set():
@@ -277,7 +279,7 @@ def executor_blocks(
             bytes_now = most_bytes
 
     first = max(1, most_bytes // _FIRST_SHARE)
-    with _folder() if is_local(str(context.master)) else contextlib.nullcontext() as folder:
+    with _folder() if in_files else contextlib.nullcontext() as folder:
         jobs: list[Job] = [
             partial(read, part, first if number < at_a_time else most_bytes, folder)
             for number, part in enumerate(ranges)
@@ -294,8 +296,9 @@ def _folder() -> Iterator[Path]:
         yield Path(folder)
 
 
-def bytes_of_job(job_bytes: int, at_a_time: int) -> int:
-    return min(job_bytes, _MOST_JOB_BYTES, MOST_BYTES // at_a_time)
+def bytes_of_job(job_bytes: int, at_a_time: int, *, in_files: bool) -> int:
+    most = MOST_BYTES // at_a_time
+    return min(job_bytes, most if in_files else min(most, _MOST_JOB_BYTES))
 
 
 def driver_blocks(

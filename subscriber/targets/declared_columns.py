@@ -79,15 +79,20 @@ def _more_digits(scale: int) -> str:
 
 
 def _fit(values: pa.Array, precision: int, scale: int) -> bool:
-    """Whether Arrow reads all values with this precision and scale, which is faster than checks."""
+    return as_decimals(values, precision, scale) is not None
+
+
+def as_decimals(values: pa.Array, precision: int, scale: int) -> pa.Array | None:
+    """The texts as decimals if Arrow reads all of them with this precision and scale, which is
+    faster than checks; otherwise None.
+    """
     longest = pc.max(pc.binary_length(values)).as_py() or 0
     if not 0 < precision <= _LARGEST_DECIMAL or longest + scale > _LARGEST_DECIMAL:
-        return False
+        return None
     try:
-        values.cast(pa.decimal128(precision, scale))
+        return values.cast(pa.decimal128(precision, scale))
     except pa.ArrowInvalid:
-        return False
-    return True
+        return None
 
 
 def check_digits(column: TargetColumn, values: pa.Array) -> None:

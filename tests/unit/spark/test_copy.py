@@ -250,7 +250,9 @@ def test_a_range_for_each_core_is_in_flight():
 
 def test_all_jobs_together_have_a_limited_amount_of_data():
     """Invariant bounded_memory: more cores read less at a time."""
-    assert max(bytes_of_job(2**40, at_a_time) * at_a_time for at_a_time in (2, 4, 8, MOST_JOBS)) <= MOST_BYTES
+    for in_files in (False, True):
+        sizes = [bytes_of_job(2**40, at_a_time, in_files=in_files) * at_a_time for at_a_time in (2, 4, 8, MOST_JOBS)]
+        assert max(sizes) <= MOST_BYTES
 
 
 def test_jobs_have_a_group_and_the_pool_of_copies():

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Literal
 
+import duckdb
 import pyarrow as pa
 import pytest
 import sqlalchemy as sa
+from hypothesis import given
+from hypothesis import strategies as st
 
 from subscriber.base.errors import TargetRelationError, UnsupportedValue
 from subscriber.postgres.protocol import messages as m
@@ -42,6 +46,12 @@ VALUES = {
     "jsonb": ['{"a": 1}'],
     "int4[]": ["{}", "{1,NULL}", "[0:1]={1,2}"],
 }
+
+
+def _postgresql_text(moment: datetime) -> str:
+    """As PostgreSQL writes a timestamp: without zeros at the end of the fraction."""
+    text = moment.isoformat(" ")
+    return text.rstrip("0") if moment.microsecond else text
 
 
 def stored(target, type_oid: int) -> dict[int, str | None]:
@@ -81,6 +91,35 @@ def test_a_value_comes_back_as_it_was(apply, target, name):
     execute(target, "DELETE FROM v")
     load(target, table, {"k": 23, "v": OIDS[name]}, batch)
     assert stored(target, OIDS[name]) == expected(name)
+
+
+_MOMENTS = st.datetimes()
+_DIGITS = st.from_regex(r"\A-?(0|[1-9][0-9]{0,4})(\.[0-9]{1,3})?\Z")
+TYPED = {
+    "date": ("DATE", _MOMENTS.map(lambda moment: str(moment.date()))),
+    "timestamp": ("TIMESTAMP", _MOMENTS.map(_postgresql_text)),
+    "timestamptz": ("TIMESTAMP WITH TIME ZONE", _MOMENTS.map(lambda moment: f"{_postgresql_text(moment)}+00")),
+    "numeric": ("DECIMAL(8,3)", _DIGITS),
+}
+
+
+@pytest.mark.parametrize("name", sorted(TYPED))
+@given(data=st.data())
+def test_many_rows_have_the_values_of_single_ones(name, data):
+    """fast_equals_exact: also where Arrow reads the texts in DuckDB's place"""
+    declared, texts = TYPED[name]
+    column = TargetColumn("c", declared, storage(declared))
+    extremes = [one for one in VALUES[name] if name != "numeric" and data.draw(st.booleans())]
+    values = pa.array([*data.draw(st.lists(texts, max_size=6)), *extremes, None], pa.string())
+    query = f"SELECT CAST(CAST(c AS {declared}) AS VARCHAR) FROM block"
+    found = []
+    for converted in (_ROLE.as_block, _ROLE.as_stored):
+        block = pa.table({"c": converted(OIDS[name], column, values)})
+        with duckdb.connect() as connection:
+            found.append(connection.execute(query).fetchall())
+        del block
+    assert found[0] == found[1]
+    assert extremes or pa.types.is_string(_ROLE.as_block(OIDS[name], column, values).type) is False
 
 
 @pytest.mark.parametrize("oid", sorted(BUILT_IN_TYPES | {99_999}), ids=type_name)
