@@ -167,22 +167,26 @@ def _decode_partition(
     try:
         frames = decode_frames(partition.messages(), as_text=as_text, publishing=publishing, seconds=seconds)
         for done, frame in enumerate(frames):
+            file = None if folder is None else write_frame(folder, frame)
+            if file is not None:
+                yield file
+                continue
             encoded = frame.encode()
-            file = None if folder is None else write_frame(folder, encoded)
-            if file is None and len(encoded) > LARGEST_FRAME:
+            if len(encoded) > LARGEST_FRAME:
                 yield RemainingFrames(partition, done)
                 return
-            yield file or encoded
+            yield encoded
         yield seconds
     except SubscriberError as error:
         yield error
 
 
-def write_frame(folder: Path, frame: bytes) -> FrameFile | None:
+def write_frame(folder: Path, frame: Frame) -> FrameFile | None:
     """Write a frame into a file; None if it cannot be written, for instance to a full disk."""
     path = folder / uuid.uuid4().hex
     try:
-        path.write_bytes(frame)
+        with pa.OSFile(str(path), "wb") as file:
+            frame.write(file)
     except OSError:
         path.unlink(missing_ok=True)
         return None

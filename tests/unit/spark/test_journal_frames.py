@@ -191,9 +191,10 @@ def test_frames_are_written_into_files_for_a_driver_on_the_same_machine(tmp_path
 
 
 def test_a_file_is_read_once_and_what_nobody_has_read_is_removed(tmp_path):
-    first, second = write_frame(tmp_path, b"first"), write_frame(tmp_path, b"second")
+    frame = Frame((), described=7)
+    first, second = write_frame(tmp_path, frame), write_frame(tmp_path, frame)
     assert first is not None
     assert second is not None
-    assert bytes(read_frame(first)) == b"first"
+    assert bytes(read_frame(first)) == frame.encode()
     remove_frames(tmp_path)
     assert list(tmp_path.iterdir()) == []
