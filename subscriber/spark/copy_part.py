@@ -11,7 +11,7 @@ from subscriber.base.errors import SubscriberError
 from subscriber.postgres.protocol.messages import Relation
 from subscriber.publisher.copy_out import CopyReader
 from subscriber.publisher.copy_plan import CopyRange
-from subscriber.spark.result_files import ResultFile, read_result, write_result
+from subscriber.spark.result_files import ResultFile, take_result, write_result
 from subscriber.stream.decode.blocks import LoadBlock, Transforms, load_block
 
 
@@ -50,9 +50,9 @@ def read_part(
 
 
 def _sent(block: LoadBlock, folder: Path | None) -> LoadBlock | BlockFile:
-    file = None if folder is None else write_result(folder, block.data)
+    file = None if folder is None else write_result(folder, lambda file: file.write(block.data))
     return block.compressed() if file is None else BlockFile(file, block.rows, block.size)
 
 
 def received(item: LoadBlock | BlockFile) -> LoadBlock:
-    return LoadBlock(bytes(read_result(item.file)), item.rows, item.size) if isinstance(item, BlockFile) else item
+    return LoadBlock(bytes(take_result(item.file)), item.rows, item.size) if isinstance(item, BlockFile) else item

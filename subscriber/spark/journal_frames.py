@@ -39,7 +39,7 @@ from subscriber.base.lsn import LSN
 from subscriber.base.stage_seconds import StageSeconds
 from subscriber.postgres.protocol.changes import Frame
 from subscriber.postgres.publication.publishing import Publishing
-from subscriber.spark.result_files import ResultFile, read_result, write_result
+from subscriber.spark.result_files import ResultFile, take_result, write_result
 from subscriber.stream.decode.decode_frames import decode_frames
 from subscriber.stream.journal.message_rows import Finish, read_finish, read_messages
 from subscriber.stream.journal.reader import JournalReader, SegmentRange
@@ -143,7 +143,7 @@ class JournalFrames:
         elif isinstance(item, RemainingFrames):
             yield from islice(self._decode(item.partition), item.done, None)
         else:
-            yield Frame.decode(read_result(item) if isinstance(item, ResultFile) else memoryview(item))
+            yield Frame.decode(take_result(item) if isinstance(item, ResultFile) else memoryview(item))
 
 
 def _decode_partition(
@@ -159,12 +159,15 @@ def _decode_partition(
     try:
         frames = decode_frames(partition.messages(), as_text=as_text, publishing=publishing, seconds=seconds)
         for done, frame in enumerate(frames):
+            file = None if folder is None else write_result(folder, frame.write)
+            if file is not None:
+                yield file
+                continue
             encoded = frame.encode()
-            file = None if folder is None else write_result(folder, encoded)
-            if file is None and len(encoded) > LARGEST_FRAME:
+            if len(encoded) > LARGEST_FRAME:
                 yield RemainingFrames(partition, done)
                 return
-            yield file or encoded
+            yield encoded
         yield seconds
     except SubscriberError as error:
         yield error

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import uuid
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,18 +22,19 @@ class ResultFile:
     path: str
 
 
-def write_result(folder: Path, content: bytes) -> ResultFile | None:
+def write_result(folder: Path, write: Callable[[pa.NativeFile], object]) -> ResultFile | None:
     """Write a result into a file; None if it cannot be written, for instance to a full disk."""
     path = folder / uuid.uuid4().hex
     try:
-        path.write_bytes(content)
+        with pa.OSFile(str(path), "wb") as file:
+            write(file)
     except OSError:
         path.unlink(missing_ok=True)
         return None
     return ResultFile(str(path))
 
 
-def read_result(file: ResultFile) -> memoryview:
+def take_result(file: ResultFile) -> memoryview:
     """Map the file of a result into memory, and remove it."""
     with pa.memory_map(file.path) as opened:
         content = memoryview(opened.read_buffer())

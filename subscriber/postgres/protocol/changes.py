@@ -224,16 +224,21 @@ class Frame:
     described: int = 0
 
     def encode(self) -> bytes:
+        sink = pa.BufferOutputStream()
+        self.write(sink)
+        return bytes(sink.getvalue().to_pybytes())
+
+    def write(self, sink: pa.NativeFile) -> None:
+        """Write what :meth:`encode` returns, without a copy of the data."""
         relations = _distinct_relations(self)
         counts = len(relations), len(self.controls), len(self.groups)
         parts = [_COUNTS.pack(_MAGIC, *counts, 0, self.described)]
         parts.extend(_encode_relation(relation) for relation in relations)
         parts.extend(_encode_controls(self.controls, relations))
         head = b"".join(parts)
-        chunks: list[bytes | memoryview] = [head, _padding(len(head))]
+        sink.write(head + _padding(len(head)))
         for group in self.groups:
-            chunks.extend(_encode_group(group, relations[group.relation]))
-        return b"".join(chunks)
+            _write_group(group, relations[group.relation], sink)
 
     @classmethod
     def decode(cls, data: bytes | memoryview) -> Self:
@@ -275,16 +280,19 @@ def _encode_controls(controls: Controls, relations: dict[Relation, int]) -> Iter
     yield data[begins[0] : begins[-1]].tobytes()
 
 
-def _encode_group(group: ChangeGroup, relation: int) -> Iterator[bytes | memoryview]:
+def _write_group(group: ChangeGroup, relation: int, sink: pa.NativeFile) -> None:
     batch = _joined(group)
-    sink = pa.BufferOutputStream()
+    counted = pa.MockOutputStream()
+    _write_stream(batch, counted)
+    size = counted.size()
+    sink.write(_GROUP.pack(relation, group.action.encode(), (group.old_kind or " ").encode(), size))
+    _write_stream(batch, sink)
+    sink.write(_padding(size))
+
+
+def _write_stream(batch: pa.RecordBatch, sink: pa.NativeFile) -> None:
     with pa.ipc.new_stream(sink, batch.schema) as writer:
         writer.write_batch(batch)
-    body = sink.getvalue()
-    old_kind = (group.old_kind or " ").encode()
-    yield _GROUP.pack(relation, group.action.encode(), old_kind, body.size)
-    yield memoryview(body)
-    yield _padding(body.size)
 
 
 def _joined(group: ChangeGroup) -> pa.RecordBatch:

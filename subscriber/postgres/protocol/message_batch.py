@@ -43,6 +43,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final, Literal, NoReturn, TypeAlias
 
 import numpy as np
@@ -218,17 +219,24 @@ def _slices(
     """
     if not starts.size:
         return pa.array([], type=pa.binary())
-    if np.any(starts[1:] < ends[:-1]):
+    if (starts[1:] < ends[:-1]).any():
         buffer, starts, ends = _in_order(buffer, starts, ends)
     large = int(ends[-1]) > _LARGEST_OFFSET
     array_class, width = (pa.LargeBinaryArray, np.int64) if large else (pa.BinaryArray, np.int32)
-    offsets = np.empty(2 * starts.size, dtype=width)
-    offsets[0::2] = starts
-    offsets[1::2] = ends
+    offsets = np.empty((starts.size, 2), dtype=width)
+    offsets[:, 0] = starts
+    offsets[:, 1] = ends
     kind = pa.large_binary() if large else pa.binary()
     buffers = [None, pa.py_buffer(offsets), pa.py_buffer(buffer)]
     interleaved = array_class.from_buffers(kind, offsets.size - 1, buffers)
-    return interleaved.take(pa.array(np.arange(0, offsets.size, 2), mask=null))
+    places = _even_places(starts.size)
+    return interleaved.take(pa.array(places, mask=null) if null is not None else pa.array(places))
+
+
+@lru_cache(8)
+def _even_places(count: int) -> NDArray[np.int32]:
+    """The even numbers up to twice ``count``."""
+    return np.arange(0, 2 * count, 2, dtype=np.int32)
 
 
 def _in_order(buffer: Bytes, starts: Positions, ends: Positions) -> tuple[Bytes, Positions, Positions]:
