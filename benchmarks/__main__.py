@@ -8,6 +8,7 @@ import argparse
 import json
 import sys
 from collections.abc import Callable, Collection
+from dataclasses import replace
 from pathlib import Path
 
 from benchmarks import apply, change_feed, decoder, filters, receive, transform
@@ -36,6 +37,11 @@ def main() -> int:
             for times in (1, LARGER) if options.large else (1,):
                 workload = BY_NAME[name].scaled(size * times)
                 label = name if times == 1 else f"{name} x {times}"
+                if workload.kind == "latency" and options.rate != workload.rate:
+                    # as many seconds
+                    count = workload.transactions * options.rate // workload.rate
+                    workload = replace(workload, rate=options.rate, transactions=count)
+                    label += f" at {options.rate}/s"
                 results["workloads"][label] = describe(workload, servers.measure(workload, targets, runs))
                 if options.json:
                     # After each workload, so that an interrupted run has results.
@@ -63,6 +69,9 @@ def _options() -> argparse.Namespace:
     )
     parser.add_argument("--runs", type=int, default=3, help="runs that the median is taken of (default: 3)")
     parser.add_argument("--size", type=float, default=1.0, help="the part of the changes and rows (default: 1)")
+    parser.add_argument(
+        "--rate", type=int, default=BY_NAME["W6"].rate, help="commits a second of W6 (default: %(default)s)"
+    )
     parser.add_argument("--limit", type=float, default=300.0, help="seconds that a measurement may take (default: 300)")
     parser.add_argument("--large", action="store_true", help=f"measure each workload with {LARGER} times the size, too")
     parser.add_argument("--smoke", action="store_true", help="a few workloads and targets of a tenth of the size, once")

@@ -68,7 +68,6 @@ SERVER_SETTINGS: Final = {
 MARIADB_SETTINGS: Final = {"innodb-buffer-pool-size": "256M", "innodb-log-file-size": "1G"}
 """As much memory as PostgreSQL has, and a log that is not full during a run."""
 _DATABASE: Final = "bench"
-_COMMIT_SECONDS: Final = 0.05
 _QUIET_SECONDS: Final = 20.0
 
 
@@ -256,7 +255,7 @@ class Bench:
         subscriber.enable()
         keys = "SELECT coalesce(max(a), 0) FROM t"
         first = int(self._publisher.execute(keys, _DATABASE)[0][0]) + 1
-        self._commit(first, 1)
+        self._commit(first, 1, workload.rate)
         subscriber.await_value(keys, first, self._limit_of(workload))
         count = workload.amount
         name = f"{workload.name}-{member.name}-{run}"
@@ -266,7 +265,7 @@ class Bench:
             ThreadPoolExecutor(1) as pool,
         ):
             seen = pool.submit(subscriber.arrivals, keys, first + count, self._limit_of(workload))
-            committed = self._commit(first + 1, count)
+            committed = self._commit(first + 1, count, workload.rate)
             arrived = seen.result()
         expected = self._check(workload)
         time.sleep(_QUIET_SECONDS / 4)
@@ -277,13 +276,13 @@ class Bench:
         idle = sum(quiet.usage.cpu_seconds.values()) / quiet.usage.seconds
         return Sample(run, watch.usage, tuple(sorted(latencies(committed, arrived))), idle)
 
-    def _commit(self, first: int, count: int) -> dict[int, float]:
-        """Commit single rows; returns the moment after each commit."""
+    def _commit(self, first: int, count: int, rate: int) -> dict[int, float]:
+        """Commit so many single rows a second; returns the moment after each commit."""
         committed = {}
         with psycopg.connect(self._publisher.conninfo(_DATABASE), autocommit=True) as connection:
             began = time.monotonic()
             for number in range(count):
-                time.sleep(max(0.0, began + number * _COMMIT_SECONDS - time.monotonic()))
+                time.sleep(max(0.0, began + number / rate - time.monotonic()))
                 connection.execute("INSERT INTO t VALUES (%s)", (first + number,))
                 committed[first + number] = time.monotonic()
         return committed

@@ -32,6 +32,7 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 import psycopg
+import sqlalchemy as sa
 
 from benchmarks.process_watch import descendants
 from benchmarks.workloads import CARRIER, Workload
@@ -62,6 +63,7 @@ _SCRAPE_SECONDS: Final = 10.0
 _TABLES_A_TRANSACTION: Final = 500
 WATCHED: Final = "-http"
 """The end of a target's name whose run has a page open and is scraped, as in ``sqlite-http``."""
+_LOOK_SECONDS: Final = 0.002
 _POLL_SECONDS: Final = 0.02
 """How often a target is asked for a value. A query takes up to a millisecond of the process that
 applies; the query of native is another server's.
@@ -357,6 +359,7 @@ class Remote:
 
     def __init__(self, url: str, limit: float, name: str, *, is_watched: bool = False) -> None:
         self._limit = limit + _START_SECONDS
+        self._url = url
         context = multiprocessing.get_context("spawn")
         self._pipe, there = context.Pipe()
         self._process = context.Process(target=_serve, args=(there, url, name, is_watched))
@@ -365,6 +368,21 @@ class Remote:
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         return lambda *arguments: self._ask(name, *arguments)
+
+    def arrivals(self, query: str, value: int, limit: float) -> list[tuple[int, float]]:
+        """See :meth:`Subscriber.arrivals`. This process looks, so that its queries take no processor
+        time of the program's; but only one process may open DuckDB's file.
+        """
+        if sa.make_url(self._url).get_backend_name() == "duckdb":
+            seen: list[tuple[int, float]] = self._ask("arrivals", query, value, limit)
+            return seen
+        with open_target(self._url) as target:
+
+            def look() -> int:
+                with target.engine.connect() as connection:
+                    return int(connection.exec_driver_sql(query).scalar_one())
+
+            return seen_values(look, value, limit, _LOOK_SECONDS)
 
     def close(self) -> None:
         """End the process; in order, if it answers."""

@@ -5,7 +5,7 @@ checked.
 
     stream    the subscription is disabled, the publisher commits, ENABLE ──▶ the last row is visible
     copy      ENABLE ──▶ the tables are copied and ready (state r)
-    latency   the subscription is enabled, one row is committed every 50 ms, each is seen after …
+    latency   the subscription is enabled, one row is committed 20 times a second, each is seen after …
 
 A workload has one table or many, which one subscription has, or several in turn. Without a number
 the table is ``t``, the marker ``runs``, the publication ``p`` and the subscription ``bench``; of
@@ -59,6 +59,7 @@ class Workload:
         filter: the row filter of a tenth of the tables. The publication of this program is then an
             emulated one.
         full_old_rows: whether the tables have REPLICA IDENTITY FULL.
+        rate: the commits a second, of kind ``latency`` only.
         slowness: how many times as long it takes as the others, about. It has so many times their
             limit, and is measured so many times less often, but once.
     """
@@ -77,6 +78,7 @@ class Workload:
     subscriptions: int = 1
     filter: str = ""
     full_old_rows: bool = False
+    rate: int = 20
     slowness: int = 1
 
     @property
@@ -88,6 +90,7 @@ class Workload:
             transactions=self.transactions,
             tables=self.tables,
             subscriptions=self.subscriptions,
+            interval=1000 / self.rate,
         )
 
     @property
@@ -311,7 +314,7 @@ WORKLOADS: Final = (
     Workload("W5", "initial copy of {rows:,} rows", "copy", _FIVE, _FIVE_CHECK, _FIVE_ROW, rows=3_000_000),
     Workload(
         "W6",
-        "one row committed every 50 ms, p50 and p99 until it is visible",
+        "one row committed every {interval:g} ms, p50 and p99 until it is visible",
         "latency",
         "a int PRIMARY KEY",
         "count(*), sum(a)",
