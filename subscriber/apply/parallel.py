@@ -76,7 +76,6 @@ written in itself.
 _POLL_SECONDS: Final = 0.1
 _COMMIT, _TRUNCATE = b"CT"
 _POSSIBLE: Final = np.frombuffer(b"BCOT", np.uint8)
-_BOUNDS: Final = np.frombuffer(b"BC", np.uint8)
 
 
 class ParallelApplier(BulkApplier):
@@ -319,24 +318,19 @@ class _Cut:
     def _cut(self) -> Iterator[_Piece]:
         end, changes, size = self.start, 0, 0
         while (frame := self._read()) is not None:
-            if self.is_whole and changes >= LEAST_CHANGES:
-                yield self._piece(end)
-                changes = size = 0
-            self._left.append(frame)
-            types = frame.controls.types()
-            if not np.all(np.isin(types, _POSSIBLE)):
+            if not np.all(np.isin(frame.controls.types(), _POSSIBLE)):
+                self._left.append(frame)
                 self.is_whole = False
                 return
-            bounds = types[np.isin(types, _BOUNDS)]
-            if len(bounds):
-                self.is_whole = int(bounds[-1]) == _COMMIT
-            commits = np.flatnonzero(types == _COMMIT)
-            if len(commits):
-                message = decode(frame.controls[int(commits[-1])].message)
-                assert isinstance(message, messages.Commit)
-                end = LSN(message.end_lsn)
-            changes += sum(map(len, frame.groups))
-            size += sum(one.nbytes for group in frame.groups for one in (group.old, group.new) if one is not None)
+            for part, commit in _parts(frame):
+                if self.is_whole and changes >= LEAST_CHANGES:
+                    yield self._piece(end)
+                    changes = size = 0
+                self._left.append(part)
+                self.is_whole = commit is not None
+                end = commit or end
+                changes += sum(map(len, part.groups))
+                size += sum(one.nbytes for group in part.groups for one in (group.old, group.new) if one is not None)
             if size > _MOST_BYTES and not self.is_whole:
                 return
 
@@ -361,6 +355,20 @@ class _Cut:
     def rest(self) -> Iterator[Frame]:
         """The frames after the last piece."""
         return chain(self._left, self._frames)
+
+
+def _parts(frame: Frame) -> Iterator[tuple[Frame, LSN | None]]:
+    """A frame up to its last commit, with the LSN where that ends, and what comes after it."""
+    controls = frame.controls
+    commits = np.flatnonzero(controls.types() == _COMMIT)
+    if len(commits):
+        last = controls[int(commits[-1])]
+        message = decode(last.message)
+        assert isinstance(message, messages.Commit)
+        before, frame = frame.split(last.position + 1)
+        yield before, LSN(message.end_lsn)
+    if len(frame.controls) or frame.groups:
+        yield frame, None
 
 
 class _PieceTransaction(TargetTransactions):

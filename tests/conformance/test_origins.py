@@ -7,6 +7,7 @@ from __future__ import annotations
 import logging
 
 import pytest
+import sqlalchemy as sa
 
 from subscriber.apply.exact import ExactApplier
 from subscriber.base.lsn import LSN
@@ -119,6 +120,28 @@ def test_a_role_that_may_not_use_origins_applies_all_the_same(target, database, 
         assert caplog.text.count("may not use replication origins") == 1
     finally:
         database.execute(f"DROP OWNED BY {role}; DROP ROLE {role}")
+
+
+def test_several_writers_have_origins_that_are_no_others_and_are_dropped_together(target, database, origin):
+    """C20, C34, C38"""
+    with target.engine.connect() as first, target.engine.connect() as second:
+        assert target.origins.set(first, "pg_1_1")
+        assert target.origins.set(second, "pg_1_2")
+        first.exec_driver_sql("INSERT INTO public.t VALUES (1, 'x')")
+        first.commit()
+        second.exec_driver_sql("INSERT INTO public.t VALUES (2, 'x')")
+        second.commit()
+    assert database.execute(WRITTEN_BY) == [(1, f"{origin}_1"), (2, f"{origin}_2")]
+    database.execute("INSERT INTO t VALUES (3, 'own')")
+    for name in ("pg_1", "pg_1_2"):
+        with target.engine.connect() as connection:
+            assert target.origins.set(connection, name)
+            others = sa.select(sa.column("a")).select_from(sa.text("public.t"))
+            found = connection.execute(others.where(target.origins.others(connection))).scalars().all()
+        assert found == [3]
+    with target.begin() as connection:
+        target.origins.drop(connection, "pg_1")
+    assert database.execute(f"SELECT count(*) FROM pg_replication_origin WHERE roname LIKE '{origin}%'") == [(0,)]
 
 
 def test_an_origin_is_dropped_with_its_subscription(target, database, origin):

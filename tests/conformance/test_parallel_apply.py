@@ -20,9 +20,10 @@ import pytest
 import sqlalchemy as sa
 
 from subscriber.apply import parallel
+from subscriber.apply.applier import ApplyResult, Rules
 from subscriber.apply.apply_batch import apply_batch
 from subscriber.apply.parallel import ParallelApplier
-from subscriber.base.errors import ConflictError, Stopped
+from subscriber.base.errors import ConflictError, RowFilterError, Stopped
 from subscriber.base.failpoints import ENVIRONMENT
 from subscriber.base.lsn import LSN
 from subscriber.catalog.own_tables import CATALOG
@@ -85,8 +86,11 @@ def pieces(target: Target, *transactions: Sequence[m.Message], first: int = 1) -
     ]
 
 
-def apply(made: ParallelApplier, frames: Sequence[Frame]) -> None:
-    apply_batch(made, lambda: iter(frames), START, LSN(1000 * len(frames)))
+def apply(made: ParallelApplier, frames: Sequence[Frame], *, after: int = 0) -> ApplyResult:
+    """Apply frames as one batch, after so many transactions."""
+    start = LSN(1000 * after) if after else START
+    end = LSN(1000 * (after + len(frames)))
+    return apply_batch(made, lambda: (one for one in frames), start, end)
 
 
 def seen(target: Target, connection: sa.Connection | None = None) -> State:
@@ -204,12 +208,111 @@ def test_readers_see_a_prefix_of_the_commit_order_at_any_time(target, seed):
     history, states = random_history(random.Random(seed), 60)
     made = applier(target)
     with watched(target) as visible:
-        apply(made, pieces(target, *history))
+        result = apply(made, pieces(target, *history))
     visible.append(seen(target))
+    assert (result.conflicts, result.transactions) == ({}, len(history))
+    assert result.changes == sum(map(len, history))
     places = [states.index(state) for state in visible]
     assert places == sorted(places)
     assert places[-1] == len(history)
     assert made.pieces["beside"] > 10
+
+
+def test_a_row_that_is_missing_is_counted_once_by_a_piece_that_is_alone(target):
+    """Invariant fast_equals_exact"""
+    made = applier(target)
+    changes: list[list[m.Message]] = [[insert(str(10 * n), "x"), update((str(10 * n + 1), "y"))] for n in range(4)]
+    result = apply(made, pieces(target, *changes))
+    assert result.conflicts == {"update_missing": 4}
+    with target.engine.connect() as connection:
+        counted = connection.exec_driver_sql("SELECT count(*) FROM subscriber_conflict").scalar_one()
+    assert counted == 4
+    assert [row[1] for row in seen(target) if row[0] == "t"] == [0, 10, 20, 30]
+
+
+def test_transactions_in_several_frames_and_truncates_keep_their_order(target):
+    made = applier(target)
+    messages = [
+        message
+        for number in range(30)
+        for message in transaction(
+            (number + 1) * 1000,
+            *([m.Truncate((T.relation_id,), cascade=False, restart_identity=False)] if number % 10 == 5 else []),
+            *(insert(str(100 * number + i), "x") for i in range(5)),
+        )
+    ]
+    text = target.capabilities.postgresql_text
+    frames = [frame([T], messages[at : at + 9], text=text) for at in range(0, len(messages), 9)]
+    with watched(target) as visible:
+        result = apply_batch(made, lambda: (one for one in frames), START, LSN(30_000))
+    assert (result.transactions, result.progress) == (30, 30_000)
+    assert [row[1] for row in seen(target) if row[0] == "t"] == [100 * n + i for n in range(25, 30) for i in range(5)]
+    assert made.pieces["beside"] > 0 < made.pieces["alone"]
+    for state in visible:
+        ((*_, at),) = (row for row in state if row[0] == "at")
+        last = int(at.partition("/")[2], 16) // 1000
+        rows = [100 * n + i for n in range(last // 10 * 10 - 5 + 10 * (last % 10 > 5), last) for i in range(5)]
+        assert [row[1] for row in state if row[0] == "t"] == [row for row in rows if row >= 0]
+
+
+def test_a_large_transaction_is_applied_as_with_one_writer(target, monkeypatch):
+    """Invariant bounded_memory: it is not kept until its end."""
+    monkeypatch.setattr(parallel, "_MOST_BYTES", 1)
+    made = applier(target)
+    text = target.capabilities.postgresql_text
+    large = transaction(3000, *(insert(str(1000 + i), "x") for i in range(20)))
+    frames = [
+        *pieces(target, [insert("1", "x")], [insert("2", "x")]),
+        *(frame([T], large[at : at + 6], text=text) for at in range(0, len(large), 6)),
+        *pieces(target, [insert("4", "x")], first=4),
+    ]
+    read: list[int] = []
+
+    def reading() -> Iterator[Frame]:
+        for number, one in enumerate(frames):
+            read.append(number)
+            yield one
+
+    result = apply_batch(made, reading, START, LSN(4000))
+    assert result.transactions == 4
+    assert read == [*range(len(frames))]
+    assert len(seen(target)) == 1 + 3 + 20
+    assert sum(made.pieces.values()) == 2
+
+
+def test_an_error_of_reading_is_that_of_the_transaction_in_which_it_happens(target):
+    """Rule C35: what is before it is applied."""
+    made = applier(target)
+    frames = pieces(target, *([insert(str(n), "x")] for n in range(6)))
+
+    def reading() -> Iterator[Frame]:
+        yield from frames
+        raise RowFilterError("a row filter failed", lsn=LSN(7000))
+
+    with pytest.raises(RowFilterError):
+        apply_batch(made, reading, START, LSN(9000))
+    assert made.read_progress() == 6000
+    assert len(seen(target)) == 7
+
+
+def test_a_command_that_changes_the_rules_meanwhile_is_obeyed_from_the_next_piece_on(target):
+    """As by one writer: the rules are those after the commit of the piece before."""
+    asked: list[int] = []
+
+    def rules(_connection: sa.Connection) -> Rules:
+        asked.append(len(asked))
+        changed = len(asked) > 8
+        return Rules(lambda relation, _lsn: not (changed and relation is PAIR), source=changed)
+
+    made = applier(target, read_rules=rules)
+    changes = [[insert(str(n), "x"), insert(str(n), "0", "x", into=PAIR.relation_id)] for n in range(9)]
+    with watched(target) as visible:
+        apply(made, pieces(target, *changes))
+    assert [row[1] for row in seen(target) if row[0] == "t"] == [*range(9)]
+    pairs = [row[1] for row in seen(target) if row[0] == "p"]
+    assert pairs == [*range(len(pairs))]
+    assert len(pairs) < 9
+    assert visible
 
 
 def test_if_a_piece_cannot_be_applied_nothing_of_the_later_ones_is_visible(target):
@@ -233,8 +336,8 @@ def table(target: Target) -> str:
 def test_a_piece_that_waits_for_a_later_one_gets_its_locks(target, monkeypatch):
     """A deadlock that the server cannot see: the later piece waits for its turn, outside of it."""
     monkeypatch.setattr(parallel, "meet", lambda one, other: False)  # as if they did not meet
-    execute(target, f"INSERT INTO {table(target)} VALUES (1, 'a'), (2, 'b')")
     made = applier(target)
+    apply(made, pieces(target, [insert("1", "a"), insert("2", "b")]))
     waits = threading.Event()
     wait_for_turn = parallel._Line.wait_for_turn
 
@@ -244,11 +347,11 @@ def test_a_piece_that_waits_for_a_later_one_gets_its_locks(target, monkeypatch):
 
     monkeypatch.setattr(parallel._Line, "wait_for_turn", wait)
     first = [update(("1", "first")), update(("2", "first"))]
-    frames = pieces(target, first, [update(("2", "second"))])
+    frames = pieces(target, first, [update(("2", "second"))], first=2)
     with target.engine.connect() as other:
         locking = other.begin()
         other.exec_driver_sql(f"UPDATE {table(target)} SET b = 'locked' WHERE a = 1")
-        thread = threading.Thread(target=apply, args=(made, frames))
+        thread = threading.Thread(target=apply, args=(made, frames), kwargs={"after": 1})
         thread.start()
         assert waits.wait(30)  # the second piece has changed its row
         locking.commit()
@@ -286,6 +389,7 @@ def test_a_stop_ends_the_writers_that_wait(target):
 KILLED: Final = """
 import json, sys
 from subscriber.apply import parallel
+from subscriber.apply.applier import ApplyResult
 from tests.conformance.test_parallel_apply import applier, apply, history_to_kill
 from subscriber.targets import open_target
 parallel.LEAST_CHANGES = 1

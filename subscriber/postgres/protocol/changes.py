@@ -223,6 +223,20 @@ class Frame:
     controls: Controls = field(default_factory=lambda: Controls.of(()))
     described: int = 0
 
+    def split(self, position: int) -> tuple[Self, Self]:
+        """What is before a position, and the rest; no data is copied."""
+        number = int(np.searchsorted(self.controls.positions, position))
+        first, second = [], []
+        for group in self.groups:
+            row = int(np.searchsorted(group.positions, position))
+            first += [group.slice(0, row)] if row else []
+            second += [group.slice(row, len(group))] if row < len(group) else []
+        kind = type(self)
+        return (
+            kind(tuple(first), self.controls[:number], self.described),
+            kind(tuple(second), self.controls[number:], self.described),
+        )
+
     def encode(self) -> bytes:
         sink = pa.BufferOutputStream()
         self.write(sink)
