@@ -21,7 +21,7 @@ class ResultFile:
     path: str
 
 
-def write_result(folder: Path, content: bytes) -> ResultFile | None:
+def write_result(folder: Path, content: bytes | pa.Buffer) -> ResultFile | None:
     """Write a result into a file; None if it cannot be written, for instance to a full disk."""
     path = folder / uuid.uuid4().hex
     try:
