@@ -28,7 +28,7 @@ from subscriber.postgres.schema.transform_values import transformed, transformed
 from subscriber.postgres.types.registry import decode_column
 from subscriber.publisher.copy_out import CopyBlock
 from subscriber.publisher.copy_plan import CSV_DELIMITER, CSV_QUOTE, CopyFormat
-from subscriber.targets.base.loading import write_block
+from subscriber.targets.base.loading import block_buffer
 
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 _CODEC: Final = "lz4_raw"
@@ -41,7 +41,7 @@ class LoadBlock:
     ``compressed_from`` is the size of ``data`` after decompression, or None.
     """
 
-    data: bytes
+    data: bytes | pa.Buffer
     rows: int
     size: int
     compressed_from: int | None = None
@@ -49,13 +49,13 @@ class LoadBlock:
     def content(self) -> bytes:
         """The block as the loader reads it, decompressed if necessary."""
         if self.compressed_from is None:
-            return self.data
+            return bytes(self.data)
         return bytes(pa.decompress(self.data, self.compressed_from, codec=_CODEC, asbytes=True))
 
     def compressed(self) -> LoadBlock:
         """The block for the way through the JVM, which copies it a few times."""
         data = pa.compress(self.data, codec=_CODEC, asbytes=True)
-        return replace(self, data=data, compressed_from=len(self.data))
+        return replace(self, data=data, compressed_from=memoryview(self.data).nbytes)
 
 
 Transforms = Mapping[str, ColumnTransform]
@@ -89,7 +89,7 @@ def arrow_block(relation: Relation, block: CopyBlock, transforms: Transforms = U
     rows = decode_csv(relation, block)
     if transforms:
         rows = transformed_batch(transforms, relation, rows, as_text=False)
-    return LoadBlock(write_block(rows), block.rows, len(block.data))
+    return LoadBlock(block_buffer(rows), block.rows, len(block.data))
 
 
 def decode_csv(relation: Relation, block: CopyBlock) -> pa.RecordBatch:
