@@ -24,7 +24,6 @@ from subscriber.targets import Target
 from tests.appliers import obeying
 from tests.changes import delete, insert, update
 from tests.frames import frame, relation, transaction
-from tests.targets.tables import is_unknown
 
 T = relation("public.t", {"a": "int4", "b": "text", "c": "int4"}, ["a"])
 F = relation("public.f", {"a": "int4", "b": "text"}, identity="f", oid=2)
@@ -233,8 +232,6 @@ def test_conflicts_without_a_resolver_are_resolved_as_before(replica):
 
 
 def test_a_table_without_a_key_has_missing_rows_only(replica):
-    if is_unknown(replica.target):
-        pytest.skip("it refuses changes of tables without a key")
     replica.execute("INSERT INTO f VALUES (1, 'one')")
     changes = update(("1", "uno"), old=("1", "other"), of=2)
     replica.apply(changes, update_missing="apply_or_skip")
