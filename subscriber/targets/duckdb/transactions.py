@@ -75,7 +75,9 @@ class DuckDBTransactions(Transactions):
 # Keep open -------------------------------------------------------------------------------------
 
 IDLE_SECONDS: Final = 0.2
-"""The file is closed when it was not used for so long."""
+"""The file is closed when nobody has had a connection for so long. A transaction may take longer;
+if it then closed the file, each would end with a checkpoint.
+"""
 LONGEST_SECONDS: Final = 2.0
 """The file is closed after so long, even if it is used all the time."""
 PAUSE_SECONDS: Final = 0.1
@@ -211,7 +213,7 @@ class FileConnections:
 
     def _close_when_due(self) -> None:
         now, latest = self._clock(), self._since + LONGEST_SECONDS
-        due = min(self._used + IDLE_SECONDS, latest)
+        due = latest if self._threads else min(self._used + IDLE_SECONDS, latest)
         if now < due:
             self._changed.wait(min(due - now, LOOK_SECONDS))
             return

@@ -57,6 +57,20 @@ def test_a_run_keeps_it_open_until_no_transaction_follows():
         wait_until(lambda: Connection.open == 0)
 
 
+def test_a_transaction_that_takes_longer_than_the_idle_time_leaves_the_file_open(monkeypatch):
+    monkeypatch.setattr(keep_open, "IDLE_SECONDS", 0.01)
+    closed: list[bool] = []
+    kept = FileConnections(lambda _connection, *, closes_file: closed.append(closes_file))
+    with kept.keeping():
+        connection = object()
+        kept.opening()
+        kept.opened(connection, Connection)
+        time.sleep(0.3)  # the thread that closes the file has looked several times
+        kept.closed(connection)
+        assert closed == [False]
+        wait_until(lambda: closed == [False, True])
+
+
 def test_it_is_closed_at_the_end_of_a_run(monkeypatch):
     monkeypatch.setattr(keep_open, "IDLE_SECONDS", 3600.0)
     monkeypatch.setattr(keep_open, "LONGEST_SECONDS", 3600.0)
