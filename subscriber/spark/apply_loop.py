@@ -67,11 +67,11 @@ MOST_BYTES: Final = 64 * 1024 * 1024
 LARGEST_TASK: Final = 32 * 1024 * 1024
 """The most that a task decodes whose frames do not pass the JVM; with many cores it is less."""
 
-_SHORTEST_POLL_SECONDS: Final = 0.002
 _LONGEST_POLL_SECONDS: Final = 1.0
 _POLLS_SINCE_BATCH: Final = 20
-"""The journal is looked at about this often in the time that has passed since the last batch, for
-entries that nobody has told of.
+"""The journal is looked at about this often in the time that has passed since the last batch, but
+not more often than a remote one is listed, for entries that nobody has told of: a receiver tells of
+each of them, unless its pipe is full.
 """
 _INTERRUPT_SECONDS: Final = 0.2
 """An interrupt between two statements has no effect, so more than one may be necessary."""
@@ -214,7 +214,6 @@ class ApplyLoop:
     def _next_range(self) -> JournalRange:
         """Wait for entries after the progress that may be applied, and return the next batch."""
         since = time.monotonic()
-        shortest = RELIST_SECONDS if self._journal.storage.remote else _SHORTEST_POLL_SECONDS
         while True:
             self._pause.look()
             self._applier.interruption.check()
@@ -224,7 +223,7 @@ class ApplyLoop:
                 if found.end > self.applied:
                     return found
             poll = (time.monotonic() - since) / _POLLS_SINCE_BATCH
-            self._pause.wait(min(max(poll, shortest), _LONGEST_POLL_SECONDS))
+            self._pause.wait(min(max(poll, RELIST_SECONDS), _LONGEST_POLL_SECONDS))
 
     def _most_bytes_now(self) -> int:
         if self._first_entry_only:

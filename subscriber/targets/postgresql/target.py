@@ -54,7 +54,7 @@ def open_postgresql(url: sa.URL) -> Target:
             hint="Write the URL as postgresql+psycopg://...",
         )
     # Positional parameters, because rows are bound as tuples.
-    engine = sa.create_engine(url, paramstyle="format", hide_parameters=True)
+    engine = sa.create_engine(url, paramstyle="format", hide_parameters=True, pool_use_lifo=True)
     _check_options(engine)
     sa.event.listen(engine, "do_connect", _connect)
     sa.event.listen(engine, "connect", set_up_session)

@@ -200,7 +200,7 @@ class SQLiteShapes(Shapes):
         if not facts_of(connection.dialect).attaches:
             return {}  # Turso is not known to count each change
         with self._errors.reporting():
-            names = [row[1] for row in connection.exec_driver_sql("PRAGMA database_list")]
+            names = [row[1] for row in connection.exec_driver_sql("PRAGMA database_list") if row[1] != "temp"]
             quote = connection.dialect.identifier_preparer.quote_identifier
             pragmas = (f"PRAGMA {quote(name)}.schema_version" for name in names)
             cookies = tuple(

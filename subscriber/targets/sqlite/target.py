@@ -86,7 +86,9 @@ def open_sqlite(url: sa.URL) -> Target:
             engine = (
                 _turso_engine(url)
                 if is_turso
-                else sa.create_engine(url, connect_args={"timeout": BUSY_TIMEOUT}, hide_parameters=True)
+                else sa.create_engine(
+                    url, connect_args={"timeout": BUSY_TIMEOUT}, hide_parameters=True, pool_use_lifo=True
+                )
             )
         except exc.SAWarning:
             raise UsageError(

@@ -467,7 +467,7 @@ def test_a_wait_for_the_bound_ends_when_the_loop_is_to_end(scene):
 
 @pytest.fixture
 def looks_only_when_woken(monkeypatch) -> None:
-    monkeypatch.setattr(apply_loop, "_SHORTEST_POLL_SECONDS", 3600.0)
+    monkeypatch.setattr(apply_loop, "RELIST_SECONDS", 3600.0)
     monkeypatch.setattr(apply_loop, "_LONGEST_POLL_SECONDS", 3600.0)
 
 
