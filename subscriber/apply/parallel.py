@@ -306,11 +306,8 @@ class _Cut:
     def _cut(self) -> Iterator[_Piece]:
         end, changes, size = self.start, 0, 0
         while (frame := self._read()) is not None:
-            if not np.all(np.isin(frame.controls.types(), _POSSIBLE)):
-                self._left.append(frame)
-                self.is_whole = False
-                return
-            for part, commit in _parts(frame):
+            possible = bool(np.all(np.isin(frame.controls.types(), _POSSIBLE)))
+            for part, commit in _parts(frame) if possible else [(frame, None)]:
                 if self.is_whole and changes >= LEAST_CHANGES:
                     yield self._piece(end)
                     changes = size = 0
@@ -319,7 +316,7 @@ class _Cut:
                 end = commit or end
                 changes += sum(map(len, part.groups))
                 size += sum(one.nbytes for group in part.groups for one in (group.old, group.new) if one is not None)
-            if size > _MOST_BYTES and not self.is_whole:
+            if not possible or (size > _MOST_BYTES and not self.is_whole):
                 return
 
     def _read(self) -> Frame | None:

@@ -136,7 +136,7 @@ def test_several_writers_have_origins_that_are_no_others_and_are_dropped_togethe
     for name in ("pg_1", "pg_1_2"):
         with target.engine.connect() as connection:
             assert target.origins.set(connection, name)
-            others = sa.select(sa.column("a")).select_from(sa.text("public.t"))
+            others: sa.Select[int] = sa.select(sa.column("a", sa.Integer)).select_from(sa.text("public.t"))
             found = connection.execute(others.where(target.origins.others(connection))).scalars().all()
         assert found == [3]
     with target.begin() as connection:
