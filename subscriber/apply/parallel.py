@@ -216,7 +216,8 @@ class ParallelApplier(BulkApplier):
                 self._changes.before(connection, relation)
             if not self._changes.is_same(relation):
                 raise _BeAlone("a table has another shape")  # which one writer stores
-            return rules.options.map.in_target(relation.namespace, relation.name)
+            schema, name = rules.options.map.in_target(relation.namespace, relation.name)
+            return schema.casefold(), name.casefold()  # some servers have one table for both
 
         for frame in piece.frames:
             local.writer.read_tables({group.relation for group in frame.groups})
