@@ -6,6 +6,8 @@ A batch comes as frames (:mod:`subscriber.postgres.protocol.changes`) and passes
 - ``apply_batch`` applies a batch and handles failures.
 - ``applier`` is the interface that it uses, and has the catalog's settings for a batch.
 - ``exact`` implements that interface and defines what is correct.
+- ``parallel`` does so by several connections of the target, for changes of different rows
+  (``touched_rows``).
 - ``target_transactions`` has the target's transactions of a batch.
 - ``batch`` follows the publisher's messages; ``prepared`` where the target prepares transactions.
 - ``history_frames`` turns changes of tables with a history into the rows that they add.

@@ -218,7 +218,8 @@ class ParallelApplier(BulkApplier):
                 self._changes.before(connection, relation)
             if not self._changes.is_same(relation):
                 raise _BeAlone("a table has another shape")  # which one writer stores
-            return rules.options.map.in_target(relation.namespace, relation.name)
+            schema, name = rules.options.map.in_target(relation.namespace, relation.name)
+            return schema.casefold(), name.casefold()  # some servers have one table for both
 
         for frame in piece.frames:
             local.writer.read_tables({group.relation for group in frame.groups})
@@ -318,11 +319,8 @@ class _Cut:
     def _cut(self) -> Iterator[_Piece]:
         end, changes, size = self.start, 0, 0
         while (frame := self._read()) is not None:
-            if not np.all(np.isin(frame.controls.types(), _POSSIBLE)):
-                self._left.append(frame)
-                self.is_whole = False
-                return
-            for part, commit in _parts(frame):
+            possible = bool(np.all(np.isin(frame.controls.types(), _POSSIBLE)))
+            for part, commit in _parts(frame) if possible else [(frame, None)]:
                 if self.is_whole and changes >= LEAST_CHANGES:
                     yield self._piece(end)
                     changes = size = 0
@@ -331,7 +329,7 @@ class _Cut:
                 end = commit or end
                 changes += sum(map(len, part.groups))
                 size += sum(one.nbytes for group in part.groups for one in (group.old, group.new) if one is not None)
-            if size > _MOST_BYTES and not self.is_whole:
+            if not possible or (size > _MOST_BYTES and not self.is_whole):
                 return
 
     def _read(self) -> Frame | None:

@@ -157,8 +157,8 @@ def read_states(connection: sa.Connection, subid: int) -> TableStates:
 
 
 class CachedStates:
-    """Reads tables only if they have changed (:mod:`subscriber.catalog.catalog_version`). One
-    thread uses it, each time in the transaction that has read the subscription.
+    """Reads tables only if they have changed (:mod:`subscriber.catalog.catalog_version`), each time
+    in the transaction that has read the subscription.
     """
 
     def __init__(self) -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from subscriber.apply.applier import ApplyResult
+from subscriber.apply.exact import BulkApplier
+from subscriber.apply.parallel import ParallelApplier
 from subscriber.base.errors import (
     ConflictError,
     JournalGap,
@@ -111,6 +114,16 @@ def test_a_query_begins_at_the_progress_of_the_target(half, tmp_path):
     assert (query["stream"].journal, query["stream"].applied) == (str(tmp_path), 50)
     assert half._state.applied == 50
     assert read_consumer(open_storage(str(tmp_path)), apply_consumer(TARGET, 1)) == 50
+
+
+@pytest.mark.parametrize(("writers", "kind"), [(1, BulkApplier), (3, ParallelApplier)])
+def test_a_subscription_with_parallel_apply_has_several_writers(half, tmp_path, writers, kind):
+    journal_of(half, tmp_path, 300, 300)
+    subscription = half._state.subscription
+    half._state.subscription = replace(subscription, options=replace(subscription.options, parallel_apply=writers))
+    start(half)
+    (query,) = half.started
+    assert type(query["applier"]) is kind
 
 
 def test_an_applied_batch_moves_the_progress_and_the_consumer_and_ends_the_failure(half, tmp_path):
