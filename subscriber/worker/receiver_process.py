@@ -11,7 +11,7 @@ supervisor, which lets the fork server fork it (:mod:`subscriber.base.fork_serve
     walreceiver   receive, confirm ◀── "go" ───────────────────────────────────────────────────────────┘
 
 The process sends a beat once a second with what it has received, so that the supervisor notices one
-that was stopped (SIGSTOP) or gets no processor time. It also reports each entry that it has added
+that was stopped (SIGSTOP) or gets no processor time; less often if nothing was received. It also reports each entry that it has added
 to the journal, so that the apply loop need not look for it. This event is left out while the
 supervisor reads nothing, because a receiver does not wait for a supervisor that was stopped.
 
@@ -86,7 +86,9 @@ _RELEASE_SECONDS: Final = 10.0
 """How long a walsender may take to notice that its connection was closed."""
 _POLL_SECONDS: Final = 0.1
 BEAT_SECONDS: Final = 1.0
-"""The time between two signs of life."""
+"""The time between two signs of life while something is received."""
+QUIET_BEATS: Final = 5
+"""How many times as long it is otherwise, but at most a quarter of ``wal_receiver_timeout``."""
 _ALIVE_SECONDS: Final = 5.0
 """How often a receiver that waits for "go" tells the publisher that it is there."""
 
@@ -360,13 +362,9 @@ def main() -> int:
         stop.set()
         os.close(wakes)
 
-    def beat() -> None:
-        while not stop.wait(BEAT_SECONDS):
-            first = counts.take_first_commit()
-            _emit("beat", **{**asdict(counts), "first_commit": first})
-
     threading.Thread(target=watch, daemon=True).start()
-    threading.Thread(target=beat, daemon=True).start()
+    beating = partial(beat, stop.wait, counts, _emit, assignment.wal_receiver_timeout)
+    threading.Thread(target=beating, daemon=True).start()
     try:
         settings = replace(Settings.from_environment(), wal_receiver_timeout=assignment.wal_receiver_timeout)
         receive(assignment, settings, stop, _emit, go, counts, woken_by)
@@ -377,6 +375,19 @@ def main() -> int:
         _emit_error(fault("the walreceiver failed", error))
         return 1
     return 0
+
+
+def beat(wait: Callable[[float], bool], counts: ReceiverCounts, emit: Emit, timeout: float) -> None:
+    """Give signs of life until ``wait`` says that it is time to stop."""
+    most = QUIET_BEATS if timeout <= 0 else max(1, min(QUIET_BEATS, int(timeout / 4 / BEAT_SECONDS)))
+    sent: ReceiverCounts | None = None
+    passed = 0
+    while not wait(BEAT_SECONDS):
+        passed += 1
+        if replace(counts, looped_at=0.0) != sent or passed >= most:
+            first = counts.take_first_commit()
+            sent, passed = replace(counts, looped_at=0.0, first_commit=None), 0
+            emit("beat", **{**asdict(sent), "first_commit": first})
 
 
 class _ToSupervisor(logging.Handler):

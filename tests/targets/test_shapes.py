@@ -119,6 +119,7 @@ _NEW_VERSIONS: Final = (
     "CREATE INDEX i ON {t} (b)",
     "DROP INDEX {i}",
     "CREATE UNIQUE INDEX i ON {t} (b)",
+    "DROP INDEX {i}",
     "ALTER TABLE {t} RENAME COLUMN b TO d",
 )
 _VERSIONS_OF: Final = {
@@ -138,6 +139,13 @@ _VERSIONS_OF: Final = {
         "ALTER TABLE {t} ENABLE ROW LEVEL SECURITY",
         "ALTER TABLE {t} DROP CONSTRAINT t_pkey CASCADE",
         "CREATE PUBLICATION p",
+    ),
+    "duckdb": (
+        "ALTER TABLE {t} ALTER d SET DEFAULT 1",
+        "ALTER TABLE {t} ALTER d SET NOT NULL",
+        "ALTER TABLE {t} ALTER c TYPE bigint",
+        "CREATE TABLE u (a INTEGER REFERENCES {t} (a))",
+        "DROP TABLE u",
     ),
     "sqlite": ("CREATE TRIGGER g BEFORE UPDATE ON t BEGIN SELECT 1; END", "DROP TRIGGER g"),
 }

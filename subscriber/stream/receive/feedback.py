@@ -20,7 +20,7 @@ from subscriber.postgres.protocol.envelope import StandbyStatusUpdate, encode_en
 LONGEST_WAIT_SECONDS: Final = 0.25
 """The longest time that a receiver may take to notice a stop request, or progress of the target."""
 
-SETTLED_WAIT_SECONDS: Final = 1.0
+SETTLED_WAIT_SECONDS: Final = 5.0
 """The same while the target has applied everything, of a receiver whose waits a stop request ends.
 """
 

@@ -7,6 +7,9 @@ import os
 import subprocess
 import sys
 
+import pytest
+
+from subscriber.stream.receive.walreceiver import ReceiverCounts
 from subscriber.worker import receiver_process
 from tests.assignments import assignment_to_nowhere
 
@@ -52,3 +55,23 @@ def test_a_receiver_does_not_wait_for_a_supervisor_that_reads_no_entries(monkeyp
         os.read(reads, 1024 * 1024)
         receiver_process._emit("entry")
         assert os.read(reads, 64 * 1024) == b'{"event": "entry"}\n'
+
+
+@pytest.mark.parametrize(("timeout", "quiet"), [(0.0, 5), (60.0, 5), (12.0, 3), (2.0, 1)])
+def test_a_receiver_that_receives_nothing_gives_a_sign_of_life_less_often(timeout, quiet):
+    """But often enough for its timeout."""
+    counts, beats, waits = ReceiverCounts(), [], 0
+
+    def wait(seconds: float) -> bool:
+        nonlocal waits
+        waits += 1
+        counts.looped_at += seconds
+        if waits == 12:
+            counts.first_commit, counts.commit_lsn = 7, 0x100
+        return waits == 14
+
+    receiver_process.beat(
+        wait, counts, lambda event, **fields: beats.append((waits, event, fields["first_commit"])), timeout
+    )
+    until = [1, *range(1 + quiet, 12, quiet), 12, *([13] if quiet == 1 else [])]
+    assert beats == [(one, "beat", 7 if one == 12 else None) for one in until]
