@@ -1,4 +1,4 @@
-"""Comparisons of texts in a database that ignores blanks at their end, and the places of equal rows."""
+"""Comparisons of texts in a database that ignores blanks at their end; the places of equal rows."""
 
 from __future__ import annotations
 
