@@ -264,9 +264,9 @@ def test_every_import_of_the_package_is_a_declared_dependency(project):
     for extra in project["project"]["optional-dependencies"].values():
         declared |= {re.split(r"[\[<>=]", line)[0].lower() for line in extra}
     known_as = {
+        "firebird": "firebird-embedded",
         "prometheus_client": "prometheus-client",
         "yaml": "pyyaml",
-        "firebird": "firebird-embedded",
         "py4j": "pyspark",
         "typing_extensions": "typing-extensions",
     }

@@ -37,9 +37,12 @@ _KEY_COLLATIONS: Final = sa.text(
 
 @dataclass(frozen=True, slots=True)
 class SQLiteColumn(TargetColumn):
-    """A column; the collation in the key's index may differ from that of the column."""
+    """A column; the collation in the key's index may differ from that of the column if the table
+    ``has_collations``.
+    """
 
     key_collation: str | None = None
+    has_collations: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +127,7 @@ def _table(
             generated=row.hidden in (2, 3),
             null_is_generated=is_alias(row),
             key_collation=collations.get(row.name),
+            has_collations=not statement or "collate" in statement.lower(),
             required=bool(row.notnull) and row.dflt_value is None and row.hidden not in (2, 3) and not is_alias(row),
         )
         for row in rows

@@ -46,8 +46,10 @@ class SQLiteMatching(Matching):
     def equals(
         self, column: TargetColumn, clause: sa.ColumnElement[Any], value: sa.ColumnElement[Any]
     ) -> sa.ColumnElement[bool]:
+        """In Turso, a comparison with a collation of its own does not use the key's index."""
         collation = _key_collation(column)
-        return (clause if collation is None else sa.collate(clause, collation)) == value
+        collates = isinstance(column, SQLiteColumn) and column.has_collations and collation is not None
+        return (sa.collate(clause, collation) if collates and collation else clause) == value
 
     @override
     def found_as_written(self, type_oid: int, table: TargetTable, column: TargetColumn) -> bool:
