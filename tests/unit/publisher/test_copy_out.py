@@ -38,7 +38,7 @@ HEADER, END = b"PGCOPY\n\xff\r\n\0" + bytes(8), b"\xff\xff"
 
 
 class Server:
-    """What a COPY asks of libpq's connection; each message is one row, the first with the header."""
+    """What a COPY asks of libpq: each message is one row, the first one with the header."""
 
     def __init__(self, messages: list[bytes]) -> None:
         self._answers = [(len(one), one) for one in messages] + [(-1, b"")]
