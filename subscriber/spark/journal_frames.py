@@ -13,7 +13,7 @@ message would pass the JVM as a row of its own, and this would take most of the 
 The JVM takes as much processor time for a frame as the executor that decodes it. So where the
 executors are threads of this machine (``local[*]``, the default), a task writes its frames into
 files, and only their names pass the JVM. The driver maps a file into memory and removes it. A job
-then costs the JVM some 60 ms whatever the task reads, so there the tasks after the first are larger.
+then costs the JVM about 60 ms whatever the task reads, so the tasks after the first are larger.
 *Rejected:* shared memory (``/dev/shm``): in a container it often has 64 MB.
 
 A row may have a gigabyte, and the JVM needs several times the size of what passes it. So the driver
