@@ -12,7 +12,7 @@ message would pass the JVM as a row of its own, and this would take most of the 
 
 The JVM takes as much processor time for a frame as the executor that decodes it. So on one machine
 frames are in files (:mod:`subscriber.spark.result_files`), and only their names pass the JVM. A job
-then costs the JVM some 60 ms whatever the task reads, so there the tasks after the first are
+then costs the JVM about 60 ms whatever the task reads, so there the tasks after the first are
 larger.
 
 A row may have a gigabyte, and the JVM needs several times the size of what passes it. So the driver
