@@ -233,7 +233,8 @@ class Ours:
         for first in range(0, len(copied), _TABLES_A_TRANSACTION):
             with self._target.begin() as connection:
                 for name in copied[first : first + _TABLES_A_TRANSACTION]:
-                    connection.exec_driver_sql(f"DROP TABLE {schema}{name}")
+                    quoted = connection.dialect.identifier_preparer.quote(name)  # "runs" is a word of OceanBase
+                    connection.exec_driver_sql(f"DROP TABLE {schema}{quoted}")
 
     def drop(self) -> None:
         """Drop the disabled subscriptions."""
