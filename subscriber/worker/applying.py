@@ -16,7 +16,7 @@ from subscriber.apply.applier import ApplyResult
 from subscriber.apply.conflicts.conflict import PostgreSQLPolicy
 from subscriber.apply.exact import BulkApplier
 from subscriber.apply.message_listener import MessageListener
-from subscriber.apply.parallel import ParallelApplier
+from subscriber.apply.parallel.parallel_applier import ParallelApplier
 from subscriber.base import errors
 from subscriber.base.lsn import INVALID_LSN, LSN, format_lsn
 from subscriber.base.retry import RetryState

@@ -19,10 +19,10 @@ from typing import Any, Final
 import pytest
 import sqlalchemy as sa
 
-from subscriber.apply import parallel
 from subscriber.apply.applier import ApplyResult, Rules
 from subscriber.apply.apply_batch import apply_batch
-from subscriber.apply.parallel import ParallelApplier
+from subscriber.apply.parallel.parallel_applier import ParallelApplier
+from subscriber.apply.parallel.piece_order import Line
 from subscriber.base.errors import ConflictError, RowFilterError, Stopped
 from subscriber.base.failpoints import ENVIRONMENT
 from subscriber.base.lsn import LSN
@@ -49,7 +49,7 @@ State = tuple[tuple[Any, ...], ...]
 
 @pytest.fixture(params=["mariadb", "postgresql"])
 def target(request, tmp_path, monkeypatch) -> Iterator[Target]:
-    monkeypatch.setattr(parallel, "LEAST_CHANGES", 1)
+    monkeypatch.setattr("subscriber.apply.parallel.pieces.LEAST_CHANGES", 1)
     with opened(request.param, request, tmp_path) as target:
         with target.begin() as connection:
             CATALOG.create_all(connection)
@@ -257,7 +257,7 @@ def test_transactions_in_several_frames_and_truncates_keep_their_order(target):
 
 def test_a_large_transaction_is_applied_as_with_one_writer(target, monkeypatch):
     """Invariant bounded_memory: it is not kept until its end."""
-    monkeypatch.setattr(parallel, "_MOST_BYTES", 1)
+    monkeypatch.setattr("subscriber.apply.parallel.pieces._MOST_BYTES", 1)
     made = applier(target)
     text = target.capabilities.postgresql_text
     large = transaction(3000, *(insert(str(1000 + i), "x") for i in range(20)))
@@ -335,17 +335,19 @@ def table(target: Target) -> str:
 
 def test_a_piece_that_waits_for_a_later_one_gets_its_locks(target, monkeypatch):
     """A deadlock that the server cannot see: the later piece waits for its turn, outside of it."""
-    monkeypatch.setattr(parallel, "meet", lambda one, other: False)  # as if they did not meet
+    monkeypatch.setattr(
+        "subscriber.apply.parallel.piece_order.meet", lambda one, other: False
+    )  # as if they did not meet
     made = applier(target)
     apply(made, pieces(target, [insert("1", "a"), insert("2", "b")]))
     waits = threading.Event()
-    wait_for_turn = parallel._Line.wait_for_turn
+    wait_for_turn = Line.wait_for_turn
 
     def wait(line: Any, piece: Any, patience: float) -> None:
         waits.set()
         wait_for_turn(line, piece, patience)
 
-    monkeypatch.setattr(parallel._Line, "wait_for_turn", wait)
+    monkeypatch.setattr(Line, "wait_for_turn", wait)
     first = [update(("1", "first")), update(("2", "first"))]
     frames = pieces(target, first, [update(("2", "second"))], first=2)
     with target.engine.connect() as other:
@@ -388,11 +390,11 @@ def test_a_stop_ends_the_writers_that_wait(target):
 
 KILLED: Final = """
 import json, sys
-from subscriber.apply import parallel
+from subscriber.apply.parallel import pieces
 from subscriber.apply.applier import ApplyResult
 from tests.conformance.test_parallel_apply import applier, apply, history_to_kill
 from subscriber.targets import open_target
-parallel.LEAST_CHANGES = 1
+pieces.LEAST_CHANGES = 1
 with open_target(json.loads(sys.argv[1])) as target:
     made = applier(target)
     apply(made, history_to_kill(target))

@@ -30,9 +30,8 @@ from typing import Any, Final
 
 import psycopg
 
-from subscriber.apply import parallel
 from subscriber.apply.exact import ExactApplier
-from subscriber.apply.parallel import ParallelApplier
+from subscriber.apply.parallel.parallel_applier import ParallelApplier
 from subscriber.apply.prepared import prepared_names
 from subscriber.base.lsn import LSN, format_lsn, parse_lsn
 from subscriber.catalog.own_tables import CATALOG
@@ -569,7 +568,7 @@ def test_every_target_is_the_publisher_after_every_batch(postgresql18, mariadb, 
 
 def test_several_writers_leave_what_one_does(postgresql18, mariadb, tmp_path, monkeypatch):
     """commit_order, progress_with_data: with parallel_apply, in pieces of a few transactions"""
-    monkeypatch.setattr(parallel, "LEAST_CHANGES", 1)
+    monkeypatch.setattr("subscriber.apply.parallel.pieces.LEAST_CHANGES", 1)
     monkeypatch.setattr(decode_frames, "JOINED_ROWS", 1)
     _, pieces = play_histories(postgresql18, mariadb, tmp_path, targets=("mariadb", "postgresql"), writers=3)
     if HISTORIES > 1:

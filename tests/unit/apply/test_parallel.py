@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from subscriber.apply import parallel
-from subscriber.apply.parallel import _BeAlone, _Cut, _Line, _MeetsOther, _Piece
+from subscriber.apply.parallel.piece_order import BeAlone, Line, MeetsOther, _GaveUpError
+from subscriber.apply.parallel.pieces import Cut, Piece
 from subscriber.base.errors import RowFilterError, Stopped
 from subscriber.base.lsn import LSN
 from subscriber.postgres.protocol import messages as m
@@ -48,8 +48,8 @@ def test_pieces_are_whole_transactions_and_nothing_is_left_out(history, places, 
     messages = [one for n, part in enumerate(history, 1) for one in transaction(1000 * n, *part, xid=n)]
     frames = cut_at(messages, places)
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(parallel, "LEAST_CHANGES", least)
-        cut = _Cut((one for one in frames), START)
+        patched.setattr("subscriber.apply.parallel.pieces.LEAST_CHANGES", least)
+        cut = Cut((one for one in frames), START)
         pieces = [*cut.pieces]
         assert cut.is_whole
         pieces += cut.last(LSN(1000 * len(history)))
@@ -65,7 +65,7 @@ def test_pieces_are_whole_transactions_and_nothing_is_left_out(history, places, 
 
 
 def test_a_prepared_transaction_ends_the_pieces_and_the_rest_is_left(monkeypatch):
-    monkeypatch.setattr(parallel, "LEAST_CHANGES", 1)
+    monkeypatch.setattr("subscriber.apply.parallel.pieces.LEAST_CHANGES", 1)
     frames = [
         frame([T, U], part)
         for part in (
@@ -74,7 +74,7 @@ def test_a_prepared_transaction_ends_the_pieces_and_the_rest_is_left(monkeypatch
             transaction(3000, insert("3", "x", "y")),
         )
     ]
-    cut = _Cut((one for one in frames), START)
+    cut = Cut((one for one in frames), START)
     (first,) = cut.pieces
     assert (first.end, cut.start, cut.is_whole) == (1000, 1000, False)
     assert [*cut.last(LSN(3000))] == []
@@ -82,14 +82,14 @@ def test_a_prepared_transaction_ends_the_pieces_and_the_rest_is_left(monkeypatch
 
 
 def test_an_error_of_reading_ends_the_pieces(monkeypatch):
-    monkeypatch.setattr(parallel, "LEAST_CHANGES", 1)
+    monkeypatch.setattr("subscriber.apply.parallel.pieces.LEAST_CHANGES", 1)
 
     def reading() -> Iterator[Frame]:
         yield frame([T], transaction(1000, insert("1", "x", "y")))
         yield frame([T], transaction(2000, insert("2", "x", "y")))
         raise RowFilterError("a row filter failed")
 
-    cut = _Cut(reading(), START)
+    cut = Cut(reading(), START)
     assert [piece.end for piece in cut.pieces] == [1000]
     assert isinstance(cut.error, RowFilterError)
     assert not cut.is_whole
@@ -104,9 +104,9 @@ def target(tmp_path):
         yield opened
 
 
-def line_of(target, number: int) -> tuple[_Line, list[_Piece]]:
-    line = _Line(lambda: None)
-    pieces = [_Piece([], LSN(n), LSN(n + 1), False) for n in range(number)]
+def line_of(target, number: int) -> tuple[Line, list[Piece]]:
+    line = Line(lambda: None)
+    pieces = [Piece([], LSN(n), LSN(n + 1), False) for n in range(number)]
     for piece in pieces:
         piece.interruption = Interruption(target)
         line.join(piece)
@@ -124,7 +124,7 @@ def test_a_piece_does_not_wait_for_its_turn_for_ever(target):
     line, (first, second) = line_of(target, 2)
     line.admit(first, {})
     line.admit(second, {})
-    with pytest.raises(_BeAlone):
+    with pytest.raises(BeAlone):
         line.wait_for_turn(second, 0.05)
     line.leave(first)
     line.wait_for_turn(second, 0.05)
@@ -152,10 +152,10 @@ def test_a_piece_that_is_to_be_alone_ends_later_ones_and_waits_for_them(target):
 def test_whatever_comes_after_a_piece_that_is_to_be_alone_meets_it(target):
     line, (first,) = line_of(target, 1)
     line.be_alone(first)
-    later = _Piece([], LSN(1), LSN(2), False)
+    later = Piece([], LSN(1), LSN(2), False)
     later.interruption = Interruption(target)
     line.join(later)
-    with pytest.raises(_MeetsOther) as met:
+    with pytest.raises(MeetsOther) as met:
         line.admit(later, {})
     assert met.value.pieces == [first]
     line.leave(first)
@@ -170,5 +170,5 @@ def test_when_a_piece_has_failed_the_others_do_not_wait(target):
     error = RuntimeError("failed")
     assert line.fail(error) is error
     assert line.fail(ValueError("later")) is error
-    with pytest.raises(parallel._GaveUpError):
+    with pytest.raises(_GaveUpError):
         line.wait_for_turn(second, 30.0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import event, given
 from hypothesis import strategies as st
 
-from subscriber.apply.touched_rows import TouchedRows, meet, touched_rows
+from subscriber.apply.parallel.touched_rows import TouchedRows, meet, touched_rows
 from subscriber.postgres.protocol import messages as m
 from tests.frames import frame, relation, transaction, values
 

@@ -9,7 +9,7 @@ import pytest
 
 from subscriber.apply.applier import ApplyResult
 from subscriber.apply.exact import BulkApplier
-from subscriber.apply.parallel import ParallelApplier
+from subscriber.apply.parallel.parallel_applier import ParallelApplier
 from subscriber.base.errors import (
     ConflictError,
     JournalGap,
