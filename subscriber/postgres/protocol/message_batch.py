@@ -73,6 +73,7 @@ _FORM_OF_KIND[[KIND_TEXT, KIND_BINARY]] = _VALUED
 _KIND_SIZE: Final = 1
 _COUNT_SIZE: Final = 2
 _LENGTH_SIZE: Final = 4
+_NO_PLACES: Final[Positions] = np.empty(0, np.int64)
 _LARGEST_OFFSET: Final = 2**31 - 1
 """Beyond this position of an Arrow ``binary`` array, offsets need 64 bits."""
 
@@ -83,7 +84,8 @@ class TupleColumns:
 
     For each column ``kinds`` has the kind byte of each row, ``starts`` and ``ends`` the offsets of
     its value, which are equal where there is none. Columns without NULL share one array of kinds.
-    ``values`` has their bytes if they were asked for, otherwise None, as for other columns. ``end``
+    ``values`` has their bytes if they were asked for; then no offsets are kept, since their memory
+    takes longer than to find them. It is None for other columns. ``end``
     is the offset behind each tuple; only the caller knows whether the message must end there.
     """
 
@@ -109,10 +111,11 @@ def split_tuples(
     for _ in range(ncolumns):
         uniform = walk.read_uniform(cursor)
         kind, first, cursor = uniform or walk.read_mixed(cursor)
+        is_copied = copies and uniform is not None
         kinds.append(kind)
-        firsts.append(first)
-        ends.append(cursor)
-        values.append(_slices(view, first, cursor, None) if copies and uniform else None)
+        firsts.append(_NO_PLACES if is_copied else first)
+        ends.append(_NO_PLACES if is_copied else cursor)
+        values.append(_slices(view, first, cursor, None) if is_copied else None)
     return TupleColumns(tuple(kinds), tuple(firsts), tuple(ends), tuple(values), cursor)
 
 
