@@ -39,6 +39,7 @@ from benchmarks.workloads import CARRIER, Workload
 from subscriber.base.background import in_background
 from subscriber.base.settings import Settings
 from subscriber.catalog.catalog_upgrade import ensure_catalog
+from subscriber.catalog.own_tables import SUBSCRIPTION_REL
 from subscriber.catalog.subscription_options import SubscriptionOptions
 from subscriber.commands.dispatch import run_command
 from subscriber.commands.subscription_grammar import Query, parse
@@ -226,15 +227,14 @@ class Ours:
     def unsubscribe(self) -> None:
         """See :meth:`Subscriber.unsubscribe`."""
         with self._target.engine.connect() as connection:
-            copied = connection.exec_driver_sql("SELECT srrelname FROM subscriber_subscription_rel").scalars().all()
+            copied = connection.execute(sa.select(SUBSCRIPTION_REL.c.srrelname)).scalars().all()
         self.drop()
         # A write transaction of a PostgreSQL target has an empty search path.
         schema = "public." if self._target.capabilities.postgresql_text else ""
         for first in range(0, len(copied), _TABLES_A_TRANSACTION):
             with self._target.begin() as connection:
                 for name in copied[first : first + _TABLES_A_TRANSACTION]:
-                    quoted = connection.dialect.identifier_preparer.quote(name)  # "runs" is a word of OceanBase
-                    connection.exec_driver_sql(f"DROP TABLE {schema}{quoted}")
+                    connection.exec_driver_sql(f"DROP TABLE {schema}{name}")
 
     def drop(self) -> None:
         """Drop the disabled subscriptions."""
