@@ -167,7 +167,7 @@ def test_a_row_that_another_origin_wrote_last_is_not_found(target, server, conne
     target.bulk.delete(connection, TABLE, [KEY])
     for statement in server.statements[-2:]:
         assert "pg_xact_commit_timestamp_origin(xmin)" in statement
-        assert statement.endswith("NOT IN (7)) IS NOT true")
+        assert statement.endswith("NOT IN (7))) IS NOT true")
 
 
 def test_a_change_of_the_key_is_refused(target, connection):
