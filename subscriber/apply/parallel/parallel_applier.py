@@ -17,7 +17,7 @@ import sqlalchemy as sa
 from subscriber.apply.applier import ApplyResult, ReadRules, Rules
 from subscriber.apply.exact import BulkApplier
 from subscriber.apply.parallel.piece_order import BeAlone, Line, MeetsOther
-from subscriber.apply.parallel.pieces import Cut, Piece
+from subscriber.apply.parallel.pieces import BatchPiece, Cut
 from subscriber.apply.parallel.touched_rows import TouchedRows, touched_rows
 from subscriber.apply.reorder import OrderMatters
 from subscriber.apply.target_transactions import TargetTransactions
@@ -83,7 +83,7 @@ class ParallelApplier(BulkApplier):
                 )
         return self._is_possible is not False
 
-    def _apply_pieces(self, pieces: Iterable[Piece], cut: Cut, end: LSN) -> list[ApplyResult]:
+    def _apply_pieces(self, pieces: Iterable[BatchPiece], cut: Cut, end: LSN) -> list[ApplyResult]:
         line = Line(self.interruption.check)
         results: list[ApplyResult] = []
         running: deque[Future[ApplyResult]] = deque()
@@ -100,7 +100,7 @@ class ParallelApplier(BulkApplier):
                 raise line.fail(error) from None
         return results
 
-    def _apply_piece(self, line: Line, piece: Piece) -> ApplyResult:
+    def _apply_piece(self, line: Line, piece: BatchPiece) -> ApplyResult:
         try:
             result = None if piece.truncates else self._apply_beside(line, piece)
             if result is None:
@@ -113,14 +113,14 @@ class ParallelApplier(BulkApplier):
             raise
         return result
 
-    def _apply_alone(self, piece: Piece) -> ApplyResult:
+    def _apply_alone(self, piece: BatchPiece) -> ApplyResult:
         while True:
             try:
                 return super().apply(piece.frames, start=piece.start, end=piece.end)
             except OrderMatters:
                 continue  # the next attempt is made in the publisher's order
 
-    def _apply_beside(self, line: Line, piece: Piece) -> ApplyResult | None:
+    def _apply_beside(self, line: Line, piece: BatchPiece) -> ApplyResult | None:
         """Apply a piece while others are written; None if it is to be applied alone."""
         while True:
             try:
@@ -139,7 +139,7 @@ class ParallelApplier(BulkApplier):
             self.pieces["beside"] += 1
             return result
 
-    def _write_beside(self, line: Line, piece: Piece) -> ApplyResult:
+    def _write_beside(self, line: Line, piece: BatchPiece) -> ApplyResult:
         began = time.monotonic()
         arguments = (self._progress, self._read_rules, self._writer, self.interruption, self._changes.log)
         with _PieceTransaction(piece, self.target, *arguments) as local:
@@ -163,7 +163,7 @@ class ParallelApplier(BulkApplier):
             seconds={"commit": local.commit_seconds},
         )
 
-    def _touched(self, local: TargetTransactions, piece: Piece) -> TouchedRows:
+    def _touched(self, local: TargetTransactions, piece: BatchPiece) -> TouchedRows:
         """The rows that a piece touches, or BeAlone."""
         rules, connection = local.rules, local.connection
         if not _is_plain(rules):
@@ -238,7 +238,7 @@ def _sum(results: Sequence[ApplyResult]) -> ApplyResult:
 class _PieceTransaction(TargetTransactions):
     """The transaction of a piece that is written beside others."""
 
-    def __init__(self, piece: Piece, target: Target, *arguments: Any) -> None:
+    def __init__(self, piece: BatchPiece, target: Target, *arguments: Any) -> None:
         super().__init__(target, *arguments)
         self.origin = _origin(self.origin, piece.writer)
         self.stored = piece.start

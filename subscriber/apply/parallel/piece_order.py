@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from subscriber.apply.parallel.pieces import Piece
+from subscriber.apply.parallel.pieces import BatchPiece
 from subscriber.apply.parallel.touched_rows import TouchedRows, meet
 
 _POLL_SECONDS: Final = 0.1
@@ -20,7 +20,7 @@ class BeAlone(Exception):
 class MeetsOther(Exception):
     """The piece touches rows of earlier ones."""
 
-    def __init__(self, pieces: Sequence[Piece]) -> None:
+    def __init__(self, pieces: Sequence[BatchPiece]) -> None:
         super().__init__()
         self.pieces = pieces
 
@@ -35,20 +35,20 @@ class Line:
     def __init__(self, check: Callable[[], None]) -> None:
         self._check = check
         self._changed = threading.Condition()
-        self._pieces: list[Piece] = []
+        self._pieces: list[BatchPiece] = []
         self._error: BaseException | None = None
 
-    def join(self, piece: Piece) -> None:
+    def join(self, piece: BatchPiece) -> None:
         with self._changed:
             self._pieces.append(piece)
 
-    def leave(self, piece: Piece) -> None:
+    def leave(self, piece: BatchPiece) -> None:
         """After its commit."""
         with self._changed:
             self._pieces.remove(piece)
             self._changed.notify_all()
 
-    def rolled_back(self, piece: Piece) -> None:
+    def rolled_back(self, piece: BatchPiece) -> None:
         with self._changed:
             piece.is_written = False
             self._changed.notify_all()
@@ -60,7 +60,7 @@ class Line:
             self._changed.notify_all()
             return self._error
 
-    def admit(self, piece: Piece, touched: TouchedRows) -> None:
+    def admit(self, piece: BatchPiece, touched: TouchedRows) -> None:
         """Let a piece be written; MeetsOther if it must wait."""
         with self._changed:
             earlier = self._pieces[: self._pieces.index(piece)]
@@ -78,11 +78,11 @@ class Line:
                 raise MeetsOther(met)
             piece.is_written = True
 
-    def wait_for(self, piece: Piece, others: Sequence[Piece]) -> None:
+    def wait_for(self, piece: BatchPiece, others: Sequence[BatchPiece]) -> None:
         with self._changed:
             self._wait(lambda: piece.interruption.stop.is_set() or not any(one in self._pieces for one in others))
 
-    def wait_for_turn(self, piece: Piece, patience: float) -> None:
+    def wait_for_turn(self, piece: BatchPiece, patience: float) -> None:
         """Return after the commit of the piece before; BeAlone if that takes too long."""
         with self._changed:
             while (first := self._pieces[0]) is not piece:
@@ -94,7 +94,7 @@ class Line:
                 if not changed:
                     raise BeAlone("an earlier piece may wait for its locks")
 
-    def be_alone(self, piece: Piece) -> None:
+    def be_alone(self, piece: BatchPiece) -> None:
         """Return after the commit of the piece before, when all later ones are rolled back."""
         with self._changed:
             piece.touched, piece.is_known = None, True

@@ -26,7 +26,7 @@ _POSSIBLE: Final = np.frombuffer(b"BCOT", np.uint8)
 
 
 @dataclass(slots=True, eq=False)
-class Piece:
+class BatchPiece:
     """Whole transactions that finished in (``start``, ``end``].
 
     Attributes:
@@ -59,9 +59,9 @@ class Cut:
         self.is_whole = True
         self._frames = iter(frames)
         self._left: list[Frame] = []
-        self.pieces: Iterator[Piece] = self._cut()
+        self.pieces: Iterator[BatchPiece] = self._cut()
 
-    def _cut(self) -> Iterator[Piece]:
+    def _cut(self) -> Iterator[BatchPiece]:
         end, changes, size = self.start, 0, 0
         while (frame := self._read()) is not None:
             possible = bool(np.all(np.isin(frame.controls.types(), _POSSIBLE)))
@@ -85,12 +85,12 @@ class Cut:
             self.error, self.is_whole = error, False
             return None
 
-    def _piece(self, end: LSN) -> Piece:
+    def _piece(self, end: LSN) -> BatchPiece:
         frames, self._left = self._left, []
         begin, self.start = self.start, end
-        return Piece(frames, begin, end, any(_TRUNCATE in frame.controls.types() for frame in frames))
+        return BatchPiece(frames, begin, end, any(_TRUNCATE in frame.controls.types() for frame in frames))
 
-    def last(self, end: LSN) -> Iterator[Piece]:
+    def last(self, end: LSN) -> Iterator[BatchPiece]:
         """After the other pieces: what is left, if it is whole."""
         if self.is_whole:
             yield self._piece(end)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from subscriber.apply.parallel.piece_order import BeAlone, Line, MeetsOther, _GaveUpError
-from subscriber.apply.parallel.pieces import Cut, Piece
+from subscriber.apply.parallel.pieces import BatchPiece, Cut
 from subscriber.base.errors import RowFilterError, Stopped
 from subscriber.base.lsn import LSN
 from subscriber.postgres.protocol import messages as m
@@ -104,9 +104,9 @@ def target(tmp_path):
         yield opened
 
 
-def line_of(target, number: int) -> tuple[Line, list[Piece]]:
+def line_of(target, number: int) -> tuple[Line, list[BatchPiece]]:
     line = Line(lambda: None)
-    pieces = [Piece([], LSN(n), LSN(n + 1), False) for n in range(number)]
+    pieces = [BatchPiece([], LSN(n), LSN(n + 1), False) for n in range(number)]
     for piece in pieces:
         piece.interruption = Interruption(target)
         line.join(piece)
@@ -152,7 +152,7 @@ def test_a_piece_that_is_to_be_alone_ends_later_ones_and_waits_for_them(target):
 def test_whatever_comes_after_a_piece_that_is_to_be_alone_meets_it(target):
     line, (first,) = line_of(target, 1)
     line.be_alone(first)
-    later = Piece([], LSN(1), LSN(2), False)
+    later = BatchPiece([], LSN(1), LSN(2), False)
     later.interruption = Interruption(target)
     line.join(later)
     with pytest.raises(MeetsOther) as met:
