@@ -371,8 +371,8 @@ class Remote:
         return lambda *arguments: self._ask(name, *arguments)
 
     def arrivals(self, query: str, value: int, limit: float) -> list[tuple[int, float]]:
-        """See :meth:`Subscriber.arrivals`. This process looks, so that its queries take no
-        processor time of the program's; but only one process may open DuckDB's file.
+        """See :meth:`Subscriber.arrivals`. This process looks, so that its queries take none of the
+        program's processor time; but only one process may open DuckDB's file.
         """
         if sa.make_url(self._url).get_backend_name() == "duckdb":
             seen: list[tuple[int, float]] = self._ask("arrivals", query, value, limit)

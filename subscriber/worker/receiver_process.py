@@ -11,9 +11,10 @@ supervisor, which lets the fork server fork it (:mod:`subscriber.base.fork_serve
     walreceiver   receive, confirm ◀── "go" ───────────────────────────────────────────────────────────┘
 
 The process sends a beat once a second with what it has received, so that the supervisor notices one
-that was stopped (SIGSTOP) or gets no processor time; less often if nothing was received. It also reports each entry that it has added
-to the journal, so that the apply loop need not look for it. This event is left out while the
-supervisor reads nothing, because a receiver does not wait for a supervisor that was stopped.
+that was stopped (SIGSTOP) or gets no processor time; less often if it receives nothing. It also
+reports each entry that it has added to the journal, so that the apply loop need not look for it.
+This event is left out while the supervisor reads nothing, because a receiver does not wait for a
+supervisor that was stopped.
 
 The connection string comes through the pipe, so it is in no command line. The end of stdin is the
 order to stop, which also arrives if the supervisor was killed.

@@ -39,8 +39,8 @@ _INDEXES: Final = sa.text(
     f" WHERE {_WANTED.format('table_name')} GROUP BY ALL"
 )
 _VERSIONS: Final = sa.text(
-    # All that the queries above read, as DuckDB itself writes it. A type of the user's is written by
-    # its name, and may be another one later.
+    # All that the queries above read, as DuckDB itself writes it. A type of the user's is written
+    # by its name, and may be another one later.
     "SELECT t.schema_name, t.table_name, t.table_oid, t.sql, i.texts AS indexes, f.tables AS referencing FROM duckdb_tables() t"
     " LEFT JOIN (SELECT schema_name, table_name, list(sql ORDER BY index_name) AS texts FROM duckdb_indexes()"
     f" WHERE {_WANTED.format('table_name')} GROUP BY ALL) i USING (schema_name, table_name)"
