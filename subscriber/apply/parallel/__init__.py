@@ -15,8 +15,8 @@ is locked only between two commits.
 
 A piece may be written beside an earlier one if both touch different rows
 (:mod:`~subscriber.apply.parallel.touched_rows`). If they touch the same, it waits for the earlier
-one's commit. In all other cases it is *alone*: later pieces are rolled back, and it is applied after
-the commit of the piece before, as without the option. These cases are:
+one's commit. In all other cases it is *alone*: later pieces are rolled back, and it is applied
+after the commit of the piece before, as without the option. These cases are:
 
 - It has a TRUNCATE, or a table of which rows cannot be told apart, or whose rows are connected.
 - A change did not find its row, or any statement failed.
