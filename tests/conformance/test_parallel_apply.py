@@ -47,7 +47,7 @@ TABLES: Final = (
 State = tuple[tuple[Any, ...], ...]
 
 
-@pytest.fixture(params=["mariadb", "postgresql"])
+@pytest.fixture(params=["mariadb", "postgresql", "seekdb"])
 def target(request, tmp_path, monkeypatch) -> Iterator[Target]:
     monkeypatch.setattr("subscriber.apply.parallel.pieces.LEAST_CHANGES", 1)
     with opened(request.param, request, tmp_path) as target:
