@@ -65,7 +65,9 @@ class ConformanceKit:
                 )
             self.checks: tuple[Check, ...] = _QUICK if quick else _CHECKS
             if not quick:
-                scenarios = resources.enter_context(ScenarioChecks(self._target.url))
+                scenarios = resources.enter_context(
+                    ScenarioChecks(self._target.url, self._target.capabilities.database)
+                )
                 self.checks += tuple(Check("scenarios", name, partial(scenarios.run, name)) for name in scenarios.names)
             self._resources = resources.pop_all()
 

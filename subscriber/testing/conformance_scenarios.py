@@ -24,17 +24,17 @@ NAMES: Final = (
     "724", "728", "740", "742", "746", "748", "752", "802", "806", "816", "854", "856", "903", "96", "97",
 )  # fmt: skip
 """How the names of the scenarios begin."""
-_KINDS: Final = {"mysql": "mariadb"}
-"""The words of ``expected_failures.toml`` for those of a URL, where they are different."""
 
 
 class ScenarioChecks:
-    """Runs scenarios on one stage, whose servers are started for the first one."""
+    """Runs scenarios on one stage, whose servers are started for the first one. ``database`` is the
+    name of the target's database, such as ``OceanBase seekdb``: its last word is that of
+    ``expected_failures.toml``.
+    """
 
-    def __init__(self, url: sa.URL) -> None:
+    def __init__(self, url: sa.URL, database: str) -> None:
         self._setup = Setup(url.render_as_string(hide_password=False))
-        backend = url.get_backend_name()
-        self._kind = _KINDS.get(backend, backend)
+        self._kind = database.rpartition(" ")[2].lower()
         self._resources = contextlib.ExitStack()
         self._unavailable = ""
         found = (read_scenario(path) for path in find_scenarios([LIBRARY]) if path.name.startswith(NAMES))
