@@ -44,11 +44,11 @@ def check_target(target: Target, options: Mapping[str, Any]) -> None:
             f" {target.capabilities.database}.",
             hint="Leave retain_dead_tuples out.",
         )
-    if options.get("parallel_apply", 1) > 1 and not target.capabilities.several_writers:
+    if options.get("parallel_apply", 1) > 1 and not target.capabilities.row_locks:
         raise NotSupportedError(
             f"parallel_apply = {options['parallel_apply']} is not supported",
-            detail=f"It is not known of {target.capabilities.database} that several transactions can write at a time, and that each"
-            " of them locks only the rows that it changes.",
+            detail=f"{target.capabilities.database} is not known to let several transactions write at a time, each of which locks only"
+            " the rows that it changes.",
             hint="Leave parallel_apply out.",
         )
 

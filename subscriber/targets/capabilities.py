@@ -91,7 +91,7 @@ class Capabilities:
             statement can be executed without SQLAlchemy's context.
         single_writer: only one connection can write at a time, so loading through several is not
             faster.
-        several_writers: several transactions can write to different rows of a table at a time; a
+        row_locks: several transactions can write to different rows of a table at a time; a
             change that meets one of another transaction waits until that one has ended.
         unenforced_foreign_keys: a new table declares its foreign keys. The referenced table may be
             created later. The subscriber's connections do not enforce foreign keys; only TRUNCATE
@@ -120,7 +120,7 @@ class Capabilities:
     multi_rowcount: bool = False
     driver_cursor: bool = False
     single_writer: bool = False
-    several_writers: bool = False
+    row_locks: bool = False
     unenforced_foreign_keys: bool = False
     stored_columns: bool = True
     transactional_ddl: bool = False

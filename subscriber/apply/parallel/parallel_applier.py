@@ -78,7 +78,7 @@ class ParallelApplier(BulkApplier):
             self._is_possible = len(marked) == 1
             if not self._is_possible:
                 logger.warning(
-                    'subscription "%(subscription)s" has one writer: the target has no replication origins left',
+                    'subscription "%(subscription)s" has one writer: the target gives no replication origin to each of several',
                     {"subscription": self.subscription},
                 )
         return self._is_possible is not False
@@ -223,15 +223,15 @@ def _sum(results: Sequence[ApplyResult]) -> ApplyResult:
         rows.update(one.rows)
     return ApplyResult(
         results[-1].progress,
-        sum(one.transactions for one in results),
-        sum(one.changes for one in results),
-        conflicts,
-        times[-1] if times else None,
-        rows,
-        sum(one.replaced for one in results),
-        sum(one.skipped for one in results),
-        next((one.exact for one in results if one.exact is not None), None),
-        {"commit": sum(one.seconds.get("commit", 0.0) for one in results)},
+        transactions=sum(one.transactions for one in results),
+        changes=sum(one.changes for one in results),
+        conflicts=conflicts,
+        commit_timestamp=times[-1] if times else None,
+        rows=rows,
+        replaced=sum(one.replaced for one in results),
+        skipped=sum(one.skipped for one in results),
+        exact=next((one.exact for one in results if one.exact is not None), None),
+        seconds={"commit": sum(one.seconds.get("commit", 0.0) for one in results)},
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final
 
 from subscriber.apply.parallel.pieces import BatchPiece
@@ -86,13 +87,13 @@ class Line:
         """Return after the commit of the piece before; BeAlone if that takes too long."""
         with self._changed:
             while (first := self._pieces[0]) is not piece:
-                changed = self._wait(
-                    lambda first=first: self._pieces[0] is not first or piece.interruption.stop.is_set(),  # type: ignore[misc]
-                    patience,
-                )
+                moved = self._wait(partial(self._has_moved, piece, first), patience)
                 piece.interruption.check()
-                if not changed:
+                if not moved:
                     raise BeAlone("an earlier piece may wait for its locks")
+
+    def _has_moved(self, piece: BatchPiece, first: BatchPiece) -> bool:
+        return self._pieces[0] is not first or piece.interruption.stop.is_set()
 
     def be_alone(self, piece: BatchPiece) -> None:
         """Return after the commit of the piece before, when all later ones are rolled back."""

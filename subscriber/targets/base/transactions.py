@@ -42,7 +42,7 @@ class Transactions:
             yield connection
 
     def begin_beside_others(self) -> AbstractContextManager[sa.Connection]:
-        """Begin as :meth:`begin`, where there are several writers (:class:`Capabilities`): each
+        """Begin as :meth:`begin`, where there are ``row_locks`` (:class:`Capabilities`): each
         statement sees what others have committed before it, and locks no rows but its own.
         """
         return self._begin(self.write_engine().execution_options(isolation_level="READ COMMITTED"))

@@ -275,7 +275,11 @@ _OWN_ORIGINS: Final = "subscriber_own_origins"
 """Under this key a connection stores the numbers of all origins of the subscription; None if the
 server does not record commit times.
 """
-_NOT_ALLOWED: Final = frozenset({"42501", "53400"})
+_NOT_ALLOWED: Final = {
+    "42501": "the target's role may not use replication origins",
+    "53400": "the target has no replication origin left (max_active_replication_origins; before PostgreSQL 18: max_replication_slots)",
+}
+"""What is logged for the SQLSTATEs with which an origin is refused."""
 _SUFFIX: Final = re.compile(r"(?<=\d)_\d+$")
 """The end of the origin's name of one of several writers; other names end with ``_pg_<subid>``."""
 
@@ -370,11 +374,12 @@ class PostgreSQLOrigins(Origins):
                 other.execute(_SET_ORIGIN, {"name": made, "subscription": made})
                 other.execute(_RESET_ORIGIN)
         except exc.DBAPIError as error:
-            if getattr(error.orig, "sqlstate", None) not in _NOT_ALLOWED:
+            why = _NOT_ALLOWED.get(getattr(error.orig, "sqlstate", None) or "")
+            if why is None:
                 raise
-            logger.warning(
-                "the target's role may not use replication origins: applied changes are not marked as replicated"
-            )
+            # The applier says what follows for one of several writers.
+            outcome = "" if _SUFFIX.search(name) else ": applied changes are not marked as replicated"
+            logger.warning("%s%s", why, outcome)
             return None
         return made
 
